@@ -1,0 +1,223 @@
+"""What relexify writes to disk: safetensors and json, with provenance, all or nothing.
+
+Every output is written beside its place, flushed to the disk and renamed into it, so a killed run leaves the old
+output or the new one, never half of one. Nothing here is a pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from relexify.errors import InputError, OutputError
+
+__all__ = [
+    "Provenance",
+    "check_output",
+    "load_arrays",
+    "save_arrays",
+    "sha256_of",
+    "write_file",
+    "write_folder",
+]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where an artifact comes from.
+
+    Attributes:
+        version: The version of relexify that wrote it.
+        command: What was asked, argument by argument.
+        inputs: sha256 of every input file, by name.
+        seed: The seed, where randomness took part.
+    """
+
+    version: str
+    command: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for json."""
+        return asdict(self)
+
+
+def sha256_of(path: str | Path) -> str:
+    """The sha256 of a file, or of a folder's files with their names, in hex."""
+    digest = hashlib.sha256()
+    root = Path(path)
+    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    for file in files:
+        if root.is_dir():
+            digest.update(str(file.relative_to(root)).encode())
+        with open(file, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def check_output(path: str | Path, *, overwrite: bool = False) -> Path:
+    """Make sure, before any work is done, that `path` can be written later.
+
+    Raises:
+        OutputError: It exists (and `overwrite` is off), or its folder cannot be written.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
+        raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
+    parent = path.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
+    return path
+
+
+def write_file(path: str | Path, content: bytes | str) -> Path:
+    """Write a file atomically, creating its folder."""
+    with _beside(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+@contextmanager
+def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield an empty folder to fill; on success it becomes `path`, on failure it vanishes.
+
+    With `overwrite` the old folder stays in place until the new one is complete.
+    """
+    path = check_output(path, overwrite=overwrite)
+    with _reported(path):
+        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.absolute().parent))
+        try:
+            yield beside
+            for file in beside.rglob("*"):
+                _sync(file)
+            os.chmod(beside, 0o755)
+            _swap(beside, path)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        _sync(path.absolute().parent)
+
+
+def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
+    """Write arrays and json-able metadata as one safetensors file, atomically and byte for byte repeatable."""
+    header = {"relexify": json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
+    tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    with _beside(path) as beside:
+        save_file(tensors, beside, metadata=header)
+    return Path(path)
+
+
+def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_arrays` wrote; the metadata's `kind` must be the given one.
+
+    The arrays are read-only memory maps: only what is used is read.
+
+    Raises:
+        InputError: The file is missing, damaged, or another kind of artifact.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: give a {kind} saved by relexify")
+    try:
+        with safe_open(path, framework="numpy") as stream:
+            metadata = json.loads((stream.metadata() or {}).get("relexify", "{}"))
+        arrays = _map_tensors(path)
+    except (SafetensorError, OSError, ValueError, struct.error) as error:
+        raise InputError(f"{path} is not a readable safetensors file ({error}): write it anew") from error
+    if metadata.get("kind") != kind:
+        raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
+    return arrays, metadata
+
+
+def _map_tensors(path: Path) -> dict[str, np.ndarray]:
+    """Map the tensors of a safetensors file that was found sound: 8 bytes of header size, json, then the data."""
+    with open(path, "rb") as stream:
+        (size,) = struct.unpack("<Q", stream.read(8))
+        header = json.loads(stream.read(size))
+    arrays = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + size + entry["data_offsets"][0]
+        empty = 0 in shape
+        arrays[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", start, shape)
+    return arrays
+
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1",
+}  # fmt: skip
+
+
+@contextmanager
+def _beside(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary name in the same folder; on success it becomes `path`, on failure it vanishes."""
+    path = Path(path)
+    with _reported(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+        os.close(handle)
+        beside = Path(name)
+        try:
+            yield beside
+            _sync(beside)
+            os.chmod(beside, 0o644)
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        _sync(path.absolute().parent)
+
+
+def _swap(beside: Path, path: Path) -> None:
+    """Put a finished folder in its place, keeping the old one until the very end."""
+    if not path.exists():
+        os.replace(beside, path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.absolute().parent))
+    os.replace(path, old / path.name)
+    try:
+        os.replace(beside, path)
+    except BaseException:
+        os.replace(old / path.name, path)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or a folder's entries to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal into one sentence."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"{path} could not be written ({reason}): nothing was left behind") from error

@@ -1,0 +1,61 @@
+"""Everything relexify raises on purpose.
+
+    RelexifyError
+    ├── InputError        a file, folder or argument is not what it should be
+    ├── EvidenceError     the input is readable, but says too little to work with
+    ├── VocabularyError   a tokenizer lacks a token or does not fit its model
+    ├── GraftError        a model cannot take the new embeddings
+    ├── OutputError       a result cannot be written
+    └── MissingExtra      an optional package is needed
+
+Every message is one sentence or two: what was found, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "EvidenceError",
+    "GraftError",
+    "InputError",
+    "MissingExtra",
+    "OutputError",
+    "RelexifyError",
+    "VocabularyError",
+]
+
+
+class RelexifyError(Exception):
+    """The root of the tree: catch this to catch all of them."""
+
+
+class InputError(RelexifyError):
+    """A file, folder or argument is not what it should be."""
+
+
+class EvidenceError(RelexifyError):
+    """The input is readable, but says too little to work with."""
+
+
+class VocabularyError(RelexifyError):
+    """A tokenizer lacks a token, or does not fit its model."""
+
+
+class GraftError(RelexifyError):
+    """A model cannot take the new embeddings."""
+
+
+class OutputError(RelexifyError):
+    """A result cannot be written."""
+
+
+class MissingExtra(RelexifyError):
+    """An optional package is needed.
+
+    Args:
+        package: The package to import.
+        purpose: What it is needed for, as a noun phrase ("reading .zst corpora").
+        extra: The extra of relexify that brings it.
+    """
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs the package {package}: pip install 'relexify[{extra}]'")

@@ -1,0 +1,19 @@
+"""Tokenizer, embeddings, head and config into a model that AutoModel loads."""
+
+from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
+from relexify.grafting.identifiers import check_roles
+from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
+from relexify.grafting.tokenizer import train_tokenizer
+
+__all__ = [
+    "MIXTURE_FILE",
+    "REPORT_FILE",
+    "Graft",
+    "GraftReport",
+    "cache_folder",
+    "check_roles",
+    "graft",
+    "load_model",
+    "load_tokenizer",
+    "train_tokenizer",
+]

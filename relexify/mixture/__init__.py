@@ -1,0 +1,16 @@
+"""The hinge: Mixture, its weights and its composition."""
+
+from relexify.mixture.composition import blend, first_of, mixture_of_rows, mixture_of_weights
+from relexify.mixture.mixture import Mixture, Origin
+from relexify.mixture.weights import rows_to_csr, softmax_weights
+
+__all__ = [
+    "Mixture",
+    "Origin",
+    "blend",
+    "first_of",
+    "mixture_of_rows",
+    "mixture_of_weights",
+    "rows_to_csr",
+    "softmax_weights",
+]

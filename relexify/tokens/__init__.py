@@ -1,0 +1,25 @@
+"""Vocabularies and canonical token forms, old pieces, subword vectors, tokenizer training."""
+
+from relexify.tokens.forms import Family, Spelling, TokenForm
+from relexify.tokens.pieces import encode_words, old_pieces
+from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
+from relexify.tokens.subwords import SubwordVectors, subwords_from_ngrams, subwords_from_words
+from relexify.tokens.training import retrained
+from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
+
+__all__ = [
+    "EQUIVALENT_ROLES",
+    "ROLES",
+    "Family",
+    "Spelling",
+    "SubwordVectors",
+    "TokenForm",
+    "Vocabulary",
+    "backend_of",
+    "encode_words",
+    "old_pieces",
+    "retrained",
+    "subwords_from_ngrams",
+    "subwords_from_words",
+    "vocabulary_of",
+]

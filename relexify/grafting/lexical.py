@@ -1,0 +1,80 @@
+"""Which parameters of a model belong to its vocabulary, and their new values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from relexify.errors import GraftError
+from relexify.mixture import Mixture
+
+__all__ = ["lexical_axes", "mixed_tensor", "shape_with_rows"]
+
+
+def lexical_axes(model: Any) -> dict[str, int]:
+    """The parameters and buffers with one entry a token, and the axis of the tokens.
+
+    The model's own `resize_token_embeddings` is the witness: whatever it resizes in an empty twin of the model (input
+    embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
+
+    Raises:
+        GraftError: The model cannot resize its vocabulary.
+    """
+    with torch.device("meta"):
+        twin = type(model)(copy.deepcopy(model.config))
+    before = shape_with_rows(twin)
+    try:
+        twin.resize_token_embeddings(embedding_rows(model) + 8, mean_resizing=False)
+    except (NotImplementedError, AttributeError, TypeError) as error:
+        raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {error}") from error
+    after = shape_with_rows(twin)
+    return {
+        name: next(axis for axis, (old, new) in enumerate(zip(shape, after[name], strict=True)) if old != new)
+        for name, shape in before.items()
+        if after[name] != shape
+    }
+
+
+def embedding_rows(model: Any) -> int:
+    """Rows of the input embedding.
+
+    Raises:
+        GraftError: The model has none.
+    """
+    embedding = model.get_input_embeddings()
+    if embedding is None or getattr(embedding, "weight", None) is None:
+        raise GraftError(f"{type(model).__name__} has no input embedding to replace")
+    return int(embedding.weight.shape[0])
+
+
+def shape_with_rows(model: Any) -> dict[str, tuple[int, ...]]:
+    """Shape of every parameter and buffer by name, tied ones included."""
+    tensors: Mapping[str, torch.Tensor] = {
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers(remove_duplicate=False)),
+    }
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed: int) -> torch.Tensor:
+    """The new values of a lexical tensor, the tokens along `axis`, in the dtype and on the device of the old.
+
+    Rows of which nothing is known, and rows that pad the matrix, come from N(mean, variance) of the old rows, per
+    dimension (WECHSEL, section 3.2). This is the one place where a transfer draws random numbers.
+    """
+    wide = torch.float64 if old.dtype == torch.float64 else torch.float32
+    values = old.detach().movedim(axis, 0).to("cpu", wide)
+    table = values.reshape(values.shape[0], -1).numpy()
+    used = table[: len(mixture.source_tokens)]
+    mixed = np.zeros((rows, table.shape[1]), dtype=table.dtype)
+    mixed[: len(mixture)] = mixture.apply(table)
+    unknown = np.ones(rows, dtype=bool)
+    unknown[: len(mixture)] = ~mixture.known
+    noise = np.random.default_rng(seed).standard_normal((int(unknown.sum()), table.shape[1]))
+    mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
+    shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)
+    return shaped.to(old.device, old.dtype).contiguous()

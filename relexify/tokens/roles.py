@@ -1,0 +1,60 @@
+"""Which tokens steer a model, and which of the old ones does the work of a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["EQUIVALENT_ROLES", "ROLES", "roles_of"]
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+EQUIVALENT_ROLES: Mapping[str, tuple[str, ...]] = {
+    "bos": ("cls",),
+    "cls": ("bos",),
+    "eos": ("sep",),
+    "sep": ("eos",),
+    "pad": ("eos", "unk"),
+    "unk": ("pad",),
+    "turn_start": ("bos",),
+    "turn_end": ("eos",),
+}
+"""Roles that can stand in for one that the source model does not know, best first."""
+
+CHAT_TOKENS: Mapping[str, tuple[str, ...]] = {
+    "turn_start": ("<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|user|>", "[INST]"),
+    "turn_end": ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|end|>", "[/INST]"),
+}
+"""What the common chat formats call the start and the end of a turn."""
+
+CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>"),
+    "eos": ("</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "unk": ("<unk>", "[UNK]"),
+    "sep": ("[SEP]",),
+    "pad": ("<pad>", "[PAD]"),
+    "cls": ("[CLS]",),
+    "mask": ("<mask>", "[MASK]"),
+}
+"""What tokens are usually called, for a bare tokenizer that does not tell their roles."""
+
+
+def roles_of(tokenizer: Any, backend: Any) -> dict[str, int]:
+    """Ids of the tokens that play a role: as the tokenizer declares them, chat tokens by their usual names."""
+    declares = hasattr(tokenizer, "all_special_tokens")
+    roles = {}
+    for role in ROLES:
+        names = [getattr(tokenizer, f"{role}_token", None)] if declares else CONVENTIONAL_TOKENS[role]
+        _assign(roles, role, names, backend)
+    for role, names in CHAT_TOKENS.items():
+        _assign(roles, role, names, backend)
+    return roles
+
+
+def _assign(roles: dict[str, int], role: str, names: Any, backend: Any) -> None:
+    """Give the role to the first of the names that the vocabulary has."""
+    for name in names:
+        id = backend.token_to_id(str(name)) if name is not None else None
+        if id is not None:
+            roles[role] = id
+            return

@@ -1,0 +1,110 @@
+"""Static vectors for the tokens of a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from relexify.errors import EvidenceError
+from relexify.progress import Progress, silent
+from relexify.tokens.pieces import encode_words
+from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
+from relexify.vectors import WordVectors
+
+__all__ = ["SubwordVectors", "subwords_from_ngrams", "subwords_from_words"]
+
+
+@dataclass(frozen=True)
+class SubwordVectors:
+    """A vector for every token that has evidence.
+
+    Attributes:
+        vocabulary: The tokens.
+        matrix: [tokens × width] float32, zero rows where nothing is known.
+        covered: [tokens] bool, whether the row is more than zero.
+    """
+
+    vocabulary: Vocabulary
+    matrix: np.ndarray
+    covered: np.ndarray
+
+
+def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors, *, progress: Progress = silent) -> SubwordVectors:
+    """Compose each token from the n-grams it contains (WECHSEL, section 3.1).
+
+    A token is looked up as the text it writes, without surrounding white space; a token that is a known word counts
+    its word vector too. Broken characters and special tokens have no n-grams.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    texts = ["" if form.is_byte or form.is_special else form.text.strip() for form in vocabulary.forms]
+    return _subwords(vocabulary, vectors.lookup(texts, progress=progress))
+
+
+def subwords_from_words(
+    tokenizer: Any,
+    vectors: WordVectors,
+    *,
+    frequencies: Mapping[str, float] | None = None,
+    top_words: int | None = None,
+    progress: Progress = silent,
+) -> SubwordVectors:
+    """Average, for each token, the vectors of the words it occurs in, weighted by frequency (WECHSEL, Appendix D).
+
+    u_x = Σ_v f_v w_v / Σ_v f_v over the words v that contain x when tokenised at the start of a text or after a space;
+    a word that contains it in both counts twice.
+
+    Args:
+        tokenizer: Of the vocabulary.
+        vectors: With or without n-grams.
+        frequencies: Of the words; the vectors' own counts where not given.
+        top_words: Use only the most frequent words.
+        progress: Told about words.
+
+    Raises:
+        EvidenceError: There are no frequencies at all.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    words = list(vectors.words[:top_words])
+    weights = _frequencies(words, vectors, frequencies)
+    occurrences = _occurrences(tokenizer, words, len(vocabulary), progress) @ csr_array(
+        (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
+    )
+    totals = np.asarray(occurrences.sum(axis=1)).ravel()
+    known = vectors.lookup(words, progress=progress)
+    summed = occurrences @ known.astype(np.float64)
+    matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
+    return _subwords(vocabulary, matrix.astype(np.float32))
+
+
+def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:
+    return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
+
+
+def _occurrences(tokenizer: Any, words: list[str], tokens: int, progress: Progress) -> csr_array:
+    """How many of the two spellings of each word contain each token, [tokens × words]."""
+    rows, columns = [], []
+    with progress("tokenising words", len(words)) as advance:
+        for start in range(0, len(words), 10_000):
+            block = words[start : start + 10_000]
+            for spelling in (block, [f" {word}" for word in block]):
+                for place, ids in enumerate(encode_words(tokenizer, spelling), start):
+                    distinct = set(ids)
+                    rows.extend(distinct)
+                    columns.extend([place] * len(distinct))
+            advance(len(block))
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(tokens, len(words)))
+
+
+def _frequencies(words: list[str], vectors: WordVectors, frequencies: Mapping[str, float] | None) -> np.ndarray:
+    if frequencies is not None:
+        return np.array([frequencies.get(word, 0.0) for word in words], dtype=np.float64)
+    if vectors.counts is None:
+        raise EvidenceError(
+            "word frequencies are needed to go from words to tokens, and these vectors carry none: "
+            "give frequencies from a corpus or a language code"
+        )
+    return np.asarray(vectors.counts[: len(words)], dtype=np.float64)

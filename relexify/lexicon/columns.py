@@ -53,7 +53,9 @@ def _split(line: str) -> tuple[str, str] | None:
 
 
 def _report(path: Path, faulty: list[int], sound: int) -> None:
-    found = f"{path}: {len(faulty)} of {len(faulty) + sound} lines do not have two sides (the first is line {faulty[0]})"
+    found = (
+        f"{path}: {len(faulty)} of {len(faulty) + sound} lines do not have two sides (the first is line {faulty[0]})"
+    )
     if len(faulty) > sound:
         raise InputError(f"{found}: put one pair on each line, with a tab between the word and its translation")
     logger.warning("%s; they were skipped", found)

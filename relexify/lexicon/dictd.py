@@ -33,6 +33,8 @@ TAG = re.compile(r"<[^<>]*>")
 ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 NUMBER = re.compile(r" {0,2}\d+[.)](?=\s|$)")
 LAST_NUMBER = re.compile(r"\s\d+\.$")
+REFERENCE = re.compile(r"\s*[^\s:{}][^:{}]*:\s*\{")
+RELATION = re.compile(r"^[^{}]*\{[^{}]*\}:")
 SEPARATOR = re.compile(r"[,;،؛、；，]")
 
 
@@ -51,9 +53,10 @@ def read_dictd(path: Path) -> Iterator[tuple[str, str]]:
 
 def plain_words(text: str) -> Iterator[str]:
     """The words of a line of translations, without pronunciation, grammar, remarks and the commas between them."""
+    text = RELATION.sub("", text)
     text = ASIDE.sub(" ", ASIDE.sub(" ", PRONUNCIATION.sub(" ", text)))
     for word in SEPARATOR.split(TAG.sub(",", text)):
-        if plain := tidy(word).strip("\"“”„«»").strip():
+        if plain := tidy(word).strip('"“”„«»').strip():
             yield plain
 
 
@@ -78,7 +81,9 @@ def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
         try:
             start, length = _base64(fields[0]), _base64(fields[1].rstrip())
         except (IndexError, KeyError) as error:
-            raise InputError(f"{path}, line {number}: not `headword<TAB>offset<TAB>length` as in a dictd index") from error
+            raise InputError(
+                f"{path}, line {number}: not `headword<TAB>offset<TAB>length` as in a dictd index"
+            ) from error
         if start + length > size:
             raise InputError(
                 f"{path}, line {number}: the entry ends at byte {start + length}, but the dictionary has {size} bytes: "
@@ -128,12 +133,13 @@ def _translation_lines(body: str) -> Iterator[str]:
     definition (unless it goes on with a semicolon), what is indented is a note, an example or a reference.
     """
     expected = True
-    for line in body.split("\n"):
-        numbered = NUMBER.match(line)
-        if numbered and not (line.startswith(" ") and numbered.end() == len(line.rstrip())):
-            line, expected = line[numbered.end() :].strip(), True
-        if not line.strip() or (line.startswith(" ") and not numbered):
-            continue
-        if expected or line.startswith(";"):
-            yield LAST_NUMBER.sub("", line.rstrip())
+    for raw in body.split("\n"):
+        numbered = NUMBER.match(raw)
+        indented, bare = raw.startswith(" "), numbered is not None and numbered.end() == len(raw.rstrip())
+        if numbered and not (indented and bare):
+            line, expected = raw[numbered.end() :].strip(), True
+        else:
+            line = "" if indented else raw.strip()
+        if line and (expected or line.startswith(";")) and not REFERENCE.match(line):
+            yield LAST_NUMBER.sub("", line)
             expected = False

@@ -62,7 +62,9 @@ class BilingualLexicon:
         path = Path(path)
         lexicon = cls(tuple(read_pairs(path)), name=path.name)
         if not lexicon.pairs:
-            raise InputError(f"{path} holds no pairs of words: give a dictionary with a word and its translation per line")
+            raise InputError(
+                f"{path} holds no pairs of words: give a dictionary with a word and its translation per line"
+            )
         return lexicon.swapped() if swapped else lexicon
 
     @classmethod

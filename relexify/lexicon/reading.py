@@ -13,7 +13,6 @@ from relexify.lexicon.tei import read_tei
 
 __all__ = ["read_pairs"]
 
-DICTD_SUFFIXES = (".index", ".dict", ".dict.dz")
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 
@@ -28,17 +27,28 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """
     if path.is_dir():
         path = _only_dictionary(path)
-    if path.name.endswith(DICTD_SUFFIXES) and path.exists():
+    if path.exists() and _is_dictd(path):
         return read_dictd(path)
     if path.name.endswith(TEI_SUFFIXES) or _is_xml(path):
         return read_tei(path)
     return read_columns(path)
 
 
+def _is_dictd(path: Path) -> bool:
+    """Whether a file is half of a dictd pair; a `.dict` on its own may just be somebody's two columns."""
+    if path.name.endswith((".index", ".dict.dz")) or path.with_suffix(".index").is_file():
+        return path.name.endswith((".index", ".dict", ".dict.dz"))
+    return path.name.endswith(".dict") and b"00-database" in _beginning(path)
+
+
 def _is_xml(path: Path) -> bool:
-    with open_bytes(path) as stream:
-        start = stream.read(256).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = _beginning(path).removeprefix(b"\xef\xbb\xbf").lstrip()
     return start.startswith((b"<?xml", b"<TEI", b"<!DOCTYPE"))
+
+
+def _beginning(path: Path) -> bytes:
+    with open_bytes(path) as stream:
+        return stream.read(256)
 
 
 def _only_dictionary(folder: Path) -> Path:

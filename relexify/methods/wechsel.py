@@ -16,7 +16,7 @@ from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows
 from relexify.neighbours import nearest
 from relexify.progress import Progress, silent
 from relexify.tokens import SubwordVectors, subwords_from_ngrams, subwords_from_words
-from relexify.vectors import WordVectors
+from relexify.vectors.word_vectors import WordVectors
 
 __all__ = ["subword_vectors", "vector_neighbours", "wechsel"]
 

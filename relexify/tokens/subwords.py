@@ -13,7 +13,7 @@ from relexify.errors import EvidenceError
 from relexify.progress import Progress, silent
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
-from relexify.vectors import WordVectors
+from relexify.vectors.word_vectors import WordVectors
 
 __all__ = ["SubwordVectors", "subwords_from_ngrams", "subwords_from_words"]
 

@@ -106,9 +106,7 @@ def _check_header(path: Path, header: _Header, rest: int) -> None:
         )
 
 
-def _read_dictionary(
-    path: Path, data: mmap.mmap, header: _Header, place: int
-) -> tuple[list[str], np.ndarray, int]:
+def _read_dictionary(path: Path, data: mmap.mmap, header: _Header, place: int) -> tuple[list[str], np.ndarray, int]:
     """The words, their counts [words], and where the dictionary ends."""
     raw, ends, find, size = [], [], data.find, len(data)
     for entry in range(header.entries):
@@ -119,9 +117,16 @@ def _read_dictionary(
         ends.append(end + 1)
         place = end + 1 + _TRAILER
     # Entries are sorted with the words first, and matrix rows count words only.
-    trailers = np.asarray(ends[: header.words], np.int64)[:, None] + np.arange(8)
-    counts = np.frombuffer(bytes(data[:place]), np.uint8)[trailers].reshape(-1).view("<i8")
-    return _decode(raw[: header.words]), counts.astype(np.int64), place
+    words, trailers = raw[: header.words], np.asarray(ends[: header.words], np.int64)
+    return _decode(words), _counts(np.frombuffer(data[:place], np.uint8), trailers), place
+
+
+def _counts(data: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The little-endian int64 numbers that stand at the given places of a stretch of bytes."""
+    counts = np.zeros(len(places), np.int64)
+    for byte in range(8):
+        counts |= data[places + byte].astype(np.int64) << (8 * byte)
+    return counts
 
 
 def _decode(raw: list[bytes]) -> list[str]:

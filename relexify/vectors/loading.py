@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from relexify.artifacts import load_arrays, save_arrays
 from relexify.errors import InputError
 from relexify.vectors.fasttext_binary import FASTTEXT_MAGIC, read_fasttext
-from relexify.vectors.text_formats import is_word2vec_binary, read_text, read_word2vec_binary
+from relexify.vectors.text_formats import read_text
+from relexify.vectors.word2vec_binary import is_word2vec_binary, read_word2vec_binary
 from relexify.vectors.word_vectors import Ngrams, WordVectors
 
 __all__ = ["load_vectors", "save_vectors"]
@@ -126,4 +128,4 @@ def _pack_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 def _unpack_words(text: np.ndarray, offsets: np.ndarray) -> list[str]:
     """The words that `_pack_words` packed."""
     data, ends = text.tobytes(), offsets.tolist()
-    return [data[start:end].decode("utf-8", "surrogatepass") for start, end in zip(ends, ends[1:], strict=False)]
+    return [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]

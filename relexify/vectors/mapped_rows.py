@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from scipy.sparse import csr_array
 
-__all__ = ["gather_rows", "source_of"]
+__all__ = ["gather_rows", "source_of", "sum_rows"]
 
-# The kernel maps up to sixteen pages around each one touched, so so many rows may cost 128 MB of resident pages.
-_ROWS_AT_ONCE = 2048
+# Around each page touched the kernel may map hundreds of kilobytes, so that what bounds the resident pages is how far
+# apart the rows lie; where they lie far apart, how many there are.
+_BYTES_AT_ONCE = 128 << 20
+_ROWS_AT_ONCE = 256
+_TERMS_AT_ONCE = 1 << 16
 
 
 def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -19,21 +23,48 @@ def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     Args:
         matrix: [rows × d], in memory or mapped.
-        rows: Row numbers [n], sorted for speed.
+        rows: Row numbers [n], sorted.
 
     Returns:
         float32 [n × d].
     """
     gathered = np.empty((len(rows), matrix.shape[1]), np.float32)
     plain = np.asarray(matrix)
+    reach = _BYTES_AT_ONCE // max(matrix.strides[0], 1)
+    start = 0
     with _random_access(matrix) as mapping:
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            block = slice(start, start + _ROWS_AT_ONCE)
+        while start < len(rows):
+            end = max(int(np.searchsorted(rows, rows[start] + reach)), start + _ROWS_AT_ONCE)
             # Not np.take: it first copies the whole of a matrix that starts at an odd byte, as fastText's do.
-            gathered[block] = plain[rows[block]]
+            gathered[start:end] = plain[rows[start:end]]
             if mapping is not None:
                 _advise(mapping, "MADV_DONTNEED")
+            start = end
     return gathered
+
+
+def sum_rows(matrix: np.ndarray, places: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """Sum rows of a matrix into places, in one walk through it: `sums[places[i]] += matrix[rows[i]]` for every i.
+
+    Args:
+        matrix: [rows × d], in memory or mapped.
+        places: Where each row goes, from 0 to `count` [n].
+        rows: Row numbers in any order [n].
+        count: The number of sums.
+
+    Returns:
+        float32 [count × d].
+    """
+    sums = np.zeros((count, matrix.shape[1]), np.float32)
+    order = np.argsort(rows, kind="stable")
+    for start in range(0, len(order), _TERMS_AT_ONCE):
+        terms = order[start : start + _TERMS_AT_ONCE]
+        needed, columns = np.unique(rows[terms], return_inverse=True)
+        touched, lines = np.unique(places[terms], return_inverse=True)
+        # Repeats of a term are added up, as they should: a word may hold an n-gram twice.
+        uses = csr_array((np.ones(len(terms), np.float32), (lines, columns)), (len(touched), len(needed)))
+        sums[touched] += uses @ gather_rows(matrix, needed)
+    return sums
 
 
 def source_of(matrix: np.ndarray) -> str:

@@ -6,20 +6,63 @@ and hashes its UTF-8 bytes with 32-bit FNV-1a, each byte extended *with its sign
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ngram_buckets"]
+__all__ = ["Ngrams", "ngram_buckets"]
 
 _FNV_OFFSET = np.uint32(2166136261)
 _FNV_PRIME = np.uint32(16777619)
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
+_CHARACTERS_AT_ONCE = 1 << 18
+_END_OF_SENTENCE = "</s>"  # fastText gives it a row of its own and no n-grams
 
 
-def ngram_buckets(
-    words: Sequence[str], minimum: int, maximum: int, buckets: int
-) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class Ngrams:
+    """fastText's character n-grams.
+
+    Attributes:
+        matrix: [rows × d], may be memory-mapped.
+        minimum: The shortest n-gram, in characters.
+        maximum: The longest n-gram, in characters.
+        buckets: The hash modulus.
+        known: The sorted bucket ids the rows stand for; `None`: row b is bucket b, for all buckets.
+    """
+
+    matrix: np.ndarray
+    minimum: int
+    maximum: int
+    buckets: int
+    known: np.ndarray | None = None
+
+    def rows_of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows stand for the n-grams of which words, word after word.
+
+        An n-gram whose bucket is not known is left out, and `</s>` has none.
+
+        Returns:
+            `(places, rows)`: int32 [n-grams] each; the word at `places[i]` has an n-gram in row `rows[i]`.
+        """
+        found = [(start, *self._rows_of_block(words[start:end])) for start, end in _blocks(words)]
+        places = [start + inside for start, inside, _ in found]
+        empty = np.zeros(0, np.int32)
+        return np.concatenate([empty, *places]), np.concatenate([empty, *(rows for _, _, rows in found)])
+
+    def _rows_of_block(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        indptr, ids = ngram_buckets(words, self.minimum, self.maximum, self.buckets)
+        places = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(indptr))
+        kept = np.array([word != _END_OF_SENTENCE for word in words])[places]
+        rows = ids
+        if self.known is not None:
+            rows = np.searchsorted(self.known, ids)
+            kept &= np.append(self.known, -1)[rows] == ids
+        return places[kept], rows[kept].astype(np.int32)
+
+
+def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
     """The bucket of every character n-gram of every word, in fastText's order.
 
     Args:
@@ -86,3 +129,14 @@ def _boundary_marks(word_ends: np.ndarray) -> np.ndarray:
     marks[0] = True
     marks[word_ends[:-1]] = True
     return marks
+
+
+def _blocks(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Cut the words into stretches of bounded length in characters, so that memory stays bounded too."""
+    ends = np.cumsum(np.fromiter((len(word) + 2 for word in words), np.int64, len(words)))
+    start = 0
+    while start < len(words):
+        limit = (ends[start - 1] if start else 0) + _CHARACTERS_AT_ONCE
+        end = max(int(np.searchsorted(ends, limit, side="right")), start + 1)
+        yield start, end
+        start = end

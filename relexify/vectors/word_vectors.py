@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from relexify.errors import InputError
 from relexify.progress import Progress, silent
-from relexify.vectors.mapped_rows import gather_rows, source_of
-from relexify.vectors.ngrams import ngram_buckets
+from relexify.vectors.mapped_rows import source_of, sum_rows
+from relexify.vectors.ngrams import Ngrams
 
 __all__ = ["HasMatrix", "Ngrams", "WordVectors"]
 
-_END_OF_SENTENCE = "</s>"  # fastText gives it a row of its own and no n-grams
-_CHARACTERS_AT_ONCE = 1 << 17
+# Many at once, since each round may walk through the whole file; not all, since each word takes memory.
+_WORDS_AT_ONCE = 1 << 17
 
 
 class HasMatrix(Protocol):
@@ -28,36 +27,6 @@ class HasMatrix(Protocol):
     @property
     def matrix(self) -> np.ndarray:
         """[d × d'], for row vectors."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ngrams:
-    """fastText's character n-grams.
-
-    Attributes:
-        matrix: [rows × d], may be memory-mapped.
-        minimum: The shortest n-gram, in characters.
-        maximum: The longest n-gram, in characters.
-        buckets: The hash modulus.
-        known: The sorted bucket ids the rows stand for; `None`: row b is bucket b, for all buckets.
-    """
-
-    matrix: np.ndarray
-    minimum: int
-    maximum: int
-    buckets: int
-    known: np.ndarray | None = None
-
-    def rows_of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the words' n-grams, as `(indptr, rows)`; an n-gram whose bucket is not known is left out."""
-        indptr, rows = ngram_buckets(words, self.minimum, self.maximum, self.buckets)
-        kept = np.repeat([word != _END_OF_SENTENCE for word in words], np.diff(indptr))
-        if self.known is not None:
-            ids, rows = rows, np.searchsorted(self.known, rows)
-            inside = rows < len(self.known)
-            kept[~inside] = False
-            kept[inside] &= self.known[rows[inside]] == ids[inside]
-        return np.concatenate([[0], np.cumsum(kept)])[indptr], rows[kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +89,14 @@ class WordVectors:
         Raises:
             InputError: A row that is needed holds NaN or infinity.
         """
+        rotation = None if self.rotation is None else self.rotation.astype(np.float32)
         found = np.empty((len(words), self.width), np.float32)
         with progress("looking up vectors", len(words)) as advance:
-            for start, end in _blocks(words):
-                block = words[start:end]
-                vectors = self._mean_rows(block)
-                found[start:end] = vectors if self.rotation is None else vectors @ self.rotation.astype(np.float32)
-                advance(end - start)
+            for start in range(0, len(words), _WORDS_AT_ONCE):
+                block = words[start : start + _WORDS_AT_ONCE]
+                means = self._mean_rows(block)
+                found[start : start + len(block)] = means if rotation is None else means @ rotation
+                advance(len(block))
         return found
 
     def rotated(self, rotation: np.ndarray | HasMatrix) -> WordVectors:
@@ -151,37 +121,18 @@ class WordVectors:
     def _mean_rows(self, words: Sequence[str]) -> np.ndarray:
         """Means over own rows and n-gram rows, before any rotation, float32 [words × d]."""
         own = np.fromiter((self.index.get(word, -1) for word in words), np.int64, len(words))
-        known = np.flatnonzero(own >= 0)
-        rows, places = np.unique(own[known], return_inverse=True)
-        means = np.zeros((len(words), self.matrix.shape[1]), np.float32)
-        means[known] = gather_rows(self.matrix, rows)[places]
+        known = np.flatnonzero(own >= 0).astype(np.int32)
         with np.errstate(invalid="ignore", over="ignore"):  # told below, in words
+            sums = sum_rows(self.matrix, known, own[known], len(words))
             if self.ngrams is not None:
-                sums, sizes = _sum_ngrams(self.ngrams, words)
-                means = (means + sums) / np.maximum(sizes + (own >= 0), 1)[:, None].astype(np.float32)
-        broken = np.flatnonzero(~np.isfinite(means).all(axis=1))
+                places, rows = self.ngrams.rows_of(words)
+                sums += sum_rows(self.ngrams.matrix, places, rows, len(words))
+                sizes = np.bincount(places, minlength=len(words)) + (own >= 0)
+                sums /= np.maximum(sizes, 1)[:, None].astype(np.float32)
+        broken = np.flatnonzero(~np.isfinite(sums).all(axis=1))
         if len(broken):
             raise InputError(
                 f"The vector of {words[broken[0]]!r} in {source_of(self.matrix)} holds NaN or infinity "
-                f"({len(broken)} of {len(words)} words): the file is damaged or its training failed; get or train it anew"
+                f"({len(broken)} of {len(words)} words): get or train the file anew"
             )
-        return means
-
-
-def _sum_ngrams(ngrams: Ngrams, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over the words' n-gram rows, float32 [words × d], and how many rows went into each, int64 [words]."""
-    indptr, rows = ngrams.rows_of(words)
-    needed, columns = np.unique(rows, return_inverse=True)
-    uses = csr_array((np.ones(len(rows), np.float32), columns, indptr), shape=(len(words), len(needed)))
-    return uses @ gather_rows(ngrams.matrix, needed), np.diff(indptr)
-
-
-def _blocks(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Cut the words into stretches of bounded length in characters, so that memory stays bounded too."""
-    ends = np.cumsum(np.fromiter((len(word) + 2 for word in words), np.int64, len(words)))
-    start = 0
-    while start < len(words):
-        limit = (ends[start - 1] if start else 0) + _CHARACTERS_AT_ONCE
-        end = max(int(np.searchsorted(ends, limit, side="right")), start + 1)
-        yield start, end
-        start = end
+        return sums

@@ -1,0 +1,93 @@
+"""How well aligned vectors translate: the share of words whose nearest neighbour is a translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from relexify.neighbours import nearest, normalised
+from relexify.progress import Progress, silent
+
+__all__ = ["Quality", "csls_nearest", "translation_quality"]
+
+BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a rotation finds of translations it was not fitted on.
+
+    Attributes:
+        precision: Share of words whose nearest target word by cosine is a listed translation (P@1).
+        csls_precision: The same by cross-domain similarity local scaling, which holds hubs down.
+        words: How many source words were asked.
+        candidates: How many target words could have been answered.
+    """
+
+    precision: float
+    csls_precision: float
+    words: int
+    candidates: int
+
+
+def translation_quality(
+    queries: np.ndarray,
+    keys: np.ndarray,
+    background: np.ndarray,
+    translations: Sequence[frozenset[int]],
+    *,
+    progress: Progress = silent,
+) -> Quality:
+    """Measure P@1, where any listed translation counts.
+
+    Args:
+        queries: Source words in the target space [n × d].
+        keys: Candidate target words [m × d].
+        background: Frequent source words in the target space [b × d]: what CSLS tells hubs by.
+        translations: For each query the right rows of `keys`.
+        progress: Told about the search.
+    """
+    by_cosine = nearest(queries, keys, 1, progress=progress)[0][:, 0]
+    by_csls = csls_nearest(queries, keys, background, progress=progress)
+    return Quality(
+        precision=_share_right(by_cosine, translations),
+        csls_precision=_share_right(by_csls, translations),
+        words=len(queries),
+        candidates=len(keys),
+    )
+
+
+def csls_nearest(
+    queries: np.ndarray, keys: np.ndarray, background: np.ndarray, *, k: int = 10, progress: Progress = silent
+) -> np.ndarray:
+    """The best key for each query by cross-domain similarity local scaling (CSLS; Conneau et al., 2018).
+
+    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), r being the mean cosine to the k nearest of the other language. r(x) is
+    the same for all keys y of a query, so it cannot change which is best and is not computed.
+
+    Args:
+        queries: [n × d].
+        keys: [m × d].
+        background: Vectors of the queries' language [b × d], among which a key's neighbours are found.
+        k: How many neighbours a mean is taken over.
+        progress: Told about the search.
+
+    Returns:
+        The row of the best key, int64 [n].
+    """
+    crowding = nearest(keys, background, k, progress=progress)[1].mean(axis=1)
+    # A zero key has no direction and must not win by being far from everything.
+    crowding[~np.any(keys, axis=1)] = np.inf
+    queries, columns = normalised(queries), normalised(keys).T
+    best = np.empty(len(queries), dtype=np.int64)
+    for start in range(0, len(queries), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        best[block] = np.argmax(2.0 * (queries[block] @ columns) - crowding, axis=1)
+    return best
+
+
+def _share_right(answers: np.ndarray, translations: Sequence[frozenset[int]]) -> float:
+    right = sum(int(answer) in listed for answer, listed in zip(answers, translations, strict=True))
+    return right / len(translations) if translations else 0.0

@@ -1,0 +1,236 @@
+"""Grafting, proved on a tiny real model of every family."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from relexify.errors import GraftError, OutputError, VocabularyError
+from relexify.evaluation import bits_per_byte, model_kind
+from relexify.grafting import Graft, graft
+from relexify.grafting.lexical import lexical_axes
+from relexify.methods import fvt, random, shared, shuffle
+from relexify.mixture import Mixture, Origin
+from relexify.tokens import retrained, vocabulary_of
+from tests import pico
+
+families = pytest.mark.parametrize("family", list(pico.FAMILIES))
+AUTO = {"decoder": AutoModelForCausalLM, "encoder": AutoModelForMaskedLM, "encoder-decoder": AutoModelForSeq2SeqLM}
+
+
+def logits(model, ids):
+    inputs = {"input_ids": torch.tensor([ids])}
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = inputs["input_ids"]
+    with torch.no_grad():
+        return model(**inputs).logits[0]
+
+
+def new_tokenizer(tokenizer, size=350):
+    lines = pico.sentences(words=pico.foreign_words(), seed=3)
+    return retrained(tokenizer, lambda: lines, size)
+
+
+def inner(model):
+    lexical = lexical_axes(model)
+    return {name: value for name, value in model.state_dict().items() if name not in lexical}
+
+
+@families
+def test_same_tokenizer_on_both_sides_gives_bit_equal_logits(family):
+    model, tokenizer = pico.pair(family)
+    grafted = graft(model, tokenizer, fvt(tokenizer, tokenizer)).model
+    ids = tokenizer("the old river, 12.", add_special_tokens=False).input_ids
+    assert torch.equal(logits(model, ids), logits(grafted, ids))
+
+
+@families
+def test_half_precision_copies_are_bit_equal(family):
+    model, tokenizer = pico.pair(family)
+    model = model.to(torch.bfloat16)
+    grafted = graft(model, tokenizer, fvt(tokenizer, tokenizer)).model
+    assert grafted.dtype == torch.bfloat16
+    assert torch.equal(model.get_input_embeddings().weight, grafted.get_input_embeddings().weight)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama tied", "bert", "roberta"])
+def test_shuffled_vocabulary_gives_the_exact_permutation(family):
+    model, tokenizer = pico.pair(family)
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    fixed = {token["id"] for token in backend["added_tokens"]}
+    movable = [id for id in range(len(tokenizer)) if id not in fixed]
+    moved = np.random.default_rng(0).permutation(movable)
+    new_id = dict(zip(movable, moved.tolist(), strict=True))
+    backend["model"]["vocab"] = {token: new_id.get(id, id) for token, id in backend["model"]["vocab"].items()}
+    shuffled = copy.deepcopy(tokenizer)
+    shuffled._tokenizer = Tokenizer.from_str(json.dumps(backend))
+    grafted = graft(model, shuffled, fvt(tokenizer, shuffled)).model
+    permutation = torch.tensor([new_id.get(id, id) for id in range(len(tokenizer))])
+    old, new = model.get_input_embeddings().weight, grafted.get_input_embeddings().weight
+    assert torch.equal(old, new[permutation])
+    ids = tokenizer("a quiet morning in 1999.", add_special_tokens=False).input_ids
+    changed = [int(permutation[id]) for id in ids]
+    assert torch.allclose(logits(model, ids), logits(grafted, changed)[:, permutation], atol=1e-6)
+
+
+@families
+def test_every_inner_parameter_stays_bit_equal_in_a_new_language(family):
+    model, tokenizer = pico.pair(family)
+    target = new_tokenizer(tokenizer)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    result = graft(model, target, fvt(tokenizer, target))
+    after = inner(result.model)
+    assert after
+    assert all(torch.equal(before[name], value) for name, value in after.items())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items()), "the source changed"
+
+
+@families
+def test_lexical_rows_equal_the_mixture_times_the_old_rows(family):
+    model, tokenizer = pico.pair(family)
+    target = new_tokenizer(tokenizer)
+    mixture = fvt(tokenizer, target)
+    result = graft(model, target, mixture).model
+    dense, known = mixture.weights.toarray(), mixture.known
+    old_state, new_state = model.state_dict(), result.state_dict()
+    for name, axis in lexical_axes(model).items():
+        old, new = old_state[name].movedim(axis, 0).flatten(1) if old_state[name].ndim > 1 else old_state[name][:, None], None
+        new = new_state[name].movedim(axis, 0).flatten(1) if new_state[name].ndim > 1 else new_state[name][:, None]
+        expected = dense[known] @ old.numpy()[: dense.shape[1]]
+        assert np.allclose(expected, new.numpy()[: len(mixture)][known], atol=1e-6), name
+
+
+@families
+def test_saved_folder_loads_with_auto_classes_and_gives_the_same_logits(family, tmp_path):
+    model, tokenizer = pico.pair(family)
+    target = new_tokenizer(tokenizer)
+    result = graft(model, target, fvt(tokenizer, target))
+    result.save(tmp_path / "out")
+    loaded = AUTO[model_kind(model)].from_pretrained(tmp_path / "out").eval()
+    reloaded = AutoTokenizer.from_pretrained(tmp_path / "out")
+    text = pico.sentences(words=pico.foreign_words(), seed=9)[0]
+    assert reloaded(text).input_ids == target(text).input_ids
+    ids = target(text).input_ids[:40]
+    assert torch.equal(logits(result.model, ids), logits(loaded, ids))
+    assert Mixture.load(tmp_path / "out" / "mixture.safetensors").weights.nnz == result.mixture.weights.nnz
+
+
+@families
+def test_config_and_generation_config_point_at_the_new_special_tokens(family):
+    model, tokenizer = pico.pair(family)
+    target = new_tokenizer(tokenizer)
+    grafted = graft(model, target, fvt(tokenizer, target)).model
+    for holder in filter(None, (grafted.config, getattr(grafted, "generation_config", None))):
+        for role in ("bos", "eos", "pad"):
+            if getattr(target, f"{role}_token_id") is not None and getattr(holder, f"{role}_token_id", None) is not None:
+                assert getattr(holder, f"{role}_token_id") == getattr(target, f"{role}_token_id")
+    assert grafted.config.vocab_size == len(target)
+    if grafted.config.is_encoder_decoder:
+        old = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
+        assert target.convert_ids_to_tokens(grafted.config.decoder_start_token_id) == old
+
+
+@families
+def test_grafted_model_can_be_scored_and_trained_on(family):
+    model, tokenizer = pico.pair(family)
+    target = new_tokenizer(tokenizer)
+    grafted = graft(model, target, fvt(tokenizer, target)).model
+    text = "\n".join(pico.sentences(12, words=pico.foreign_words(), seed=5))
+    score = bits_per_byte(grafted, target, text, window=32)
+    assert 0 < score.value < 40
+    assert score.examples > 0
+
+
+def test_padding_rounds_the_rows_up_and_leaves_none_of_them_empty():
+    model, tokenizer = pico.pair("llama untied")
+    target = new_tokenizer(tokenizer, size=333)
+    result = graft(model, target, fvt(tokenizer, target), pad_to_multiple_of=64)
+    assert result.model.get_input_embeddings().weight.shape[0] == result.report.rows == 384
+    assert not (result.model.get_input_embeddings().weight[len(target) :] == 0).all(dim=1).any()
+
+
+def test_unknown_rows_follow_the_mean_and_variance_of_the_old_rows():
+    model, tokenizer = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(3).add_(torch.arange(pico.WIDTH))
+    target = new_tokenizer(tokenizer)
+    new = graft(model, target, random(tokenizer, target)).model.get_input_embeddings().weight
+    old = model.get_input_embeddings().weight
+    assert torch.allclose(new.mean(0), old.mean(0), atol=0.03)
+    assert torch.allclose(new.std(0), old.std(0), rtol=0.3)
+
+
+def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    target = new_tokenizer(tokenizer)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        graft(model, target, random(tokenizer, target), seed=seed).save(tmp_path / name)
+    read = {name: (tmp_path / name / "model.safetensors").read_bytes() for name in "abc"}
+    assert read["a"] == read["b"] != read["c"]
+    mixtures = {name: (tmp_path / name / "mixture.safetensors").read_bytes() for name in "ab"}
+    assert mixtures["a"] == mixtures["b"]
+
+
+def test_shuffle_copies_a_random_row_for_every_token():
+    model, tokenizer = pico.pair("gpt2")
+    target = new_tokenizer(tokenizer)
+    mixture = shuffle(tokenizer, target, seed=0)
+    assert np.all(np.diff(mixture.weights.indptr) == 1)
+    new = graft(model, target, mixture).model.get_input_embeddings().weight
+    rows = {tuple(row.tolist()) for row in model.get_input_embeddings().weight}
+    assert all(tuple(row.tolist()) in rows for row in new)
+
+
+def test_an_overwritten_folder_is_replaced_and_an_unasked_one_refused(tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    result = graft(model, tokenizer, fvt(tokenizer, tokenizer))
+    result.save(tmp_path / "out")
+    with pytest.raises(OutputError, match="exists already"):
+        result.save(tmp_path / "out")
+    result.save(tmp_path / "out", overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_mixture_for_another_tokenizer_is_refused():
+    model, tokenizer = pico.pair("gpt2")
+    target = new_tokenizer(tokenizer)
+    with pytest.raises(VocabularyError, match="the tokenizer has"):
+        graft(model, tokenizer, fvt(tokenizer, target))
+
+
+def test_a_mixture_with_more_source_tokens_than_the_model_has_rows_is_refused():
+    model, tokenizer = pico.pair("gpt2")
+    larger = pico.byte_level(size=420)
+    assert len(larger) > len(tokenizer)
+    with pytest.raises(VocabularyError, match="rows"):
+        graft(model, tokenizer, fvt(larger, tokenizer))
+
+
+def test_weights_that_are_not_finite_are_refused():
+    model, tokenizer = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[5, 0] = float("nan")
+    with pytest.raises(GraftError, match="not finite"):
+        graft(model, tokenizer, fvt(tokenizer, tokenizer))
+
+
+def test_a_moved_padding_id_is_refused_where_positions_depend_on_it():
+    model, tokenizer = pico.pair("roberta")
+    other = pico.byte_level(size=350, pad_token="<pad>", bos_token="<s>", eos_token="</s>", mask_token="<mask>")
+    with pytest.raises(GraftError, match="counts positions from its padding id 1"):
+        graft(model, other, fvt(tokenizer, other))
+
+
+def test_the_report_counts_every_token_once():
+    model, tokenizer = pico.pair("bert")
+    target = new_tokenizer(tokenizer)
+    result = graft(model, target, shared(tokenizer, target))
+    assert isinstance(result, Graft)
+    assert sum(result.report.origins.values()) == len(vocabulary_of(target))
+    assert result.report.origins["random"] == int((result.mixture.origin == Origin.RANDOM).sum()) > 0

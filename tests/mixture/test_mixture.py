@@ -1,0 +1,134 @@
+"""Mixtures: weights, order of evidence, blends, round trips."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
+
+from relexify.artifacts import Provenance, save_arrays
+from relexify.errors import InputError, VocabularyError
+from relexify.mixture import (
+    Mixture,
+    Origin,
+    blend,
+    first_of,
+    mixture_of_rows,
+    mixture_of_weights,
+    rows_to_csr,
+    softmax_weights,
+)
+from relexify.tokens import vocabulary_of
+from tests import pico
+
+SOURCE = vocabulary_of(pico.byte_level(size=280))
+TARGET = vocabulary_of(pico.byte_level(size=270))
+
+
+def mixture(rows, origin=Origin.MIXED, method="test"):
+    padded = [*rows, *([[]] * (len(TARGET) - len(rows)))]
+    return mixture_of_rows(padded, SOURCE, TARGET, method=method, origin=origin)
+
+
+@given(
+    arrays(np.float32, st.tuples(st.integers(1, 20), st.integers(1, 12)), elements=st.floats(-1, 1, width=32)),
+    st.floats(1e-6, 10),
+)
+def test_softmax_rows_are_convex_and_finite_down_to_tiny_temperatures(similarities, temperature):
+    weights = softmax_weights(similarities, temperature)
+    assert np.isfinite(weights).all()
+    assert (weights >= 0).all()
+    assert np.allclose(weights.sum(axis=1), 1)
+
+
+def test_softmax_equals_the_equation_of_the_paper():
+    similarities, temperature = np.array([[0.9, 0.5, -0.2]]), 0.1
+    top = [np.exp(value / temperature) for value in similarities[0]]
+    assert np.allclose(softmax_weights(similarities, temperature)[0], [value / sum(top) for value in top])
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+def test_softmax_refuses_a_temperature_that_is_not_positive(temperature):
+    with pytest.raises(InputError, match="positive"):
+        softmax_weights(np.ones((1, 2)), temperature)
+
+
+def test_rows_to_csr_puts_weights_where_they_belong_in_any_order():
+    matrix = rows_to_csr(np.array([3, 0]), np.array([[1, 2], [0, 4]]), np.array([[0.25, 0.75], [1.0, 2.0]]), (5, 6))
+    dense = np.zeros((5, 6))
+    dense[3, [1, 2]], dense[0, [0, 4]] = [0.25, 0.75], [1, 2]
+    assert np.array_equal(matrix.toarray(), dense)
+
+
+def test_rows_with_repeated_pieces_count_them_as_often_as_they_occur():
+    made = mixture([[5, 5, 6, 7]], Origin.PIECES)
+    assert made.sources(0) == [(SOURCE.tokens[5], 0.5), (SOURCE.tokens[6], 0.25), (SOURCE.tokens[7], 0.25)]
+
+
+def test_apply_equals_the_dense_product():
+    made = mixture([[1, 2], [], [3]])
+    table = np.random.default_rng(0).standard_normal((len(SOURCE), 4)).astype(np.float32)
+    rows = made.apply(table)
+    assert np.allclose(rows[0], (table[1] + table[2]) / 2)
+    assert np.array_equal(rows[1], np.zeros(4))
+    assert np.array_equal(rows[2], table[3])
+
+
+def test_the_first_mixture_that_knows_a_row_wins_and_keeps_its_origin():
+    composed = first_of(mixture([[1], [], []], Origin.SPECIAL), mixture([[2], [3], []], Origin.COPIED))
+    assert composed.sources(0) == [(SOURCE.tokens[1], 1.0)]
+    assert composed.sources(1) == [(SOURCE.tokens[3], 1.0)]
+    assert composed.origin[:3].tolist() == [Origin.SPECIAL, Origin.COPIED, Origin.RANDOM]
+
+
+def test_a_blend_shares_rows_that_only_one_side_knows():
+    composed = blend((0.25, mixture([[1], [2], []])), (0.75, mixture([[3], [], [4]], Origin.COPIED)))
+    assert dict(composed.sources(0)) == {SOURCE.tokens[1]: 0.25, SOURCE.tokens[3]: 0.75}
+    assert composed.sources(1) == [(SOURCE.tokens[2], 1.0)]
+    assert composed.sources(2) == [(SOURCE.tokens[4], 1.0)]
+    assert composed.origin[:4].tolist() == [Origin.MIXED, Origin.MIXED, Origin.COPIED, Origin.RANDOM]
+
+
+def test_signed_weights_are_kept():
+    weights = csr_array(([-0.5, 1.5], ([0, 0], [1, 2])), shape=(len(TARGET), len(SOURCE)))
+    made = mixture_of_weights(weights, SOURCE, TARGET, method="signed", origin=Origin.MIXED)
+    assert made.sources(0) == [(SOURCE.tokens[2], 1.5), (SOURCE.tokens[1], -0.5)]
+
+
+def test_saving_and_loading_keeps_everything_and_gives_the_same_bytes(tmp_path):
+    made = first_of(mixture([[1, 2], [3]]), mixture([[], [], [4]], Origin.COPIED))
+    provenance = Provenance(version="1", command={"method": "test"}, inputs={"a": "b"}, seed=3)
+    made.save(tmp_path / "a.safetensors", provenance)
+    loaded = Mixture.load(tmp_path / "a.safetensors")
+    assert np.array_equal(loaded.weights.toarray(), made.weights.toarray())
+    assert np.array_equal(loaded.origin, made.origin)
+    assert (loaded.method, loaded.source_tokens, loaded.target_tokens) == (made.method, SOURCE.tokens, TARGET.tokens)
+    assert loaded.provenance["inputs"] == {"a": "b"}
+    loaded.save(tmp_path / "b.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_a_damaged_or_foreign_file_is_refused_in_one_sentence(tmp_path):
+    path = mixture([[1]]).save(tmp_path / "a.safetensors")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InputError, match="not a readable safetensors file"):
+        Mixture.load(path)
+    save_arrays(path, {"x": np.zeros(2)}, {"kind": "rotation"})
+    with pytest.raises(InputError, match="holds a rotation, not a mixture"):
+        Mixture.load(path)
+    with pytest.raises(InputError, match="is not a file"):
+        Mixture.load(tmp_path / "missing")
+
+
+def test_mixtures_of_other_vocabularies_do_not_compose():
+    other = mixture_of_rows([[1]] * len(SOURCE), SOURCE, SOURCE, method="x", origin=Origin.MIXED)
+    with pytest.raises(VocabularyError, match="cannot be composed"):
+        first_of(mixture([[1]]), other)
+
+
+def test_a_matrix_with_too_few_rows_is_refused():
+    with pytest.raises(VocabularyError, match="source tokens"):
+        mixture([[1]]).apply(np.zeros((3, 2)))

@@ -1,0 +1,284 @@
+"""Tiny real models and tokenizers, built offline in a blink."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertForMaskedLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+WIDTH = 32
+_ENGLISH = (
+    "the a old young river house teacher student water bread morning evening walks sees opens closes reads writes "
+    "quickly slowly in on under near with and but because never always small large green quiet door window book letter"
+).split()
+
+
+def sentences(count: int = 400, seed: int = 0, words: list[str] | None = None) -> list[str]:
+    """Sentences of random words, some digits and punctuation among them."""
+    draw = random.Random(seed)
+    vocabulary = words or _ENGLISH
+    return [
+        " ".join(draw.choices(vocabulary, k=draw.randint(4, 12))).capitalize() + f", {draw.randint(0, 999)}."
+        for _ in range(count)
+    ]
+
+
+def foreign_words(seed: int = 7) -> list[str]:
+    """One invented word, with letters beyond ASCII, for every English one."""
+    draw = random.Random(seed)
+    return ["".join(draw.choice(["šo", "mü", "ra", "ki", "tên", "lo", "ба"]) for _ in range(draw.randint(2, 4))) for _ in _ENGLISH]
+
+
+def byte_level(lines: list[str] | None = None, size: int = 400, **special: str) -> PreTrainedTokenizerFast:
+    """Byte-level BPE, as GPT-2 has it."""
+    special = special or {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(dict.fromkeys(special.values())),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(lines or sentences(), trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+
+
+def roberta_tokenizer(lines: list[str] | None = None, size: int = 400) -> PreTrainedTokenizerFast:
+    """Byte-level BPE with RoBERTa's special tokens around a text."""
+    tokenizer = byte_level(
+        lines, size, bos_token="<s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>", mask_token="<mask>"
+    )
+    tokenizer.cls_token, tokenizer.sep_token = "<s>", "</s>"
+    tokenizer.backend_tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+def wordpiece(lines: list[str] | None = None, size: int = 200) -> PreTrainedTokenizerFast:
+    """WordPiece, as uncased BERT has it."""
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=list(names.values()), show_progress=False)
+    backend.train_from_iterator(lines or sentences(), trainer)
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **{f"{role}_token": name for role, name in names.items()})
+
+
+def unigram(lines: list[str] | None = None, size: int = 200) -> PreTrainedTokenizerFast:
+    """SentencePiece's Unigram, as T5 has it."""
+    special = ["<pad>", "</s>", "<unk>", "<extra_id_0>", "<extra_id_1>"]
+    backend = Tokenizer(models.Unigram())
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token="<unk>", show_progress=False)
+    backend.train_from_iterator(lines or sentences(), trainer)
+    backend.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        extra_special_tokens=["<extra_id_0>", "<extra_id_1>"],
+    )
+
+
+def byte_fallback(lines: list[str] | None = None, size: int = 500) -> PreTrainedTokenizerFast:
+    """SentencePiece's BPE with byte fallback, as Llama 2 and Gemma have it."""
+    special = ["<unk>", "<s>", "</s>", "<pad>"]
+    trained = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    trained.normalizer = normalizers.Replace(" ", "▁")
+    trained.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    trained.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special + bytes_, show_progress=False)
+    trained.train_from_iterator(lines or sentences(), trainer)
+    import json
+
+    state = json.loads(trained.to_str())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] in special]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+    )
+
+
+def _sizes(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+
+
+def gpt2(tokenizer: Any) -> Any:
+    return GPT2LMHeadModel(GPT2Config(**_sizes(tokenizer), n_embd=WIDTH, n_layer=2, n_head=2, n_positions=64))
+
+
+def llama(tokenizer: Any, *, tied: bool = True) -> Any:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            **_sizes(tokenizer),
+            hidden_size=WIDTH,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            max_position_embeddings=64,
+            tie_word_embeddings=tied,
+        )
+    )
+
+
+def llama_untied(tokenizer: Any) -> Any:
+    return llama(tokenizer, tied=False)
+
+
+def gemma(tokenizer: Any) -> Any:
+    return Gemma2ForCausalLM(
+        Gemma2Config(
+            **_sizes(tokenizer),
+            hidden_size=WIDTH,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=16,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def bert(tokenizer: Any) -> Any:
+    return BertForMaskedLM(
+        BertConfig(
+            vocab_size=len(tokenizer),
+            pad_token_id=tokenizer.pad_token_id,
+            hidden_size=WIDTH,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def roberta(tokenizer: Any) -> Any:
+    return RobertaForMaskedLM(
+        RobertaConfig(
+            **_sizes(tokenizer),
+            hidden_size=WIDTH,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=66,
+        )
+    )
+
+
+def modernbert(tokenizer: Any) -> Any:
+    return ModernBertForMaskedLM(
+        ModernBertConfig(
+            **_sizes(tokenizer),
+            cls_token_id=tokenizer.cls_token_id,
+            sep_token_id=tokenizer.sep_token_id,
+            hidden_size=WIDTH,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def t5(tokenizer: Any) -> Any:
+    return T5ForConditionalGeneration(
+        T5Config(
+            **_sizes(tokenizer),
+            decoder_start_token_id=tokenizer.pad_token_id,
+            d_model=WIDTH,
+            d_kv=16,
+            d_ff=64,
+            num_layers=2,
+            num_heads=2,
+        )
+    )
+
+
+def bart(tokenizer: Any) -> Any:
+    return BartForConditionalGeneration(
+        BartConfig(
+            **_sizes(tokenizer),
+            decoder_start_token_id=tokenizer.eos_token_id,
+            forced_eos_token_id=tokenizer.eos_token_id,
+            d_model=WIDTH,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=64,
+            decoder_ffn_dim=64,
+            max_position_embeddings=64,
+        )
+    )
+
+
+FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "gpt2": (byte_level, gpt2),
+    "llama tied": (byte_level, llama),
+    "llama untied": (byte_fallback, llama_untied),
+    "gemma": (byte_fallback, gemma),
+    "bert": (wordpiece, bert),
+    "roberta": (roberta_tokenizer, roberta),
+    "modernbert": (wordpiece, modernbert),
+    "t5": (unigram, t5),
+    "bart": (roberta_tokenizer, bart),
+}
+"""A tokenizer and a model of every family that is proved to work."""
+
+
+def pair(family: str, seed: int = 0) -> tuple[Any, Any]:
+    """A tiny model with random weights, biases included, and its tokenizer."""
+    make_tokenizer, make_model = FAMILIES[family]
+    tokenizer = make_tokenizer()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = make_model(tokenizer).eval()
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                torch.nn.init.normal_(parameter, std=0.1)
+    return model, tokenizer

@@ -1,0 +1,71 @@
+"""Tokenizers trained like another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from relexify.errors import EvidenceError, InputError
+from relexify.tokens import retrained, vocabulary_of
+from tests import pico
+
+LINES = pico.sentences(words=pico.foreign_words(), seed=3)
+families = pytest.mark.parametrize("family", list(pico.FAMILIES))
+
+
+@families
+def test_the_new_tokenizer_keeps_family_special_tokens_and_size(family):
+    tokenizer = pico.FAMILIES[family][0]()
+    new = retrained(tokenizer, lambda: LINES, 380)
+    old_vocabulary, vocabulary = vocabulary_of(tokenizer), vocabulary_of(new)
+    assert vocabulary.spelling == old_vocabulary.spelling
+    assert len(new) <= 380
+    assert set(vocabulary.special) == set(old_vocabulary.special)
+    assert set(new.all_special_tokens) == set(tokenizer.all_special_tokens)
+    for role, id in vocabulary.special.items():
+        assert vocabulary.tokens[id] == old_vocabulary.tokens[old_vocabulary.special[role]]
+
+
+@families
+def test_the_new_tokenizer_puts_the_same_frame_around_a_text(family):
+    tokenizer = pico.FAMILIES[family][0]()
+    new = retrained(tokenizer, lambda: LINES, 380)
+    added = len(tokenizer("a").input_ids) - len(tokenizer("a", add_special_tokens=False).input_ids)
+    text = LINES[0]
+    framed, bare = new(text).input_ids, new(text, add_special_tokens=False).input_ids
+    assert len(framed) - len(bare) == added
+    assert all(new.convert_ids_to_tokens(id) in new.all_special_tokens for id in framed if id not in bare)
+
+
+def test_the_new_language_takes_fewer_tokens_than_with_the_old_tokenizer():
+    tokenizer = pico.byte_level()
+    new = retrained(tokenizer, lambda: LINES, 400)
+    assert len(new(LINES[0]).input_ids) < 0.6 * len(tokenizer(LINES[0]).input_ids)
+
+
+def test_byte_fallback_still_writes_unseen_characters():
+    new = retrained(pico.byte_fallback(), lambda: LINES, 400)
+    ids = new("日本", add_special_tokens=False).input_ids
+    assert new.unk_token_id not in ids
+    assert new.decode(ids) == "日本"
+
+
+def test_the_chat_template_comes_along():
+    tokenizer = pico.byte_level()
+    tokenizer.chat_template = "{{ messages }}"
+    assert retrained(tokenizer, lambda: LINES, 300).chat_template == "{{ messages }}"
+
+
+def test_training_twice_gives_the_same_tokenizer():
+    tokenizer = pico.byte_level()
+    first, second = (retrained(tokenizer, lambda: LINES, 350) for _ in range(2))
+    assert first.backend_tokenizer.to_str() == second.backend_tokenizer.to_str()
+
+
+def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
+    with pytest.raises(InputError, match="at least 257"):
+        retrained(pico.byte_level(), lambda: LINES, 100)
+
+
+def test_a_text_without_words_is_refused():
+    with pytest.raises(EvidenceError, match="too short"):
+        retrained(pico.byte_level(), lambda: [""], 300)

@@ -4,6 +4,7 @@ from relexify.methods.baselines import random, shuffle
 from relexify.methods.blended import blended
 from relexify.methods.copying import neutral, shared, special
 from relexify.methods.fvt import fvt, pieces
+from relexify.methods.translations import translations
 from relexify.methods.wechsel import subword_vectors, vector_neighbours, wechsel
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "shuffle",
     "special",
     "subword_vectors",
+    "translations",
     "vector_neighbours",
     "wechsel",
 ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable
 from functools import cache
 
-__all__ = ["WordSplitter", "is_unspaced", "split_words"]
+__all__ = ["WordSplitter", "is_unspaced", "split_words", "unspaced_runs"]
 
 WordSplitter = Callable[[str], list[str]]
 """Cuts a paragraph into words, numbers and punctuation marks."""
@@ -24,64 +25,71 @@ def split_words(text: str) -> list[str]:
     An apostrophe or a hyphen between two letters belongs to the word (`don't`, `ng’ombe`, `Ruf-Name`), a point or a
     comma between two digits to the number (`1,000.5`).
     """
-    return _items().findall(text)
+    return _patterns(_limit(text))[0].findall(text)
+
+
+def unspaced_runs(text: str) -> list[str]:
+    """The runs of letters of unspaced scripts, in order: those items of `split_words` that are not words yet."""
+    return _patterns(_limit(text))[1].findall(text)
 
 
 def is_unspaced(character: str) -> bool:
     """Whether the character is a letter or mark of a script that is written without spaces between words."""
-    return unspaced_runs().fullmatch(character) is not None
-
-
-@cache
-def unspaced_runs() -> re.Pattern[str]:
-    """The pattern of a run of letters of unspaced scripts."""
-    return re.compile(_unspaced_run())
-
-
-@cache
-def _items() -> re.Pattern[str]:
-    """The pattern whose matches are the items of `split_words`."""
-    marks, letter = _marks(), rf"[^\W\d_{_unspaced()}]"
-    # Unrolled, because a set of characters cannot hold both "any letter" and the marks, which are no letters to `re`.
-    rest = rf"[^\W_{_unspaced()}]*"
-    word = rf"{letter}{rest}(?:[{marks}]+{rest})*"
-    joined = rf"{word}(?:[{_JOINERS}]{word})*"
-    return re.compile(rf"{joined}|{_unspaced_run()}|\d+(?:[.,٫٬]\d+)*|\S[{marks}]*")
-
-
-def _unspaced_run() -> str:
-    """Letters and marks of unspaced scripts, and the dot that stands between Tibetan syllables."""
-    return rf"[{_unspaced()}](?:[{_unspaced()}{_marks()}]|[་༌](?=[{_unspaced()}]))*"
-
-
-@cache
-def _unspaced() -> str:
-    """The inside of a character set: letters and marks of unspaced scripts."""
-    codes = (code for first, last in _UNSPACED_BLOCKS for code in range(first, last + 1))
+    code = ord(character)
+    block = bisect_right(_UNSPACED_BLOCKS, (code, _LAST_CODE)) - 1
+    within = block >= 0 and code <= _UNSPACED_BLOCKS[block][1]
     # 〇 is a number to Unicode, though it is written as a Han letter.
-    return _ranges(code for code in codes if unicodedata.category(chr(code))[0] in "LM" or code == 0x3007)
+    return within and (unicodedata.category(character)[0] in "LM" or character == "〇")
 
 
 @cache
-def _marks() -> str:
-    """The inside of a character set: combining marks, and the invisible joiners of Persian and Indic words."""
-    codes = (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0))
-    marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
-    return "\u00ad\u200c\u200d" + _ranges(marks)
+def _patterns(limit: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The patterns of an item of any kind and of an unspaced run, in text whose characters are below `limit`."""
+    unspaced, letters, digits, marks = _character_sets(limit)
+    word = f"[{letters}][{letters}{digits}{marks}]*"
+    joined = f"{word}(?:[{_JOINERS}]{word})*"
+    run = f"[{unspaced}](?:[{unspaced}{marks}]|[{_TIBETAN_DOTS}](?=[{unspaced}]))*"
+    return re.compile(rf"{joined}|{run}|\d+(?:[.,٫٬]\d+)*|\S[{marks}]*"), re.compile(run)
 
 
-def _ranges(codes: Iterable[int]) -> str:
-    """Ascending code points as the ranges of a character set."""
-    ranges: list[list[int]] = []
-    for code in codes:
-        if ranges and code == ranges[-1][1] + 1:
-            ranges[-1][1] = code
+def _character_sets(limit: int) -> list[str]:
+    """Unspaced letters, other letters, digits and marks, each as the inside of a character set.
+
+    They are spelled out because `re` counts marks as no letters, and a set of ranges is the fastest thing it has.
+    """
+    ranges: list[list[list[int]]] = [[], [], [], []]
+    for code in (*range(min(limit, _LAST_LETTER)), *range(min(limit, _LATE_MARKS), min(limit, _LATE_MARKS + 240))):
+        kind = _kind(chr(code))
+        if kind is None:
+            continue
+        if ranges[kind] and code == ranges[kind][-1][1] + 1:
+            ranges[kind][-1][1] = code
         else:
-            ranges.append([code, code])
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
+            ranges[kind].append([code, code])
+    return ["".join(f"{chr(first)}-{chr(last)}" for first, last in kind) for kind in ranges]
 
 
-_JOINERS = "'’‘ʹ＇·׳״\u2010\u2011-"
+def _kind(character: str) -> int | None:
+    """0 for a letter or mark of an unspaced script, 1 for another letter, 2 for a digit, 3 for a mark."""
+    if character.isalnum():
+        return 2 if character.isdecimal() else int(not is_unspaced(character))
+    if unicodedata.category(character)[0] == "M":
+        return 0 if is_unspaced(character) else 3
+    return 3 if character in _INVISIBLE_JOINERS else None
+
+
+def _limit(text: str) -> int:
+    """One more than the last character the pattern must know: rare characters would slow it down for all text."""
+    return 0x10000 if _RARE.search(text) is None else _LAST_CODE
+
+
+_RARE = re.compile("[\U00010000-\U0010ffff]")
+_LAST_CODE = 0x10FFFF
+_LAST_LETTER = 0x323B0  # every letter of Unicode comes before it
+_LATE_MARKS = 0xE0100  # the 240 variation selectors that come long after it
+_JOINERS = "'’‘＇·׳״\u2010\u2011-"
+_INVISIBLE_JOINERS = "\u00ad\u200c\u200d"  # soft hyphens; Persian and Indic words hold the other two
+_TIBETAN_DOTS = "་༌"  # between syllables, not only between words
 
 _UNSPACED_BLOCKS = (
     (0x0E00, 0x0EFF),  # Thai, Lao

@@ -62,13 +62,21 @@ def _read_lines(lines: Iterator[bytes], store: RowStore, number: int) -> None:
         while block and not block[-1].strip():  # a file may end in empty lines
             block.pop()
         parts = [_split(line, store.width) for line in block]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of numbers that are none: told better below
-            rows = np.fromstring(b" ".join(numbers for _, numbers in parts), np.float32, sep=" ")
+        rows = _parse(b" ".join(numbers for _, numbers in parts))
         if rows.size != len(block) * store.width or not all(numbers for _, numbers in parts):
             raise _bad_line(store.path, block, store.width, number)
         store.append([word for word, _ in parts], rows.reshape(-1, store.width), "line", number)
         number += size
+
+
+def _parse(numbers: bytes) -> np.ndarray:
+    """Numbers between spaces as float32 [n]; fewer than there are where one is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what older versions of numpy do instead of raising
+        try:
+            return np.fromstring(numbers, np.float32, sep=" ")
+        except ValueError:
+            return np.zeros(0, np.float32)
 
 
 def _split(line: bytes, width: int) -> tuple[bytes, bytes]:

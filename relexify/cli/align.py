@@ -1,0 +1,44 @@
+"""`relexify align`: bring two languages' word vectors into one space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from relexify.cli.console import bars, results
+from relexify.cli.transfer import print_alignment
+
+__all__ = ["align"]
+
+
+def align(
+    source: Annotated[Path, typer.Argument(help="Word vectors of the source language.")],
+    target: Annotated[Path, typer.Argument(help="Word vectors of the target language.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .safetensors file to write the rotation to.")],
+    dictionary: Annotated[
+        Path | None, typer.Option(help="Source word and target word; without one, identical words.")
+    ] = None,
+    direction: Annotated[
+        Literal["source-to-target", "target-to-source"], typer.Option(help="Which language is moved.")
+    ] = "source-to-target",
+    reduce: Annotated[bool, typer.Option("--reduce", help="Reduce the wider vectors by PCA.")] = False,
+    swapped: Annotated[bool, typer.Option("--swapped", help="The dictionary has the target language first.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the held-out words.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+) -> None:
+    """Rotate the word vectors of one language onto another's (orthogonal Procrustes) and tell how good that is."""
+    from relexify.artifacts import check_output
+    from relexify.recipes.evidence import choose_lexicon
+    from relexify.vectors import align as fit
+    from relexify.vectors import load_vectors
+
+    check_output(output, overwrite=overwrite)
+    old, new = load_vectors(source), load_vectors(target)
+    lexicon = choose_lexicon(dictionary, old, new, swapped=swapped)
+    with bars() as progress:
+        rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
+    rotation.save(output)
+    print_alignment(rotation)
+    results.print(f"The rotation is in [bold]{output}[/]")

@@ -1,0 +1,50 @@
+"""`relexify demo`: a real model learns an invented language in a few minutes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import bars, console, results, table
+
+__all__ = ["demo"]
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for text, dictionary and model.")] = Path(
+        "demo"
+    ),
+    model: Annotated[str, typer.Option(help="The model that is to learn the language.")] = "smollm2-135m",
+    steps: Annotated[int, typer.Option(help="Training steps from either initialisation.")] = 12,
+    seed: Annotated[int, typer.Option(help="Another seed invents another language.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
+) -> None:
+    """Move a real model into an invented language, offline, and compare the initialisations.
+
+    Every word of English text that ships with Python is replaced by an invented one, so the true dictionary is known and
+    the best possible initialisation (the oracle) can be measured too.
+    """
+    from dataclasses import replace
+
+    from relexify.recipes.demonstration import Demonstration, run_demonstration
+
+    start = time.monotonic()
+    options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)
+    options = replace(options, training=replace(options.training, steps=steps))
+    with bars() as progress:
+        result = run_demonstration(options, tell=lambda text: console.print(f"· {escape(text)}"), progress=progress)
+    results.print(f"\n[bold]English[/]   {escape(result.sample[0])}\n[bold]invented[/]  {escape(result.sample[1])}\n")
+    shown = table(
+        "Bits per byte of held-out text (lower is better)", "initialisation", "before training", f"after {result.steps} steps"
+    )
+    for name, value in result.before.items():
+        after = result.after.get(name)
+        shown.add_row(name, f"{value:.3f}", f"{after:.3f}" if after is not None else "")
+    results.print(shown)
+    results.print(f"Text, dictionary and the trained model are in [bold]{escape(str(result.output))}[/]")
+    results.print(f"  relexify inspect {escape(str(result.output / 'model'))}", highlight=False)
+    console.print(f"{time.monotonic() - start:.0f} seconds")

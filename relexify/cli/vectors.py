@@ -1,0 +1,84 @@
+"""`relexify vectors`: train word vectors, and look into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relexify.cli.console import bars, console, results, table
+from relexify.errors import EvidenceError
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Train word vectors on your own text, and look into them.", no_args_is_help=True)
+
+
+@app.command()
+def train(
+    corpus: Annotated[list[str], typer.Argument(help="Text: files, folders, compressed or not, or hf:NAME.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .safetensors file to write.")],
+    width: Annotated[int, typer.Option(help="Numbers a vector has.")] = 300,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the text; by default, by its size.")] = None,
+    minimum_count: Annotated[int | None, typer.Option(help="Leave rarer words out; by default, by size.")] = None,
+    workers: Annotated[int, typer.Option(help="More than 1 is faster, but no longer repeatable.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+) -> None:
+    """Train fastText vectors, with counts and n-grams, on text of one language."""
+    from relexify.artifacts import check_output
+    from relexify.recipes import trained_vectors
+    from relexify.text import Corpus
+    from relexify.vectors import VectorTraining
+
+    check_output(output, overwrite=overwrite)
+    options = VectorTraining(width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed)
+    with bars() as progress:
+        vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
+    vectors.save(output)
+    results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{output}[/]")
+
+
+@app.command()
+def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, .safetensors, word2vec.")]) -> None:
+    """Tell what a vectors file holds."""
+    from relexify.vectors import load_vectors
+
+    vectors = load_vectors(path)
+    shown = table(str(path), "what", "value")
+    shown.add_row("words", f"{len(vectors):,}")
+    shown.add_row("width", str(vectors.width))
+    shown.add_row("counts", "yes" if vectors.counts is not None else "no")
+    grams = vectors.ngrams
+    shown.add_row("n-grams", f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no")
+    shown.add_row("most frequent", " ".join(vectors.words[:8]))
+    results.print(shown)
+
+
+@app.command()
+def nearest(
+    path: Annotated[Path, typer.Argument(help="A vectors file.")],
+    words: Annotated[list[str], typer.Argument(help="Words to look up.")],
+    count: Annotated[int, typer.Option(help="How many neighbours.")] = 10,
+    among: Annotated[int, typer.Option(help="Search among so many of the most frequent words.")] = 100_000,
+) -> None:
+    """Show the words nearest to given ones."""
+    from relexify.neighbours import nearest as find
+    from relexify.vectors import load_vectors
+
+    vectors = load_vectors(path)
+    queries = vectors.lookup(words)
+    unknown = [word for word, row in zip(words, queries, strict=True) if not row.any()]
+    if unknown:
+        raise EvidenceError(f"nothing is known of {', '.join(unknown)} in {path}: check the spelling")
+    candidates = list(vectors.words[:among])
+    with bars() as progress:
+        found, similarities = find(queries, vectors.lookup(candidates, progress=progress), count + 1)
+    for word, row, values in zip(words, found, similarities, strict=True):
+        shown = table(word, "neighbour", "cosine")
+        pairs = [(candidates[key], value) for key, value in zip(row, values, strict=True) if candidates[key] != word]
+        for neighbour, value in pairs[:count]:
+            shown.add_row(neighbour, f"{value:.3f}")
+        results.print(shown)
+    console.print()

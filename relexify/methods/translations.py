@@ -1,0 +1,79 @@
+"""A new token is the mean of the old pieces of what its words mean: evidence straight from a dictionary.
+
+With the whole truth about every word (as there is for an invented language) this is the mixture to measure others by;
+with an ordinary dictionary it knows only the tokens that are whole words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array
+
+from relexify.lexicon import BilingualLexicon
+from relexify.mixture import Mixture, Origin, mixture_of_weights
+from relexify.tokens import encode_words, vocabulary_of
+
+__all__ = ["translations"]
+
+
+def translations(
+    source_tokenizer: Any,
+    target_tokenizer: Any,
+    lexicon: BilingualLexicon,
+    *,
+    frequencies: Mapping[str, float] | None = None,
+    whole_words: bool = True,
+) -> Mixture:
+    """Mix the tokens of dictionary words from the pieces of their translations.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target_tokenizer: The new one.
+        lexicon: Source word and target word; all translations of a word count the same.
+        frequencies: Of target words, which weigh the words that share a token; equal where not given.
+        whole_words: Only for words that are a single token; else a token learns from every word it occurs in, the
+            more, the larger a part of the word it is.
+    """
+    source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
+    pairs = [pair for old, new in lexicon.pairs for pair in ((old, new), (_capital(old), _capital(new)))]
+    pairs = list(dict.fromkeys(pairs))
+    sources = encode_words(source_tokenizer, [f" {old}" for old, _ in pairs])
+    weights = _word_weights([new for _, new in pairs], frequencies)
+    meaning = _averages(sources, np.ones(len(pairs)), len(source))
+    tokens = csr_array((len(target), len(pairs)))
+    for spelled in ([f" {new}" for _, new in pairs], [new for _, new in pairs]):
+        ids = encode_words(target_tokenizer, spelled)
+        ids = [row if len(row) == 1 or not whole_words else [] for row in ids]
+        tokens = tokens + _averages(ids, weights, len(target)).T
+    mixed = csr_array(tokens) @ meaning
+    totals = np.asarray(mixed.sum(axis=1)).ravel()
+    scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+    return mixture_of_weights(
+        csr_array(diags_array(scale) @ mixed), source, target, method="translations", origin=Origin.MIXED
+    )
+
+
+def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> csr_array:
+    """Each row's ids share its weight equally, [rows × columns]."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.repeat(weights / np.maximum(lengths, 1), lengths)
+    matrix = csr_array((data, np.array([id for row in rows for id in row], np.int64), indptr), (len(rows), columns))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _word_weights(words: list[str], frequencies: Mapping[str, float] | None) -> np.ndarray:
+    """The frequency of each target word, shared among its translations."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    known = frequencies or {}
+    return np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
+
+
+def _capital(word: str) -> str:
+    return word[:1].upper() + word[1:]

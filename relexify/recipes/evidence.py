@@ -1,0 +1,126 @@
+"""Gather the evidence of a transfer: vectors from files, from text, or from the model itself; a dictionary, or none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relexify.lexicon import BilingualLexicon
+from relexify.progress import Progress, silent
+from relexify.recipes.steps import kept_file, step_name
+from relexify.text import Corpus, learn_segmenter
+from relexify.tokens import SubwordVectors, encode_words, vocabulary_of
+from relexify.vectors import VectorTraining, WordVectors, load_vectors, train_vectors
+
+__all__ = ["TokensInSpace", "choose_lexicon", "embedding_vectors", "gather_vectors", "trained_vectors"]
+
+TokensInSpace = Callable[[WordVectors], SubwordVectors]
+"""Gives the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
+
+logger = logging.getLogger(__name__)
+
+
+def gather_vectors(
+    source: str | Path | Corpus | None, target: str | Path | Corpus, options: VectorTraining, *, progress: Progress = silent
+) -> tuple[WordVectors | None, WordVectors]:
+    """Load vectors from files, or train them on text, both languages at the same time.
+
+    Args:
+        source: A file of vectors of the model's language, text to train them on, or nothing.
+        target: The same for the new language.
+        options: How to train.
+        progress: Told about training.
+    """
+
+    def gather(evidence: str | Path | Corpus, name: str) -> WordVectors:
+        if isinstance(evidence, Corpus):
+            return trained_vectors(evidence, options, name=name, progress=progress)
+        return load_vectors(evidence)
+
+    with ThreadPoolExecutor(2) as pool:  # training runs outside the interpreter's lock
+        old = None if source is None else pool.submit(gather, source, "old language")
+        new = pool.submit(gather, target, "new language")
+        return old.result() if old else None, new.result()
+
+
+def trained_vectors(
+    corpus: Corpus, options: VectorTraining, *, name: str = "", progress: Progress = silent
+) -> WordVectors:
+    """Train vectors on a corpus, or find them in the cache."""
+    key = step_name("vectors", corpus=corpus.fingerprint(), options=asdict(options))
+
+    def named(description: str, total: int | None = None) -> Any:
+        return progress(f"{description}: {name}" if name else description, total)
+
+    return kept_file(
+        "vectors",
+        key,
+        load_vectors,
+        lambda: train_vectors(_sentences(corpus, named), options, progress=named),
+        lambda vectors, path: vectors.save(path),
+    )
+
+
+def choose_lexicon(
+    dictionary: str | Path | BilingualLexicon | None,
+    source: WordVectors,
+    target: WordVectors,
+    *,
+    swapped: bool = False,
+) -> BilingualLexicon:
+    """The dictionary, or, where none is given, the words that both languages write alike."""
+    if isinstance(dictionary, BilingualLexicon):
+        return dictionary
+    if dictionary is not None:
+        return BilingualLexicon.load(dictionary, swapped=swapped)
+    lexicon = BilingualLexicon.identical(source.words, target.words)
+    logger.warning(
+        "no dictionary given: falling back on %d words that both languages write alike; "
+        "even a small dictionary (--dictionary) usually does better",
+        len(lexicon),
+    )
+    return replace(lexicon, name="identical words")
+
+
+def embedding_vectors(
+    tokenizer: Any, embeddings: np.ndarray, words: list[str]
+) -> tuple[WordVectors, TokensInSpace]:
+    """Read the model's own embedding as word vectors, for want of any others in the source language.
+
+    A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        embeddings: Its input embedding [tokens × d].
+        words: Words that are needed, such as a dictionary's.
+
+    Returns:
+        The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
+        the tokens in whatever space those word vectors were rotated to.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    rows = np.asarray(embeddings[: len(vocabulary)], dtype=np.float32)
+    special = np.array([form.is_special for form in vocabulary.forms])
+    centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
+    whole = [form.text for form in vocabulary.forms if form.starts_word and form.text.isalpha()]
+    known = list(dict.fromkeys([*whole, *words]))
+    pieces = encode_words(tokenizer, [f" {word}" for word in known])
+    matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
+
+    def tokens_in_space_of(rotated: WordVectors) -> SubwordVectors:
+        moved = centred if rotated.rotation is None else centred @ rotated.rotation.astype(np.float32)
+        return SubwordVectors(vocabulary, moved, ~special)
+
+    return WordVectors(known, matrix, None, None), tokens_in_space_of
+
+
+def _sentences(corpus: Corpus, progress: Progress) -> Callable[[], Iterator[list[str]]]:
+    """Words of each paragraph, cut as the script needs it."""
+    split = learn_segmenter(corpus, progress=progress)
+    return lambda: (split(line) for line in corpus)

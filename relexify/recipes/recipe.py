@@ -1,0 +1,81 @@
+"""A whole transfer as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relexify.lexicon import BilingualLexicon
+from relexify.vectors import VectorTraining
+
+__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Transfer"]
+
+DEFAULT_VOCABULARY = 32_000
+
+METHODS = {
+    "blend": "half WECHSEL, half old pieces, neutral tokens copied: the default, and the best measured so far",
+    "wechsel": "the paper's: softmax over the 10 nearest tokens in aligned n-gram vectors",
+    "wechsel-tfr": "WECHSEL for vectors without n-grams: tokens from the words they occur in, by frequency",
+    "fvt": "shared tokens copied, a new token is the mean of its old pieces: needs no vectors and no dictionary",
+    "shuffle": "baseline: every token is a random old one",
+    "random": "baseline: every token is drawn from the old embedding's mean and variance",
+}
+"""What `Transfer.method` may be, in a line each."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Everything that one transfer needs.
+
+    Attributes:
+        model: A folder, a Hub name, or `smollm2-135m`.
+        output: The folder to write.
+        corpus: Text in the new language, whatever `Corpus.open` takes.
+        dictionary: A file of source word and target word, or the lexicon itself; where none is given, identical words take its place.
+        dictionary_swapped: The dictionary has the new language first.
+        method: One of `METHODS`.
+        tokenizer: A ready tokenizer of the new language; where none is given, one is trained on the corpus.
+        vocab_size: Tokens to train.
+        source_vectors: Word vectors of the model's language.
+        target_vectors: Word vectors of the new language; where none are given, they are trained on the corpus.
+        source_corpus: Text in the model's language, to train its vectors on; where there is neither vectors nor text,
+            the model's own embedding takes their place.
+        held_out: Text to score on; where none is given, one line in 100 of the corpus is kept aside.
+        neighbours: k of WECHSEL.
+        temperature: τ of WECHSEL.
+        share: Weight of the vectors against the old pieces, for `blend`.
+        overrides: Source token by target token.
+        vectors: How to train vectors.
+        score: Measure bits per byte before training, against random and shuffled embeddings.
+        score_bytes: How much text to measure on.
+        device: Where to search and score.
+        pad_to_multiple_of: Round the rows of the embedding up.
+        seed: Of all that is random.
+        overwrite: Replace the output folder.
+    """
+
+    model: str
+    output: Path
+    corpus: Any
+    dictionary: Path | BilingualLexicon | None = None
+    dictionary_swapped: bool = False
+    method: str = "blend"
+    tokenizer: str | None = None
+    vocab_size: int = DEFAULT_VOCABULARY
+    source_vectors: Path | None = None
+    target_vectors: Path | None = None
+    source_corpus: Any = None
+    held_out: Any = None
+    neighbours: int = 10
+    temperature: float = 0.1
+    share: float = 0.5
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    vectors: VectorTraining = field(default_factory=VectorTraining)
+    score: bool = True
+    score_bytes: int = 16_384
+    device: str = "cpu"
+    pad_to_multiple_of: int | None = None
+    seed: int = 0
+    overwrite: bool = False

@@ -1,0 +1,129 @@
+"""The main job: from a model and a text in another language to a model of that language."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from relexify import __version__
+from relexify.artifacts import Provenance, check_output, sha256_of
+from relexify.errors import InputError
+from relexify.evaluation import bits_per_byte, model_kind
+from relexify.grafting import Graft, check_roles, graft, load_model, load_tokenizer
+from relexify.methods import random, shuffle
+from relexify.progress import Progress, silent
+from relexify.recipes.mixing import mix
+from relexify.recipes.recipe import METHODS, Transfer
+from relexify.recipes.steps import kept_tokenizer, step_name
+from relexify.text import Corpus
+from relexify.tokens import retrained
+from relexify.vectors import Rotation
+
+__all__ = ["TransferResult", "run_transfer"]
+
+HELD_OUT_EVERY = 100
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TransferResult:
+    """What a transfer made.
+
+    Attributes:
+        graft: The model, its tokenizer and its mixture.
+        rotation: How the languages' vectors were aligned, where they were.
+        scores: Bits per byte before training, by initialisation.
+        output: The folder.
+    """
+
+    graft: Graft
+    rotation: Rotation | None
+    scores: dict[str, float]
+    output: Path
+
+
+def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferResult:
+    """Carry a transfer out: tokenizer, vectors, alignment, mixture, graft, score, save.
+
+    Finished steps are kept in the cache, so that a killed run goes on where it was.
+    """
+    _check(recipe)
+    model, old = load_model(recipe.model), load_tokenizer(recipe.model)
+    training, held_out = _texts(recipe)
+    new = _tokenizer(recipe, old, training, progress)
+    check_roles(old, new, _needed_roles(model))
+    mixture, rotation = mix(recipe, model, old, new, training, progress=progress)
+    result = graft(model, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+    scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
+    summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
+    result.save(recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training), summary=summary)
+    return TransferResult(result, rotation, scores, Path(recipe.output))
+
+
+def _check(recipe: Transfer) -> None:
+    """Find out before the work begins what would stop it at the end."""
+    if recipe.method not in METHODS:
+        raise InputError(f"there is no method {recipe.method!r}: choose one of {', '.join(METHODS)}")
+    for path in (recipe.dictionary, recipe.source_vectors, recipe.target_vectors):
+        if isinstance(path, str | Path) and not Path(path).exists():
+            raise InputError(f"{path} does not exist: check the path")
+    check_output(recipe.output, overwrite=recipe.overwrite)
+
+
+def _texts(recipe: Transfer) -> tuple[Corpus, Corpus]:
+    """The text to learn from and the text to measure on, which never meet."""
+    corpus = Corpus.open(recipe.corpus)
+    if recipe.held_out is not None:
+        return corpus, Corpus.open(recipe.held_out)
+    return corpus.split(HELD_OUT_EVERY)
+
+
+def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+    if recipe.tokenizer is not None:
+        return load_tokenizer(recipe.tokenizer)
+    name = step_name(
+        "tokenizer",
+        corpus=corpus.fingerprint(),
+        like=old.backend_tokenizer.to_str(),
+        special=old.special_tokens_map,
+        size=recipe.vocab_size,
+    )
+    return kept_tokenizer(
+        name, lambda: retrained(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size(), progress=progress)
+    )
+
+
+def _needed_roles(model: Any) -> tuple[str, ...]:
+    kind = model_kind(model)
+    return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
+
+
+def _scores(
+    recipe: Transfer, model: Any, old: Any, result: Graft, held_out: Corpus, progress: Progress
+) -> dict[str, float]:
+    """Bits per byte before training, of this initialisation and of two that know nothing."""
+    if model_kind(model) == "headless":
+        logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
+        return {}
+    text = held_out.sample_bytes(recipe.score_bytes)
+    new, scores = result.tokenizer, {}
+    for name, mixture in (("random", random(old, new)), ("shuffle", shuffle(old, new, seed=recipe.seed))):
+        baseline = graft(model, new, mixture, seed=recipe.seed).model.to(recipe.device)
+        scores[name] = bits_per_byte(baseline, new, text, progress=progress).value
+    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
+    return scores
+
+
+def _provenance(recipe: Transfer, corpus: Corpus) -> Provenance:
+    files = {name: getattr(recipe, name) for name in ("dictionary", "source_vectors", "target_vectors")}
+    inputs = {name: sha256_of(path) for name, path in files.items() if isinstance(path, str | Path)}
+    inputs["corpus"] = corpus.fingerprint()
+    command = {name: _plain(value) for name, value in asdict(recipe).items()}
+    return Provenance(version=__version__, command=command, inputs=inputs, seed=recipe.seed)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | dict | None) else str(value)

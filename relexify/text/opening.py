@@ -1,0 +1,101 @@
+"""What a user calls a corpus, into the sources it is read from."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.text.decoding import COMPRESSIONS, read_first_bytes
+from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
+
+__all__ = ["describe", "find_sources"]
+
+
+def find_sources(source: object, field: str) -> tuple[Source, ...]:
+    """Find what a name, several names or a `datasets` object stand for.
+
+    Raises:
+        InputError: Nothing is there, or it is none of these.
+    """
+    if _is_data_set(source):
+        return (DataSet(source, field),)
+    if isinstance(source, str | Path):
+        names: list[str | Path] = [source]
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping | bytes):
+        names = list(source)
+    else:
+        names = []
+    if not names or not all(isinstance(name, str | Path) for name in names):
+        raise InputError(f"a corpus cannot be read from {describe(source)}: give paths, or use Corpus.of_lines")
+    return tuple(found for name in names for found in _named(name, field))
+
+
+def describe(source: object) -> str:
+    """An object that was not expected, in a few words."""
+    if isinstance(source, Mapping):
+        return f"a {type(source).__name__} with {', '.join(map(str, source))}"
+    return f"a {type(source).__name__}"
+
+
+def _named(name: str | Path, field: str) -> list[Source]:
+    """What one name stands for."""
+    if isinstance(name, str) and name.startswith("hf:"):
+        return [_hub_data_set(name, field)]
+    path = Path(name).expanduser()
+    try:
+        files = _folder(path) if path.is_dir() else [path] if path.exists() else _pattern(path)
+    except OSError as error:
+        raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
+    return [_file(file, field) for file in files]
+
+
+def _folder(path: Path) -> list[Path]:
+    """The corpus files in a folder and below it, sorted."""
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and _kind(file) in _KINDS]
+    if not files:
+        raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
+    return files
+
+
+def _pattern(path: Path) -> list[Path]:
+    """The files that a glob pattern matches, sorted."""
+    files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
+    if not files:
+        problem = "matches no file" if glob.has_magic(str(path)) else "does not exist"
+        raise InputError(f"{str(path)[:200]} {problem}: check the name (text in memory goes to Corpus.of_lines)")
+    return files
+
+
+def _file(path: Path, field: str) -> Source:
+    """One file, by its kind."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a regular file: write the text to one, for a corpus is read more than once")
+    if _kind(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
+        return Parquet(path, field)
+    return JsonLines(path, field) if _kind(path) in _JSON else TextFile(path)
+
+
+def _kind(path: Path) -> str:
+    """The ending of the name that tells the format, below that of a compression."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
+
+
+def _hub_data_set(name: str, field: str) -> HubDataSet:
+    """Take `hf:NAME:CONFIG:SPLIT` apart."""
+    _, path, config, split = [*name.split(":"), "", ""][:4]
+    if not path or name.count(":") > 3:
+        raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
+    return HubDataSet(path, config or None, split or "train", field)
+
+
+def _is_data_set(source: object) -> bool:
+    """Whether the object comes from the package datasets, which then has been imported."""
+    datasets = sys.modules.get("datasets")
+    return datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset)
+
+
+_JSON = (".jsonl", ".ndjson", ".json")
+_KINDS = (".txt", *_JSON, ".parquet")

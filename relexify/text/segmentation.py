@@ -1,0 +1,195 @@
+"""Words of languages written without spaces, learnt from the text alone.
+
+A string of letters is taken for a word if it occurs often and holds together: however it is cut in two, the parts
+meet more often than chance. The words found become a unigram model, whose most probable path cuts a run; a few
+rounds of cutting and counting again sharpen it. Every step is deterministic.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from tokenizers.models import Unigram
+
+from relexify.progress import Progress, silent
+from relexify.text.words import WordSplitter, is_unspaced, split_words, unspaced_runs
+
+__all__ = ["Segmenter", "learn_segmenter"]
+
+Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
+Words = tuple[tuple[str, float], ...]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """Cuts text into words, runs of unspaced scripts by the words it has learnt.
+
+    Attributes:
+        words: The learnt words with their natural log probabilities, best first.
+    """
+
+    words: Words = field(repr=False)
+
+    def __call__(self, text: str) -> list[str]:
+        """The words, numbers and punctuation marks of a paragraph, in order."""
+        items: list[str] = []
+        for item in split_words(text):
+            if item > "\u0e00" and is_unspaced(item[0]):
+                items.extend(token.value for token in self.model.tokenize(item))
+            else:
+                items.append(item)
+        return items
+
+    @cached_property
+    def model(self) -> Unigram:
+        """The words as a unigram model of `tokenizers`."""
+        return _unigram(self.words)
+
+
+def learn_segmenter(
+    lines: Iterable[str],
+    *,
+    vocab_size: int = 50_000,
+    sample_bytes: int = 6_000_000,
+    progress: Progress = silent,
+) -> WordSplitter:
+    """Learn how to split the text's language into words.
+
+    Args:
+        lines: The text; only its beginning is read.
+        vocab_size: The most words to keep.
+        sample_bytes: How much text of unspaced scripts to learn from.
+        progress: Told of each round.
+
+    Returns:
+        `split_words` itself where less than a twentieth of the first lines' letters belong to unspaced scripts,
+        else a `Segmenter`.
+    """
+    stream = iter(lines)
+    first = list(islice(stream, _FIRST_LINES))
+    if _unspaced_share(first) < _LEAST_SHARE:
+        return split_words
+    runs = _collect_runs((line for part in (first, stream) for line in part), sample_bytes)
+    with progress("learning words", _ROUNDS + 1) as advance:
+        counts = _candidates(runs)
+        advance(1)
+        for _ in range(_ROUNDS):
+            counts = _recount(_log_probabilities(counts, vocab_size), runs)
+            advance(1)
+    words = _log_probabilities(counts, vocab_size)
+    _LOGGER.info("learnt %d words of an unspaced script from %d runs of letters", len(words), len(runs))
+    return Segmenter(words)
+
+
+def _unspaced_share(lines: list[str]) -> float:
+    """The share of letters that belong to unspaced scripts."""
+    letters = Counter(character for line in lines for character in line if character.isalpha())
+    unspaced = sum(count for character, count in letters.items() if is_unspaced(character))
+    return unspaced / max(1, letters.total())
+
+
+def _collect_runs(lines: Iterable[str], limit: int) -> list[str]:
+    """The unspaced runs of the lines, up to so many bytes."""
+    runs: list[str] = []
+    size = 0
+    for line in lines:
+        found = unspaced_runs(line)
+        runs.extend(found)
+        size += sum(len(run) for run in found) * 3  # such scripts take three bytes a letter
+        if size >= limit:
+            break
+    return runs
+
+
+def _candidates(runs: list[str]) -> dict[str, int]:
+    """Every letter, and every longer string that may be a word, with its count."""
+    text = "\n".join(["", *runs, ""])
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    letters, ids, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    ids = np.where(codes == ord("\n"), -1, ids)
+    alphabet = _is_alphabet(counts[letters != ord("\n")])
+    found = {chr(letter): int(count) for letter, count in zip(letters, counts, strict=True) if letter != ord("\n")}
+    # By length: the string that starts at each place (-1 where it is rare or leaves the run), and the log counts.
+    places, logs = [ids], [np.log(counts)]
+    for length in range(2, _LONGEST + 1):
+        string_at, starts, counts = _grow(places[-1], ids, length)
+        places.append(string_at)
+        logs.append(np.log(counts))
+        least = -math.inf if alphabet else _LEAST_COHESION[min(length - 2, len(_LEAST_COHESION) - 1)]
+        cohesive = _cohesion(places, logs, starts) >= least
+        for start, count in zip(starts[cohesive].tolist(), counts[cohesive].tolist(), strict=True):
+            found[text[start : start + length]] = count
+    return found
+
+
+def _grow(shorter: Ids, letters: Ids, length: int) -> tuple[Ids, Ids, Ids]:
+    """Number the strings of a length from those one shorter: the number at each place, first places, counts."""
+    last = np.roll(letters, 1 - length)
+    grown = np.flatnonzero((shorter >= 0) & (np.roll(shorter, -1) >= 0) & (last >= 0))
+    keys = shorter[grown] * (letters.max() + 1) + last[grown]
+    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    frequent = counts >= _LEAST_COUNT
+    numbers = np.where(frequent, np.cumsum(frequent) - 1, -1)
+    string_at = np.full_like(letters, -1)
+    string_at[grown] = numbers[inverse]
+    return string_at, grown[first[frequent]], counts[frequent]
+
+
+def _cohesion(places: list[Ids], logs: list[np.ndarray], starts: Ids) -> np.ndarray:
+    """The pointwise mutual information of each string's two parts, at the cut where it is lowest."""
+    length, total = len(places), np.log((places[0] >= 0).sum())
+    parts = [
+        logs[cut - 1][places[cut - 1][starts]] + logs[length - cut - 1][places[length - cut - 1][starts + cut]]
+        for cut in range(1, length)
+    ]
+    cohesion: np.ndarray = logs[-1][places[-1][starts]] + total - np.max(parts, axis=0)
+    return cohesion
+
+
+def _is_alphabet(counts: Ids) -> bool:
+    """Whether few letters make up nearly all text (Thai, Khmer), rather than thousands (Chinese)."""
+    covered = np.cumsum(np.sort(counts)[::-1]) / counts.sum()
+    return int(np.searchsorted(covered, 0.95)) < _ALPHABET
+
+
+def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
+    """All single letters and the words that cover the most text, best first."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1] * len(item[0]), item[0]))
+    letters = [item for item in ranked if len(item[0]) == 1]
+    longer = [item for item in ranked if len(item[0]) > 1][: max(0, vocab_size - len(letters))]
+    kept = sorted(letters + longer, key=lambda item: (-item[1], item[0]))
+    total = sum(count for _, count in kept)
+    # A letter that only occurs inside words must stay possible: half a count.
+    return tuple((word, math.log(max(count, 0.5) / total)) for word, count in kept)
+
+
+def _recount(words: Words, runs: list[str]) -> dict[str, int]:
+    """Cut the runs with the words and count what comes out; words that hardly do are dropped, letters never."""
+    model = _unigram(words)
+    counts = Counter(token.value for run in runs for token in model.tokenize(run))
+    return {word: counts[word] for word, _ in words if len(word) == 1 or counts[word] >= _LEAST_RECOUNT}
+
+
+def _unigram(words: Words) -> Unigram:
+    """The words as a model whose first piece, empty, stands for letters never seen."""
+    return Unigram([("", 0.0), *words], unk_id=0)
+
+
+_FIRST_LINES = 2_000
+_LEAST_SHARE = 0.05
+_ROUNDS = 3
+_LONGEST = 10
+_LEAST_COUNT = 5
+_LEAST_RECOUNT = 2
+_ALPHABET = 150
+# By length (2, 3, 4 and more). The strings of an alphabet cohere too loosely to judge: there, counts decide.
+_LEAST_COHESION = (2.0, 4.0, 5.0)

@@ -1,0 +1,225 @@
+"""Where the text of a corpus comes from: files of lines, files of records, data sets, and text in memory.
+
+Each source yields documents: a line of a text file, the text of a record. It does so anew each time it is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from relexify.artifacts import sha256_of
+from relexify.errors import InputError, MissingExtra
+from relexify.text.decoding import read_blocks
+
+__all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]
+
+
+class Source(Protocol):
+    """Something that yields documents, as often as asked."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    def documents(self) -> Iterator[str]:
+        """Yield the documents in order; one may hold several lines, or none."""
+
+    def fingerprint(self) -> str:
+        """The sha256 of the content, in hex."""
+
+    def size(self) -> int | None:
+        """The bytes on disk, where it is on disk."""
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file whose documents are its lines."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def documents(self) -> Iterator[str]:
+        """Yield the lines."""
+        for lines in read_blocks(self.path):
+            yield from lines
+
+    def fingerprint(self) -> str:
+        """The sha256 of the file, as `sha256sum` gives it."""
+        return sha256_of(self.path)
+
+    def size(self) -> int:
+        """The bytes of the file."""
+        return self.path.stat().st_size
+
+
+@dataclass(frozen=True)
+class JsonLines(TextFile):
+    """A file with one json object a line, whose documents are a field of them."""
+
+    field: str
+
+    def documents(self) -> Iterator[str]:
+        """Yield the texts of the records."""
+        lines = chain.from_iterable(read_blocks(self.path))
+        for number, line in enumerate(lines, start=1):
+            if line and not line.isspace():
+                text = _text_of(_parse(line, self.path, number), self.field, f"{self.path}, line {number},")
+                # Json can spell half a surrogate pair, which no encoder takes.
+                yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in line else text
+
+    def fingerprint(self) -> str:
+        """The sha256 of the file and the field's name."""
+        return _digest([sha256_of(self.path), self.field])
+
+
+@dataclass(frozen=True)
+class Parquet(TextFile):
+    """A parquet file, whose documents are a column of it."""
+
+    field: str
+
+    def documents(self) -> Iterator[str]:
+        """Yield the texts of the rows."""
+        try:
+            from pyarrow import ArrowException
+            from pyarrow.parquet import ParquetFile
+        except ImportError as error:
+            raise MissingExtra("pyarrow", f"reading {self.path}", "corpora") from error
+        try:
+            with ParquetFile(self.path) as file:
+                columns = [self.field] if self.field in file.schema_arrow.names else None
+                batches = file.iter_batches(batch_size=1024, columns=columns)
+                records = chain.from_iterable(batch.to_pylist() for batch in batches)
+                for row, record in enumerate(records, start=1):
+                    yield _text_of(record, self.field, f"{self.path}, row {row},")
+        except (ArrowException, OSError) as error:
+            raise InputError(f"{self.path} is a damaged parquet file ({error}): fetch or write it anew") from error
+
+    def fingerprint(self) -> str:
+        """The sha256 of the file and the field's name."""
+        return _digest([sha256_of(self.path), self.field])
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A `Dataset` or `IterableDataset` of the package datasets."""
+
+    records: Any
+    field: str
+    name: str = "the data set"
+
+    def documents(self) -> Iterator[str]:
+        """Yield the texts of the records."""
+        for number, record in enumerate(self.records, start=1):
+            yield _text_of(record, self.field, f"{self.name}, record {number},")
+
+    def fingerprint(self) -> str:
+        """The data set's own fingerprint; for a stream, the sha256 of its description and first records."""
+        own = getattr(self.records, "_fingerprint", None)
+        first = [own] if own else [repr(self.records), *islice(self.documents(), 100)]
+        return _digest([*first, self.field])
+
+    def size(self) -> None:
+        """Unknown."""
+
+
+@dataclass(frozen=True)
+class HubDataSet:
+    """A data set of the Hub, streamed."""
+
+    path: str
+    config: str | None
+    split: str
+    field: str
+
+    @property
+    def name(self) -> str:
+        """As it was asked for."""
+        return ":".join(["hf", self.path, self.config or "", self.split])
+
+    def documents(self) -> Iterator[str]:
+        """Yield the texts of the records."""
+        return self._open().documents()
+
+    def fingerprint(self) -> str:
+        """The sha256 of its name, its description and its first records."""
+        return _digest([self.path, self.config or "", self.split, self._open().fingerprint()])
+
+    def size(self) -> None:
+        """Unknown."""
+
+    def _open(self) -> DataSet:
+        try:
+            from datasets import load_dataset
+        except ImportError as error:
+            raise MissingExtra("datasets", f"reading {self.name}", "corpora") from error
+        try:
+            records = load_dataset(self.path, self.config, split=self.split, streaming=True)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{self.name} cannot be opened ({error}): give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
+            ) from error
+        return DataSet(records, self.field, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Text in memory, or a function that makes it anew."""
+
+    lines: Sequence[str] | Callable[[], Iterable[str]]
+    name: str = "the given text"
+
+    def documents(self) -> Iterator[str]:
+        """Yield the texts."""
+        return iter(self.lines() if callable(self.lines) else self.lines)
+
+    def fingerprint(self) -> str:
+        """The sha256 of the texts."""
+        return _digest(self.documents())
+
+    def size(self) -> None:
+        """Not on disk."""
+
+
+def _parse(line: str, path: Path, number: int) -> Mapping[str, Any]:
+    """One line of json."""
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {number}, is not json ({error}): each line must be one object, as `jq -c '.[]'` writes them"
+        ) from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path}, line {number}, holds a {type(record).__name__}: each line must be one json object")
+    return record
+
+
+def _text_of(record: Mapping[str, Any], field: str, place: str) -> str:
+    """The text of a record; a null is an empty one."""
+    if field not in record:
+        raise InputError(
+            f"{place} has no field {field!r}, only {', '.join(sorted(record))}: name the one with the text"
+        )
+    text = record[field]
+    if not isinstance(text, str | None):
+        raise InputError(f"{place} has a {type(text).__name__} in the field {field!r}: name a field that holds text")
+    return text or ""
+
+
+def _digest(parts: Iterable[str]) -> str:
+    """The sha256 of several texts, told apart."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()

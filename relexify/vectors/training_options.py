@@ -1,0 +1,82 @@
+"""How word vectors are trained, and what follows from the size of the text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from relexify.errors import InputError
+
+__all__ = ["Settled", "VectorTraining", "check", "settle"]
+
+
+@dataclass(frozen=True)
+class VectorTraining:
+    """How to train word vectors. What is `None` follows from the size of the text.
+
+    Attributes:
+        width: The number of components of a vector.
+        epochs: Passes over the text. By default as many as make WORDS_SEEN words, from EPOCHS_FEW to EPOCHS_MANY.
+        minimum_count: A word must occur so often. By default 2 up to a million words, 3 up to ten million, then 5.
+        window: Words to the left and to the right that count as context, at most.
+        negative: Noise words per true one.
+        shortest_ngram: The shortest character n-gram; above `longest_ngram` to train words only.
+        longest_ngram: The longest character n-gram.
+        buckets: Into how many buckets n-grams are hashed. By default so many that hardly two n-grams share one, unless
+            the text has more than two million n-grams: then two million.
+        learning_rate: At the start; it falls to nearly zero.
+        subsampling: Words more frequent than this share of the text are skipped now and then.
+        seed: Where randomness starts.
+        workers: Threads. One gives the same bytes for the same text, options and seed; more are faster, and give
+            slightly different vectors every time.
+        skipgram: Predict the context from the word (skip-gram) rather than the word from the context (CBOW).
+    """
+
+    width: int = 300
+    epochs: int | None = None
+    minimum_count: int | None = None
+    window: int = 5
+    negative: int = 5
+    shortest_ngram: int = 3
+    longest_ngram: int = 6
+    buckets: int | None = None
+    learning_rate: float = 0.05
+    subsampling: float = 1e-4
+    seed: int = 0
+    workers: int = 1
+    skipgram: bool | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What `VectorTraining` leaves open, decided; fields as there."""
+
+    epochs: int
+    minimum_count: int
+    skipgram: bool
+
+
+def check(options: VectorTraining) -> None:
+    """Refuse options that gensim would crash on, or take for something else."""
+    lowest = {
+        "width": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
+        "longest_ngram": 0, "buckets": 1, "seed": 0, "workers": 1,
+    }  # fmt: skip
+    for name, least in lowest.items():
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise InputError(f"Training vectors with {name} = {value} is not possible: give {least} or more")
+    for name in ("learning_rate", "subsampling"):
+        value = getattr(options, name)
+        if not 0 < value < math.inf:
+            raise InputError(f"Training vectors with {name} = {value} is not possible: give a number above 0")
+
+
+def settle(options: VectorTraining, words: int) -> Settled:
+    """Decide what follows from the number of words of the text."""
+    minimum = 2 if words <= 1_000_000 else 3 if words <= 10_000_000 else 5
+    return Settled(
+        epochs=5 if options.epochs is None else options.epochs,
+        minimum_count=minimum if options.minimum_count is None else options.minimum_count,
+        skipgram=True if options.skipgram is None else options.skipgram,
+    )

@@ -69,7 +69,8 @@ def normalised(matrix: np.ndarray) -> np.ndarray:
     rows = np.asarray(matrix, dtype=np.float32)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return rows * scale[:, None].astype(np.float32)
+    scaled: np.ndarray = rows * scale[:, None].astype(np.float32)
+    return scaled
 
 
 def _search_cpu(
@@ -117,7 +118,9 @@ def _top_by_groups(scores: np.ndarray, k: int, stride: int, groups: int) -> tupl
     best = grouped[:, 0].copy()
     for member in range(1, stride):
         np.maximum(best, grouped[:, member], out=best)
-    chosen = np.argpartition(best, groups - k, axis=1)[:, groups - k :] if k < groups else np.tile(np.arange(k), (rows, 1))
+    chosen = (
+        np.argpartition(best, groups - k, axis=1)[:, groups - k :] if k < groups else np.tile(np.arange(k), (rows, 1))
+    )
     columns = (chosen[:, None, :] + (np.arange(stride) * groups)[None, :, None]).reshape(rows, -1)
     candidates = np.take_along_axis(scores, columns, axis=1)
     return _ordered(candidates, columns, k)

@@ -29,10 +29,11 @@ from transformers import (
 )
 
 WIDTH = 32
-_ENGLISH = (
-    "the a old young river house teacher student water bread morning evening walks sees opens closes reads writes "
-    "quickly slowly in on under near with and but because never always small large green quiet door window book letter"
-).split()
+_ENGLISH = """
+the a old young river house teacher student water bread morning evening walks sees opens closes reads writes
+quickly slowly in on under near with and but because never always small large green quiet door window book
+letter
+""".split()  # noqa: SIM905 (easier to read)
 
 
 def sentences(count: int = 400, seed: int = 0, words: list[str] | None = None) -> list[str]:
@@ -48,7 +49,10 @@ def sentences(count: int = 400, seed: int = 0, words: list[str] | None = None) -
 def foreign_words(seed: int = 7) -> list[str]:
     """One invented word, with letters beyond ASCII, for every English one."""
     draw = random.Random(seed)
-    return ["".join(draw.choice(["šo", "mü", "ra", "ki", "tên", "lo", "ба"]) for _ in range(draw.randint(2, 4))) for _ in _ENGLISH]
+    return [
+        "".join(draw.choice(["šo", "mü", "ra", "ki", "tên", "lo", "ба"]) for _ in range(draw.randint(2, 4)))
+        for _ in _ENGLISH
+    ]
 
 
 def byte_level(lines: list[str] | None = None, size: int = 400, **special: str) -> PreTrainedTokenizerFast:
@@ -117,9 +121,7 @@ def byte_fallback(lines: list[str] | None = None, size: int = 500) -> PreTrained
     trained = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     trained.normalizer = normalizers.Replace(" ", "▁")
     trained.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
-    trained.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
+    trained.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special + bytes_, show_progress=False)
     trained.train_from_iterator(lines or sentences(), trainer)

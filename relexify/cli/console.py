@@ -67,5 +67,3 @@ def table(title: str, *columns: str) -> Table:
     for place, column in enumerate(columns):
         made.add_column(escape(column), justify="left" if place == 0 else "right")
     return made
-
-

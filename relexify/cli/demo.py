@@ -25,8 +25,8 @@ def demo(
 ) -> None:
     """Move a real model into an invented language, offline, and compare the initialisations.
 
-    Every word of English text that ships with Python is replaced by an invented one, so the true dictionary is known and
-    the best possible initialisation (the oracle) can be measured too.
+    Every word of English text that ships with Python is replaced by an invented one, so the true dictionary is known
+    and the best possible initialisation (the oracle) can be measured too.
     """
     from dataclasses import replace
 
@@ -39,7 +39,10 @@ def demo(
         result = run_demonstration(options, tell=lambda text: console.print(f"· {escape(text)}"), progress=progress)
     results.print(f"\n[bold]English[/]   {escape(result.sample[0])}\n[bold]invented[/]  {escape(result.sample[1])}\n")
     shown = table(
-        "Bits per byte of held-out text (lower is better)", "initialisation", "before training", f"after {result.steps} steps"
+        "Bits per byte of held-out text (lower is better)",
+        "initialisation",
+        "before training",
+        f"after {result.steps} steps",
     )
     for name, value in result.before.items():
         after = result.after.get(name)

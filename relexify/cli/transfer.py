@@ -70,24 +70,26 @@ def transfer(
     override: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TARGET=SOURCE", help="Copy a token from an old one of your choice. Repeatable.", rich_help_panel=METHOD
+            metavar="TARGET=SOURCE",
+            help="Copy a token from an old one of your choice. Repeatable.",
+            rich_help_panel=METHOD,
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN)] = "auto",
     pad_to_multiple_of: Annotated[
         int | None, typer.Option(help="Round the rows of the embedding up.", rich_help_panel=RUN)
     ] = None,
-    score: Annotated[
-        bool, typer.Option(help="Measure bits per byte before training.", rich_help_panel=RUN)
-    ] = True,
+    score: Annotated[bool, typer.Option(help="Measure bits per byte before training.", rich_help_panel=RUN)] = True,
     seed: Annotated[int, typer.Option(help="Of all that is random.", rich_help_panel=RUN)] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)
+    ] = False,
 ) -> None:
     """Give MODEL a new language and write it to OUTPUT, ready to load and to train on.
 
     A tokenizer is trained on the text, word vectors of both languages are brought into one space, every new token is
-    mixed from old ones, and the mixed embeddings are grafted onto the untouched inner parameters. Finished steps are kept:
-    a run that was stopped goes on where it was.
+    mixed from old ones, and the mixed embeddings are grafted onto the untouched inner parameters. Finished steps are
+    kept: a run that was stopped goes on where it was.
 
     Example: relexify transfer smollm2-135m smollm2-swahili --corpus swahili.txt --source-corpus english.txt
     --dictionary en-sw.tsv

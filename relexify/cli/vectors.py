@@ -51,7 +51,9 @@ def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, 
     shown.add_row("width", str(vectors.width))
     shown.add_row("counts", "yes" if vectors.counts is not None else "no")
     grams = vectors.ngrams
-    shown.add_row("n-grams", f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no")
+    shown.add_row(
+        "n-grams", f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no"
+    )
     shown.add_row("most frequent", " ".join(vectors.words[:8]))
     results.print(shown)
 

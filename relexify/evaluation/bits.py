@@ -1,9 +1,9 @@
 """Bits per byte: how many bits a model needs for a byte of text.
 
 Perplexity counts tokens, so it changes with the tokenizer; bits per byte does not, and is what models with different
-vocabularies are compared by. A decoder predicts every token from those before it. An encoder predicts every token once,
-from both sides, a seventh of them masked at a time. An encoder-decoder reads the first half of a paragraph and writes the
-second. The three numbers are comparable within a kind of model, not across kinds.
+vocabularies are compared by. A decoder predicts every token from those before it. An encoder predicts every token
+once, from both sides, a seventh of them masked at a time. An encoder-decoder reads the first half of a paragraph and
+writes the second. The three numbers are comparable within a kind of model, not across kinds.
 """
 
 from __future__ import annotations

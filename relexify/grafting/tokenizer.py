@@ -13,9 +13,7 @@ from relexify.tokens import retrained
 __all__ = ["train_tokenizer"]
 
 
-def train_tokenizer(
-    corpus: str | Path | Corpus, *, like: Any, vocab_size: int, progress: Progress = silent
-) -> Any:
+def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int, progress: Progress = silent) -> Any:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
     Args:

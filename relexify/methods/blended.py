@@ -1,7 +1,7 @@
 """The default: half WECHSEL, half old pieces, neutral tokens copied.
 
-An order of evidence: special tokens by role > neutral tokens > ½ vectors + ½ old pieces > random. Where the vectors know
-nothing of a token its old pieces stand alone, and the other way round.
+An order of evidence: special tokens by role > neutral tokens > ½ vectors + ½ old pieces > random. Where the vectors
+know nothing of a token its old pieces stand alone, and the other way round.
 """
 
 from __future__ import annotations

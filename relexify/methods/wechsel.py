@@ -1,4 +1,4 @@
-"""WECHSEL: a new token is a softmax over its nearest old tokens in aligned word vectors (Minixhofer et al., NAACL 2022).
+"""WECHSEL: a new token is a softmax over its nearest old tokens in aligned word vectors (Minixhofer et al., 2022).
 
 e_x = Σ_{y ∈ J_x} softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens J_x (section 3.2).
 """
@@ -89,9 +89,7 @@ def vector_neighbours(
         if not vectors.covered.any():
             raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
     rows = np.flatnonzero(target.covered)
-    columns, similarities = nearest(
-        target.matrix[rows], source.matrix, neighbours, device=device, progress=progress
-    )
+    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device, progress=progress)
     weights = softmax_weights(similarities, temperature)
     shape = (len(target.vocabulary), len(source.vocabulary))
     matrix = rows_to_csr(rows, columns, weights, shape)

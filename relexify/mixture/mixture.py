@@ -74,7 +74,8 @@ class Mixture:
     @property
     def known(self) -> np.ndarray:
         """[target] bool, whether anything is known of the token."""
-        return np.diff(self.weights.indptr) > 0
+        known: np.ndarray = np.diff(self.weights.indptr) > 0
+        return known
 
     def apply(self, embeddings: np.ndarray) -> np.ndarray:
         """The mixed rows [target × d] in float32 of source rows [source × d]; zero where nothing is known."""

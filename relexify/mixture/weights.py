@@ -20,8 +20,9 @@ def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
         raise InputError(f"the temperature must be positive, not {temperature}")
     scaled = np.asarray(similarities, dtype=np.float64) / temperature
     scaled -= scaled.max(axis=1, keepdims=True)
-    weights = np.exp(scaled)
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights: np.ndarray = np.exp(scaled)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def rows_to_csr(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]) -> csr_array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random as randomness
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Demonstration:
     dictionary_size: int = 3_000
     vector_width: int = 100
     score_bytes: int = 12_288
-    training: Continuation = Continuation(steps=12, batch=8, length=128, learning_rate=1e-3)
+    training: Continuation = field(default_factory=lambda: Continuation(steps=12, learning_rate=1e-3))
     seed: int = 0
     overwrite: bool = False
 

@@ -27,7 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 def gather_vectors(
-    source: str | Path | Corpus | None, target: str | Path | Corpus, options: VectorTraining, *, progress: Progress = silent
+    source: str | Path | Corpus | None,
+    target: str | Path | Corpus,
+    options: VectorTraining,
+    *,
+    progress: Progress = silent,
 ) -> tuple[WordVectors | None, WordVectors]:
     """Load vectors from files, or train them on text, both languages at the same time.
 
@@ -88,9 +92,7 @@ def choose_lexicon(
     return replace(lexicon, name="identical words")
 
 
-def embedding_vectors(
-    tokenizer: Any, embeddings: np.ndarray, words: list[str]
-) -> tuple[WordVectors, TokensInSpace]:
+def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) -> tuple[WordVectors, TokensInSpace]:
     """Read the model's own embedding as word vectors, for want of any others in the source language.
 
     A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.

@@ -33,7 +33,8 @@ class Transfer:
         model: A folder, a Hub name, or `smollm2-135m`.
         output: The folder to write.
         corpus: Text in the new language, whatever `Corpus.open` takes.
-        dictionary: A file of source word and target word, or the lexicon itself; where none is given, identical words take its place.
+        dictionary: A file of source word and target word, or the lexicon itself; where none is given, identical words
+            take its place.
         dictionary_swapped: The dictionary has the new language first.
         method: One of `METHODS`.
         tokenizer: A ready tokenizer of the new language; where none is given, one is trained on the corpus.

@@ -30,7 +30,11 @@ def step_name(kind: str, **inputs: Any) -> str:
 
 
 def kept_file(
-    kind: str, name: str, load: Callable[[Path], Result], make: Callable[[], Result], save: Callable[[Result, Path], Any]
+    kind: str,
+    name: str,
+    load: Callable[[Path], Result],
+    make: Callable[[], Result],
+    save: Callable[[Result, Path], Any],
 ) -> Result:
     """Load a step's result from the cache, or make and keep it."""
     path = cache_folder() / kind / f"{name}.safetensors"

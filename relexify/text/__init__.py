@@ -1,0 +1,19 @@
+"""Text: corpora of every kind, words, and an invented language whose dictionary is known."""
+
+from relexify.text.corpus import Corpus
+from relexify.text.invented import InventedLanguage, invent
+from relexify.text.prose import english_from_python
+from relexify.text.segmentation import Segmenter, learn_segmenter
+from relexify.text.words import WordSplitter, is_unspaced, split_words
+
+__all__ = [
+    "Corpus",
+    "InventedLanguage",
+    "Segmenter",
+    "WordSplitter",
+    "english_from_python",
+    "invent",
+    "is_unspaced",
+    "learn_segmenter",
+    "split_words",
+]

@@ -1,9 +1,9 @@
 """What a token says, whatever its tokenizer's spelling.
 
-    byte-level BPE   `ĠÃ¼ber`            ┐
-    SentencePiece    `▁über`             ├─  TokenForm("über", starts_word=True)
-    WordPiece        `über`              ┘
-    byte-level BPE   `Ã`, SentencePiece `<0xC3>`  ─  TokenForm("\\udcc3", is_byte=True)
+byte-level BPE   `ĠÃ¼ber`            ┐
+SentencePiece    `▁über`             ├─  TokenForm("über", starts_word=True)
+WordPiece        `über`              ┘
+byte-level BPE   `Ã`, SentencePiece `<0xC3>`  ─  TokenForm("\\udcc3", is_byte=True)
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ def spelling_of(backend: Any) -> Spelling:
         return Spelling(Family.BYTE_LEVEL)
     if model["type"] == "WordPiece":
         return Spelling(Family.WORDPIECE, prefix=model["continuing_subword_prefix"])
-    if model["type"] == "Unigram" or "Metaspace" in parts or METASPACE in json.dumps(state.get("normalizer"), ensure_ascii=False):
+    if (
+        model["type"] == "Unigram"
+        or "Metaspace" in parts
+        or METASPACE in json.dumps(state.get("normalizer"), ensure_ascii=False)
+    ):
         return Spelling(Family.METASPACE, byte_fallback=bool(model.get("byte_fallback")))
     return Spelling(
         Family.PLAIN,

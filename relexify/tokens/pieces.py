@@ -22,7 +22,7 @@ def old_pieces(source_tokenizer: Any, target: Vocabulary) -> list[list[int]]:
     """
     backend, source = backend_of(source_tokenizer), vocabulary_of(source_tokenizer)
     unknown = source.special.get("unk", -1)
-    pieces = []
+    pieces: list[list[int]] = []
     for id, form in enumerate(target.forms):
         if form.is_special or not form.text:
             pieces.append([])
@@ -59,7 +59,7 @@ def _normalised(backend: Any, source: Vocabulary, text: str) -> str:
     """The text as the source tokenizer would see it (lower case, NFKC, …), without the space it may put before."""
     if backend.normalizer is None or source.spelling.family is Family.BYTE_LEVEL:
         return text
-    seen = backend.normalizer.normalize_str(text)
+    seen: str = backend.normalizer.normalize_str(text)
     if source.spelling.family is Family.METASPACE:
         seen = seen.replace("▁", " ")
     return seen if text[:1].isspace() else seen.lstrip(" ")

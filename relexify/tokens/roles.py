@@ -42,7 +42,7 @@ CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
 def roles_of(tokenizer: Any, backend: Any) -> dict[str, int]:
     """Ids of the tokens that play a role: as the tokenizer declares them, chat tokens by their usual names."""
     declares = hasattr(tokenizer, "all_special_tokens")
-    roles = {}
+    roles: dict[str, int] = {}
     for role in ROLES:
         names = [getattr(tokenizer, f"{role}_token", None)] if declares else CONVENTIONAL_TOKENS[role]
         _assign(roles, role, names, backend)

@@ -86,7 +86,8 @@ def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:
 
 def _occurrences(tokenizer: Any, words: list[str], tokens: int, progress: Progress) -> csr_array:
     """How many of the two spellings of each word contain each token, [tokens × words]."""
-    rows, columns = [], []
+    rows: list[int] = []
+    columns: list[int] = []
     with progress("tokenising words", len(words)) as advance:
         for start in range(0, len(words), 10_000):
             block = words[start : start + 10_000]

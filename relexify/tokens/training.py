@@ -20,7 +20,12 @@ _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 def retrained(
-    like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None, progress: Progress = silent
+    like: Any,
+    lines: Callable[[], Iterable[str]],
+    vocab_size: int,
+    *,
+    size: int | None = None,
+    progress: Progress = silent,
 ) -> Any:
     """Train a tokenizer of the same family, normaliser, pre-tokeniser, post-processor and special tokens as another.
 
@@ -44,9 +49,7 @@ def retrained(
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with progress("training the tokenizer", size) as advance:
-        trained = like.train_new_from_iterator(
-            _batches(lines(), advance), vocab_size - reserved, show_progress=False
-        )
+        trained = like.train_new_from_iterator(_batches(lines(), advance), vocab_size - reserved, show_progress=False)
     if reserved:
         _add_bytes(trained)
     if len(vocabulary_of(trained)) <= smallest:
@@ -56,7 +59,7 @@ def retrained(
 
 
 def _smallest(like: Any, family: Family) -> int:
-    special = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
+    special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
     return special + (256 if family is Family.BYTE_LEVEL else 1)
 
 

@@ -47,7 +47,7 @@ def continue_training(
     model: Any,
     tokenizer: Any,
     lines: Iterable[str],
-    options: Continuation = Continuation(),
+    options: Continuation | None = None,
     *,
     on_step: Callable[[int], None] | None = None,
     progress: Progress = silent,
@@ -68,6 +68,7 @@ def continue_training(
     Raises:
         InputError: The text is shorter than one sequence.
     """
+    options = options or Continuation()
     blocks = _packed(tokenizer, lines, options.length)
     masked = type(model).__name__.endswith("ForMaskedLM")
     collator = DataCollatorForLanguageModeling(tokenizer) if masked else default_data_collator
@@ -88,9 +89,7 @@ def continue_training(
             dataloader_pin_memory=False,
         )
         callback = _Steps(lambda step: (advance(1), on_step(step) if on_step else None))
-        Trainer(
-            model=model, args=arguments, train_dataset=blocks, data_collator=collator, callbacks=[callback]
-        ).train()
+        Trainer(model=model, args=arguments, train_dataset=blocks, data_collator=collator, callbacks=[callback]).train()
     return model.eval()
 
 

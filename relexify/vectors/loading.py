@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from relexify.artifacts import load_arrays, save_arrays
 from relexify.errors import InputError
 from relexify.vectors.fasttext_binary import FASTTEXT_MAGIC, read_fasttext
+from relexify.vectors.row_store import opened
 from relexify.vectors.text_formats import read_text
 from relexify.vectors.word2vec_binary import is_word2vec_binary, read_word2vec_binary
 from relexify.vectors.word_vectors import Ngrams, WordVectors
@@ -44,9 +44,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
         return _limited(read_fasttext(path), limit)
     if start[8:9] == b"{":  # safetensors: eight bytes of header size, then json
         return _limited(_load_saved(path), limit)
-    for magic, name in _ARCHIVES.items():
-        if start.startswith(magic):
-            raise InputError(f"{path} is a {name} archive: unpack it and give the file inside")
+    _refuse_packed(path, start)
     if is_word2vec_binary(path):
         return read_word2vec_binary(path, limit=limit)
     return read_text(path, limit=limit)
@@ -79,24 +77,26 @@ def _first_bytes(path: Path) -> bytes:
     """The first bytes of a file that is there and not empty."""
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the file of word vectors inside it")
+    if not path.exists():
+        raise InputError(f"{path} does not exist: give a file of word vectors")
     try:
         with open(path, "rb") as stream:
             start = stream.read(16)
-            if start.startswith(_GZIP):
-                stream.seek(0)
-                _refuse_packed_model(path, gzip.GzipFile(fileobj=stream).read(4))
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist: give a file of word vectors") from error
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path} cannot be read ({error}): get it anew") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check its permissions") from error
     if not start:
         raise InputError(f"{path} is empty: get it anew")
     return start
 
 
-def _refuse_packed_model(path: Path, start: bytes) -> None:
-    if start == FASTTEXT_MAGIC:
-        raise InputError(f"{path} is a gzipped fastText model: unpack it with gunzip, since models are memory-mapped")
+def _refuse_packed(path: Path, start: bytes) -> None:
+    """Say what to do with a file that must be unpacked first; gzipped text need not be."""
+    for magic, name in _ARCHIVES.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} is a {name} archive: unpack it and give the file inside")
+    with opened(path) as stream:
+        if start.startswith(_GZIP) and stream.read(4) == FASTTEXT_MAGIC:
+            raise InputError(f"{path} is a gzipped fastText model: unpack it with gunzip, since it is memory-mapped")
 
 
 def _limited(vectors: WordVectors, limit: int | None) -> WordVectors:

@@ -25,7 +25,7 @@ class VectorTraining:
         buckets: Into how many buckets n-grams are hashed. By default so many that hardly two n-grams share one, unless
             the text has more than two million n-grams: then two million.
         learning_rate: At the start; it falls to nearly zero.
-        subsampling: Words more frequent than this share of the text are skipped now and then.
+        subsampling: Words more frequent than this share of the text are skipped now and then; 0 to skip none.
         seed: Where randomness starts.
         workers: Threads. One gives the same bytes for the same text, options and seed; more are faster, and give
             slightly different vectors every time.
@@ -66,10 +66,14 @@ def check(options: VectorTraining) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise InputError(f"Training vectors with {name} = {value} is not possible: give {least} or more")
-    for name in ("learning_rate", "subsampling"):
-        value = getattr(options, name)
-        if not 0 < value < math.inf:
-            raise InputError(f"Training vectors with {name} = {value} is not possible: give a number above 0")
+    if not 0 < options.learning_rate < math.inf:
+        raise InputError(
+            f"Training vectors with learning_rate = {options.learning_rate} is not possible: give a number above 0"
+        )
+    if not 0 <= options.subsampling < 1:  # gensim takes 1 and more for a count
+        raise InputError(
+            f"Training vectors with subsampling = {options.subsampling} is not possible: give a share below 1"
+        )
 
 
 def settle(options: VectorTraining, words: int) -> Settled:

@@ -100,7 +100,10 @@ def test_lexical_rows_equal_the_mixture_times_the_old_rows(family):
     dense, known = mixture.weights.toarray(), mixture.known
     old_state, new_state = model.state_dict(), result.state_dict()
     for name, axis in lexical_axes(model).items():
-        old, new = old_state[name].movedim(axis, 0).flatten(1) if old_state[name].ndim > 1 else old_state[name][:, None], None
+        old, new = (
+            old_state[name].movedim(axis, 0).flatten(1) if old_state[name].ndim > 1 else old_state[name][:, None],
+            None,
+        )
         new = new_state[name].movedim(axis, 0).flatten(1) if new_state[name].ndim > 1 else new_state[name][:, None]
         expected = dense[known] @ old.numpy()[: dense.shape[1]]
         assert np.allclose(expected, new.numpy()[: len(mixture)][known], atol=1e-6), name
@@ -128,7 +131,10 @@ def test_config_and_generation_config_point_at_the_new_special_tokens(family):
     grafted = graft(model, target, fvt(tokenizer, target)).model
     for holder in filter(None, (grafted.config, getattr(grafted, "generation_config", None))):
         for role in ("bos", "eos", "pad"):
-            if getattr(target, f"{role}_token_id") is not None and getattr(holder, f"{role}_token_id", None) is not None:
+            if (
+                getattr(target, f"{role}_token_id") is not None
+                and getattr(holder, f"{role}_token_id", None) is not None
+            ):
                 assert getattr(holder, f"{role}_token_id") == getattr(target, f"{role}_token_id")
     assert grafted.config.vocab_size == len(target)
     if grafted.config.is_encoder_decoder:

@@ -1,0 +1,200 @@
+"""How fast and how small a transfer is: relexify against the package `wechsel` and against the bare matrix product.
+
+    pip install wechsel==0.0.4          # the peer; it builds fastText from source
+    python benchmarks/transfer_speed.py                 # 50,000 x 50,000 tokens, 300 dimensions, both in one run
+    python benchmarks/transfer_speed.py --large         # 256,000 x 256,000 tokens: peak memory beyond the vectors
+
+Both sides read the same two fastText .bin files, the same tokenizers, the same dictionary and the same source matrix,
+all made here, and write a target matrix. CPU time is what the process and its threads used; ratios are printed last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+WORDS, BUCKETS, WIDTH = 60_000, 200_000, 300
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=50_000)
+    parser.add_argument("--large", action="store_true", help="256,000 x 256,000 tokens, memory only")
+    parser.add_argument("--run", choices=["relexify", "wechsel", "search", "product", "large"])
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(RUNS[options.run](options.folder, options.tokens)))
+        return
+    if options.large:
+        report_large(measure("large", None, 256_000))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_files(folder, options.tokens)
+        measured = {run: measure(run, folder, options.tokens) for run in ("product", "search", "relexify", "wechsel")}
+    report(measured, options.tokens)
+
+
+def measure(run: str, folder: Path | None, tokens: int) -> dict[str, float]:
+    """Run one side in a process of its own, so that neither warms the other."""
+    command = [sys.executable, __file__, "--run", run, "--tokens", str(tokens), "--folder", str(folder)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    print(f"{run:10s} {result}", flush=True)
+    return result
+
+
+def timed(work: object) -> dict[str, float]:
+    start, used = time.perf_counter(), time.process_time()
+    work()  # type: ignore[operator]
+    return {"wall": time.perf_counter() - start, "cpu": time.process_time() - used, "peak_gb": peak()}
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def random_matrices(tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(0)
+    return tuple(draw.standard_normal((tokens, WIDTH), dtype=np.float32) for _ in range(2))  # type: ignore[return-value]
+
+
+def run_product(folder: Path, tokens: int) -> dict[str, float]:
+    queries, keys = random_matrices(tokens)
+
+    def work() -> None:
+        for start in range(0, tokens, 1024):
+            queries[start : start + 1024] @ keys.T
+
+    return timed(work)
+
+
+def run_search(folder: Path, tokens: int) -> dict[str, float]:
+    from relexify.neighbours import nearest
+
+    queries, keys = random_matrices(tokens)
+    return timed(lambda: nearest(queries, keys, 10))
+
+
+def run_large(folder: Path, tokens: int) -> dict[str, float]:
+    from relexify.neighbours import nearest
+
+    queries, keys = random_matrices(tokens)
+    before = peak()
+    result = timed(lambda: nearest(queries, keys, 10))
+    return {**result, "vectors_gb": (queries.nbytes + keys.nbytes) / 2**30, "beyond_gb": result["peak_gb"] - before}
+
+
+def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
+    from transformers import PreTrainedTokenizerFast
+
+    import relexify as rx
+
+    def work() -> None:
+        old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
+        source, target = (rx.WordVectors.load(folder / f"{side}.bin") for side in "st")
+        rotation = rx.align(source, target, rx.BilingualLexicon.load(folder / "dictionary.tsv"), held_out=0)
+        mixture = rx.wechsel(old, new, source.rotated(rotation), target)
+        np.save(folder / "relexify.npy", mixture.apply(np.load(folder / "source.npy")))
+
+    return timed(work)
+
+
+def run_wechsel(folder: Path, tokens: int) -> dict[str, float]:
+    import fasttext
+    from transformers import PreTrainedTokenizerFast
+    from wechsel import WECHSEL
+
+    fasttext.FastText.eprint = lambda text: None
+
+    def work() -> None:
+        old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
+        source, target = (fasttext.load_model(str(folder / f"{side}.bin")) for side in "st")
+        peer = WECHSEL(source, target, bilingual_dictionary=str(folder / "dictionary.tsv"))
+        matrix, _ = peer.apply(old, new, np.load(folder / "source.npy"))
+        np.save(folder / "wechsel.npy", matrix)
+
+    return timed(work)
+
+
+RUNS = {
+    "relexify": run_relexify,
+    "wechsel": run_wechsel,
+    "search": run_search,
+    "product": run_product,
+    "large": run_large,
+}
+
+
+def report(measured: dict[str, dict[str, float]], tokens: int) -> None:
+    def ratio(slow: str, fast: str) -> str:
+        cpu, wall = (measured[slow][kind] / measured[fast][kind] for kind in ("cpu", "wall"))
+        return f"{slow:8s} / {fast:8s}  {cpu:.2f}x CPU, {wall:.2f}x wall"
+
+    print(f"\n{tokens:,} x {tokens:,} tokens, {WIDTH} dimensions")
+    for slow, fast in (("search", "product"), ("wechsel", "relexify"), ("wechsel", "product")):
+        print(ratio(slow, fast))
+    print(
+        "peak memory         "
+        + ", ".join(f"{run} {measured[run]['peak_gb']:.2f} GB" for run in ("relexify", "wechsel"))
+    )
+
+
+def report_large(result: dict[str, float]) -> None:
+    print(f"\n256,000 x 256,000 tokens, {WIDTH} dimensions: {result['wall']:.0f} s")
+    print(f"memory beyond the vectors  {result['beyond_gb']:.2f} GB (the vectors are {result['vectors_gb']:.2f} GB)")
+
+
+def make_files(folder: Path, tokens: int) -> None:
+    """Two languages of random words: .bin vectors, tokenizers of the frequent words, a dictionary, a source matrix."""
+    draw = np.random.default_rng(1)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyzäöüšžñ"))
+    words = {}
+    for side in "st":
+        made = {"".join(draw.choice(letters, draw.integers(2, 10))): None for _ in range(int(1.2 * WORDS))}
+        words[side] = list(made)[:WORDS]
+        write_fasttext(folder / f"{side}.bin", words[side], draw)
+        write_tokenizer(folder / f"{side}.json", words[side], tokens)
+    pairs = zip(draw.choice(words["s"][:20_000], 5_000), draw.choice(words["t"][:20_000], 5_000), strict=True)
+    (folder / "dictionary.tsv").write_text("".join(f"{old}\t{new}\n" for old, new in pairs), encoding="utf-8")
+    np.save(folder / "source.npy", draw.standard_normal((tokens, 768), dtype=np.float32))
+
+
+def write_fasttext(path: Path, words: list[str], draw: np.random.Generator) -> None:
+    rows = draw.standard_normal((len(words) + BUCKETS, WIDTH), dtype=np.float32)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<2i", 793712314, 12))
+        file.write(struct.pack("<12id", WIDTH, 5, 5, 5, 5, 1, 2, 2, BUCKETS, 3, 6, 100, 1e-4))
+        file.write(struct.pack("<3i2q", len(words), len(words), 0, 10**6, -1))
+        for rank, word in enumerate(words):
+            file.write(word.encode() + b"\0" + struct.pack("<qb", 10**6 // (rank + 1) + 1, 0))
+        for matrix in (rows, np.zeros((len(words), WIDTH), np.float32)):
+            file.write(struct.pack("<?2q", False, *matrix.shape))
+            matrix.tofile(file)
+
+
+def write_tokenizer(path: Path, words: list[str], tokens: int) -> None:
+    """Byte-level BPE in form: half of the words with a space before them, the others without."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    spelled = [split.pre_tokenize_str((" " if place % 2 else "") + word)[0][0] for place, word in enumerate(words)]
+    vocabulary = {token: id for id, token in enumerate(dict.fromkeys(spelled))}
+    kept = dict(list(vocabulary.items())[:tokens])
+    backend = Tokenizer(models.BPE(kept, []))
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    backend.save(str(path))
+
+
+if __name__ == "__main__":
+    main()

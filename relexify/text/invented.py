@@ -1,0 +1,154 @@
+"""An invented language: English grammar, invented words, and a dictionary that is known to be right.
+
+It is the ground truth of the demo and the tests. Like a real language it has a sound of its own, short words where
+they are frequent, and endings: a plural is its singular with a fixed ending, so strings inside words carry meaning.
+No two English words share an invented word:
+
+- roots are built of syllables without `ë` and `x`;
+- an ending is `ë` and one letter, so it can be told from the root before it;
+- a word missing from the dictionary is spelled letter by letter after `xö`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+__all__ = ["InventedLanguage", "invent"]
+
+
+@dataclass(frozen=True)
+class InventedLanguage:
+    """English with every word replaced.
+
+    Attributes:
+        dictionary: English word to invented word, both in small letters, frequent words first; one to one.
+        seed: What it was drawn with.
+    """
+
+    dictionary: Mapping[str, str] = field(repr=False)
+    seed: int
+
+    def translate(self, text: str) -> str:
+        """Replace every word, keeping order, letter case (Title, UPPER, lower), digits, punctuation and spaces."""
+        return _WORD.sub(lambda match: self._translate_word(match[0]), text)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The dictionary as pairs, frequent words first."""
+        return list(self.dictionary.items())
+
+    def _translate_word(self, word: str) -> str:
+        key = word.lower().replace("’", "'")
+        invented = self.dictionary.get(key) or self._invent_unseen(key)
+        if "’" in word:
+            invented = invented.replace("'", "’")
+        if len(word) > 1 and word.isupper():
+            return invented.upper()
+        return invented[0].upper() + invented[1:] if word[0].isupper() else invented
+
+    def _invent_unseen(self, word: str) -> str:
+        """A word for one that is missing: a known stem with its ending, or else spelled by the seed's alphabet."""
+        for stem, ending in _exact_stems(word):
+            inflected = self.dictionary.get(stem, "") + ending
+            if stem in self.dictionary and inflected not in self._invented_words:
+                return inflected
+        return "xö" + word.translate(self._alphabet)
+
+    @cached_property
+    def _invented_words(self) -> frozenset[str]:
+        return frozenset(self.dictionary.values())
+
+    @cached_property
+    def _alphabet(self) -> dict[int, str]:
+        """Every letter's own substitute, vowels for vowels, so that a spelled word can nearly be said."""
+        draw = random.Random(self.seed)
+        groups = ("aeiou", "bcdfghjklmnpqrstvwxyz")
+        return {ord(a): b for group in groups for a, b in zip(group, draw.sample(group, len(group)), strict=True)}
+
+
+def invent(words: Iterable[str] | Mapping[str, int], seed: int = 0) -> InventedLanguage:
+    """Invent a language for the given English words.
+
+    Args:
+        words: Words or running text, counted here, or words with their counts.
+        seed: Another seed gives another language.
+    """
+    counts = _count(words)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    roots = _roots(random.Random(seed), banned=set(ranked))
+    dictionary: dict[str, str] = {}
+    taken: set[str] = set()
+    # Stems are shorter than what is built on them, so by length each stem is ready when it is needed. Roots are
+    # drawn by rank before that, so that the frequent ones are the short ones.
+    root_of = {word: next(roots) for word in ranked}
+    for word in sorted(ranked, key=lambda word: (len(word), word)):
+        inflected = (dictionary[stem] + ending for stem, ending in _stems(word) if stem in dictionary)
+        fitting = (form for form in inflected if form not in taken and form not in counts)
+        dictionary[word] = next(fitting, root_of[word])
+        taken.add(dictionary[word])
+    return InventedLanguage({word: dictionary[word] for word in ranked}, seed)
+
+
+def _count(words: Iterable[str] | Mapping[str, int]) -> Counter[str]:
+    """How often each word occurs, in small letters."""
+    counts: Counter[str] = Counter()
+    items = words.items() if isinstance(words, Mapping) else ((text, 1) for text in words)
+    for text, count in items:
+        for word in _WORD.findall(text):
+            counts[word.lower().replace("’", "'")] += count
+    return counts
+
+
+def _stems(word: str) -> Iterator[tuple[str, str]]:
+    """Yield what a word may be a form of, with the invented ending: the exact stem first, then changed spellings."""
+    yield from _exact_stems(word)
+    for spelling, suffix, stem_end in _RESPELLED:
+        if word.endswith(spelling):
+            bare = word.removesuffix(spelling)
+            yield bare + stem_end, _ENDINGS[suffix]
+            if suffix in ("ed", "ing") and bare[-1:] == bare[-2:-1]:
+                yield bare[:-1], _ENDINGS[suffix]  # stopped, running
+
+
+def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
+    """Yield the stem that a suffix of English was merely put behind, with the invented ending."""
+    for suffix, ending in _ENDINGS.items():
+        if word.endswith(suffix) and len(word) > len(suffix) + 1:
+            yield word.removesuffix(suffix), ending
+
+
+def _roots(draw: random.Random, banned: set[str]) -> Iterator[str]:
+    """Yield ever longer roots, none twice and none of the banned words."""
+    seen = set(banned)
+    syllables = [onset + vowel + coda for onset in _ONSETS for vowel in _VOWELS for coda in _CODAS]
+    for length, amount in _ROOTS_OF_SYLLABLES:
+        found = 0
+        while found < amount:
+            root = "".join(draw.choices(syllables, k=length))
+            if root not in seen:
+                seen.add(root)
+                found += 1
+                yield root
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+
+_ONSETS = ("b", "d", "g", "k", "l", "m", "n", "p", "r", "t", "v", "z", "š", "ts", "kv", "dr", "žl", "mn")
+_VOWELS = ("a", "e", "i", "o", "u", "ö", "ai")
+_CODAS = ("", "", "", "k", "l", "m", "n", "š", "rt")
+_ROOTS_OF_SYLLABLES = ((1, 100), (2, 5_000), (3, 200_000), (5, 1 << 62))
+
+# All begin with the letter that no root has, and no two end alike: a form has one reading.
+_ENDINGS = {
+    "s": "ëk", "ed": "ën", "ing": "ëm", "ly": "ëš", "er": "ër", "'s": "'ël", "n't": "'ët",
+    "'re": "'ëz", "'ll": "'ëd", "'ve": "'ëv", "'d": "'ëg", "'m": "'ëb",
+}  # fmt: skip
+# How a suffix is spelled on some stems, which suffix that is, and how the stem itself ends.
+_RESPELLED = (
+    ("ies", "s", "y"), ("es", "s", ""), ("ied", "ed", "y"), ("ed", "ed", "e"), ("ing", "ing", "e"),
+    ("ily", "ly", "y"), ("ly", "ly", "le"), ("er", "er", "e"), ("can't", "n't", "can"),
+)  # fmt: skip

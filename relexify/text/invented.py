@@ -117,8 +117,9 @@ def _stems(word: str) -> Iterator[tuple[str, str]]:
 def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
     """Yield the stem that a suffix of English was merely put behind, with the invented ending."""
     for suffix, ending in _ENDINGS.items():
-        if word.endswith(suffix) and len(word) > len(suffix) + 1:
-            yield word.removesuffix(suffix), ending
+        stem = word.removesuffix(suffix)
+        if stem != word and len(stem) > 1 and _VOWEL.search(stem):  # string is not a form of str
+            yield stem, ending
 
 
 def _roots(draw: random.Random, banned: set[str]) -> Iterator[str]:
@@ -136,6 +137,7 @@ def _roots(draw: random.Random, banned: set[str]) -> Iterator[str]:
 
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_VOWEL = re.compile("[aeiouy]")
 
 _ONSETS = ("b", "d", "g", "k", "l", "m", "n", "p", "r", "t", "v", "z", "š", "ts", "kv", "dr", "žl", "mn")
 _VOWELS = ("a", "e", "i", "o", "u", "ö", "ai")
@@ -144,11 +146,11 @@ _ROOTS_OF_SYLLABLES = ((1, 100), (2, 5_000), (3, 200_000), (5, 1 << 62))
 
 # All begin with the letter that no root has, and no two end alike: a form has one reading.
 _ENDINGS = {
-    "s": "ëk", "ed": "ën", "ing": "ëm", "ly": "ëš", "er": "ër", "'s": "'ël", "n't": "'ët",
+    "s": "ëk", "ed": "ën", "ing": "ëm", "ly": "ëš", "'s": "'ël", "n't": "'ët",
     "'re": "'ëz", "'ll": "'ëd", "'ve": "'ëv", "'d": "'ëg", "'m": "'ëb",
 }  # fmt: skip
 # How a suffix is spelled on some stems, which suffix that is, and how the stem itself ends.
 _RESPELLED = (
     ("ies", "s", "y"), ("es", "s", ""), ("ied", "ed", "y"), ("ed", "ed", "e"), ("ing", "ing", "e"),
-    ("ily", "ly", "y"), ("ly", "ly", "le"), ("er", "er", "e"), ("can't", "n't", "can"),
+    ("ily", "ly", "y"), ("ly", "ly", "le"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["gather_rows", "source_of", "sum_rows"]
+__all__ = ["add_rows", "gather_rows", "source_of"]
 
 # Around each page touched the kernel may map hundreds of kilobytes, so that what bounds the resident pages is how far
 # apart the rows lie; where they lie far apart, how many there are.
@@ -43,19 +43,15 @@ def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return gathered
 
 
-def sum_rows(matrix: np.ndarray, places: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """Sum rows of a matrix into places, in one walk through it: `sums[places[i]] += matrix[rows[i]]` for every i.
+def add_rows(sums: np.ndarray, places: np.ndarray, matrix: np.ndarray, rows: np.ndarray) -> None:
+    """Add rows of a matrix to places, in one walk through it: `sums[places[i]] += matrix[rows[i]]` for every i.
 
     Args:
+        sums: float32 [m × d], changed in place.
+        places: Where each row goes, from 0 to m [n].
         matrix: [rows × d], in memory or mapped.
-        places: Where each row goes, from 0 to `count` [n].
         rows: Row numbers in any order [n].
-        count: The number of sums.
-
-    Returns:
-        float32 [count × d].
     """
-    sums = np.zeros((count, matrix.shape[1]), np.float32)
     order = np.argsort(rows, kind="stable")
     for start in range(0, len(order), _TERMS_AT_ONCE):
         terms = order[start : start + _TERMS_AT_ONCE]
@@ -64,7 +60,6 @@ def sum_rows(matrix: np.ndarray, places: np.ndarray, rows: np.ndarray, count: in
         # Repeats of a term are added up, as they should: a word may hold an n-gram twice.
         uses = csr_array((np.ones(len(terms), np.float32), (lines, columns)), (len(touched), len(needed)))
         sums[touched] += uses @ gather_rows(matrix, needed)
-    return sums
 
 
 def source_of(matrix: np.ndarray) -> str:

@@ -9,14 +9,20 @@ from relexify.errors import InputError
 
 __all__ = ["Settled", "VectorTraining", "check", "settle"]
 
+_WORDS_SHOWN = 30_000_000
+_FEWEST_EPOCHS = 2
+_MOST_EPOCHS = 20
+
 
 @dataclass(frozen=True)
 class VectorTraining:
     """How to train word vectors. What is `None` follows from the size of the text.
 
     Attributes:
-        width: The number of components of a vector.
-        epochs: Passes over the text. By default as many as make WORDS_SEEN words, from EPOCHS_FEW to EPOCHS_MANY.
+        width: The number of components of a vector. A hundred translate as well as three hundred where the text has a
+            few million words, and train in half the time.
+        epochs: Passes over the text. By default as many as show 30 million words, from 2 to 20: with few words it is
+            the passes that decide how good the vectors are, with many the time.
         minimum_count: A word must occur so often. By default 2 up to a million words, 3 up to ten million, then 5.
         window: Words to the left and to the right that count as context, at most.
         negative: Noise words per true one.
@@ -29,10 +35,11 @@ class VectorTraining:
         seed: Where randomness starts.
         workers: Threads. One gives the same bytes for the same text, options and seed; more are faster, and give
             slightly different vectors every time.
-        skipgram: Predict the context from the word (skip-gram) rather than the word from the context (CBOW).
+        skipgram: Predict the context from the word (skip-gram) rather than the word from the context (CBOW), which
+            learns more from little text.
     """
 
-    width: int = 300
+    width: int = 100
     epochs: int | None = None
     minimum_count: int | None = None
     window: int = 5
@@ -44,7 +51,7 @@ class VectorTraining:
     subsampling: float = 1e-4
     seed: int = 0
     workers: int = 1
-    skipgram: bool | None = None
+    skipgram: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,6 @@ class Settled:
 
     epochs: int
     minimum_count: int
-    skipgram: bool
 
 
 def check(options: VectorTraining) -> None:
@@ -78,9 +84,9 @@ def check(options: VectorTraining) -> None:
 
 def settle(options: VectorTraining, words: int) -> Settled:
     """Decide what follows from the number of words of the text."""
+    epochs = min(max(math.ceil(_WORDS_SHOWN / max(words, 1)), _FEWEST_EPOCHS), _MOST_EPOCHS)
     minimum = 2 if words <= 1_000_000 else 3 if words <= 10_000_000 else 5
     return Settled(
-        epochs=5 if options.epochs is None else options.epochs,
+        epochs=epochs if options.epochs is None else options.epochs,
         minimum_count=minimum if options.minimum_count is None else options.minimum_count,
-        skipgram=True if options.skipgram is None else options.skipgram,
     )

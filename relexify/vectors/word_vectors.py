@@ -12,13 +12,13 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.progress import Progress, silent
-from relexify.vectors.mapped_rows import source_of, sum_rows
+from relexify.vectors.mapped_rows import add_rows, source_of
 from relexify.vectors.ngrams import Ngrams
 
 __all__ = ["HasMatrix", "Ngrams", "WordVectors"]
 
 # Many at once, since each round may walk through the whole file; not all, since each word takes memory.
-_WORDS_AT_ONCE = 1 << 17
+_WORDS_AT_ONCE = 1 << 16
 
 
 class HasMatrix(Protocol):
@@ -122,11 +122,12 @@ class WordVectors:
         """Means over own rows and n-gram rows, before any rotation, float32 [words × d]."""
         own = np.fromiter((self.index.get(word, -1) for word in words), np.int64, len(words))
         known = np.flatnonzero(own >= 0).astype(np.int32)
+        sums = np.zeros((len(words), self.matrix.shape[1]), np.float32)
         with np.errstate(invalid="ignore", over="ignore"):  # told below, in words
-            sums = sum_rows(self.matrix, known, own[known], len(words))
+            add_rows(sums, known, self.matrix, own[known])
             if self.ngrams is not None:
                 places, rows = self.ngrams.rows_of(words)
-                sums += sum_rows(self.ngrams.matrix, places, rows, len(words))
+                add_rows(sums, places, self.ngrams.matrix, rows)
                 sizes = np.bincount(places, minlength=len(words)) + (own >= 0)
                 sums /= np.maximum(sizes, 1)[:, None].astype(np.float32)
         broken = np.flatnonzero(~np.isfinite(sums).all(axis=1))

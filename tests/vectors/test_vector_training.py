@@ -13,8 +13,8 @@ import pytest
 
 from relexify.errors import EvidenceError, InputError
 from relexify.progress import silent
-from relexify.vectors import VectorTraining, WordVectors, ngram_buckets, train_vectors, training
-from relexify.vectors.training_options import settle
+from relexify.vectors import VectorTraining, WordVectors, gensim_training, ngram_buckets, train_vectors, training
+from relexify.vectors.training_options import Settled, settle
 
 SMALL = VectorTraining(width=12, epochs=2, subsampling=0)
 WORDS = ["das", "haus", "häuser", "家", "gehen", "ging", "grün", "blau", "rot", "tür"]
@@ -50,7 +50,9 @@ def test_lookup_gives_gensims_vectors() -> None:
     settled = settle(SMALL, 1)
     indptr, ids, _ = training._hashed(TRAINED.words, SMALL)
     rows = np.split(np.searchsorted(TRAINED.ngrams.known, ids).astype(np.uint32), indptr[1:-1])
-    theirs = training._fit(training._Text(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows, silent)
+    theirs = gensim_training.run_gensim(
+        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows, silent
+    )
     np.testing.assert_allclose(TRAINED.lookup(theirs.index_to_key), theirs.vectors, atol=1e-6)
 
 
@@ -98,9 +100,17 @@ def test_words_that_share_contexts_come_out_alike() -> None:
 
 
 def test_a_list_longer_than_gensims_limit_is_not_cut(monkeypatch) -> None:
-    monkeypatch.setattr(training, "_LONGEST_SENTENCE", 5)
-    lengths = [len(sentence) for sentence in training._bounded(iter([["a"] * 12, [], ["b"] * 5]))]
+    monkeypatch.setattr(gensim_training, "_LONGEST_SENTENCE", 5)
+    lengths = [len(sentence) for sentence in gensim_training.bounded(iter([["a"] * 12, [], ["b"] * 5]))]
     assert lengths == [5, 5, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("words", "epochs", "minimum"), [(10, 20, 2), (2_000_000, 15, 3), (10**7, 3, 3), (10**9, 2, 5)]
+)
+def test_what_is_left_open_follows_from_the_size_of_the_text(words: int, epochs: int, minimum: int) -> None:
+    assert settle(VectorTraining(), words) == Settled(epochs, minimum)
+    assert settle(VectorTraining(epochs=7, minimum_count=1), words) == Settled(7, 1)
 
 
 def test_too_little_text_is_told_with_its_numbers() -> None:

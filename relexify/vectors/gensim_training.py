@@ -1,0 +1,120 @@
+"""One run of gensim's fastText, with its traps covered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relexify.progress import Advance, Progress
+from relexify.vectors.training_options import Settled, VectorTraining
+
+__all__ = ["Sentences", "TrainingText", "bounded", "run_gensim"]
+
+Sentences = Callable[[], Iterator[list[str]]]
+"""Starts one pass over a text: lists of words, in order."""
+
+_LONGEST_SENTENCE = 10_000  # words; gensim silently drops what lies behind
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """A text to train on: its sentences, how many lists of words they make, and the words to train."""
+
+    sentences: Sentences
+    lists: int
+    vocabulary: dict[str, int]
+
+
+def run_gensim(
+    text: TrainingText, options: VectorTraining, settled: Settled, ngrams: list[np.ndarray], progress: Progress
+) -> Any:
+    """Run gensim, and return its `wv`.
+
+    Args:
+        text: What to train on.
+        options: How to train.
+        settled: The rest of how to train.
+        ngrams: For each word of the vocabulary, the rows that stand for its n-grams.
+        progress: Told of every sentence of every pass.
+    """
+    from gensim.models import FastText
+
+    model = FastText(
+        sg=int(options.skipgram),
+        vector_size=options.width,
+        alpha=options.learning_rate,
+        min_alpha=min(1e-4, options.learning_rate),
+        window=options.window,
+        negative=options.negative,
+        sample=options.subsampling,
+        min_n=options.shortest_ngram,
+        max_n=options.longest_ngram,
+        bucket=1 + max(int(rows.max(initial=0)) for rows in ngrams),
+        min_count=1,  # the vocabulary is cut already,
+        sorted_vocab=0,  # and sorted
+        seed=options.seed,
+        workers=options.workers,
+    )
+    model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
+    # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
+    model.wv.buckets_word = ngrams
+    with progress("training vectors", settled.epochs * text.lists) as advance, _without_empty_exceptions():
+        passes = _Passes(text.sentences, advance)
+        model.train(passes, total_examples=text.lists, epochs=settled.epochs)
+    if passes.failure is not None:
+        raise passes.failure
+    return model.wv
+
+
+def bounded(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The same words in lists that gensim does not cut."""
+    for sentence in sentences:
+        for start in range(0, len(sentence), _LONGEST_SENTENCE):
+            yield sentence[start : start + _LONGEST_SENTENCE]
+
+
+class _Passes:
+    """The text as gensim wants it: something to iterate over again and again.
+
+    gensim iterates in a thread of its own and waits for ever if that thread fails, so a failure ends the pass, and is
+    kept for later.
+    """
+
+    def __init__(self, sentences: Sentences, advance: Advance) -> None:
+        self.failure: Exception | None = None
+        self._sentences = sentences
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[list[str]]:
+        if self.failure is not None:
+            return
+        try:
+            for sentence in bounded(self._sentences()):
+                yield sentence
+                self._advance(1)
+        except Exception as failure:
+            self.failure = failure
+
+
+@contextmanager
+def _without_empty_exceptions() -> Iterator[None]:
+    """Keep gensim's compiled loop from writing to standard error.
+
+    Where a dot product is exactly -1, it takes that for the sign of an exception and reports one that is not there.
+    """
+    report = sys.unraisablehook
+
+    def filtered(unraisable: sys.UnraisableHookArgs) -> Any:
+        if unraisable.exc_value is not None or not str(unraisable.object).startswith("gensim."):
+            report(unraisable)
+
+    sys.unraisablehook = filtered
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report

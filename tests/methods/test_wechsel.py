@@ -1,0 +1,132 @@
+"""WECHSEL against its equations, written out as loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from relexify.errors import EvidenceError, InputError
+from relexify.methods import vector_neighbours, wechsel
+from relexify.mixture import Origin
+from relexify.tokens import subwords_from_ngrams, subwords_from_words, vocabulary_of
+from relexify.vectors import VectorTraining, WordVectors, train_vectors
+from tests import pico
+
+OLD = pico.byte_level()
+LINES = pico.sentences(words=pico.foreign_words(), seed=3)
+NEW = pico.byte_level(LINES)
+
+
+def vectors_of(lines):
+    options = VectorTraining(width=24, epochs=2, minimum_count=1)
+    return train_vectors(lambda: (line.split() for line in lines), options)
+
+
+SOURCE, TARGET = vectors_of(pico.sentences()), vectors_of(LINES)
+
+
+def cosine(left, right):
+    return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right)))
+
+
+@pytest.mark.parametrize(("neighbours", "temperature"), [(10, 0.1), (3, 0.5), (1, 1.0)])
+def test_rows_equal_the_papers_equations(neighbours, temperature):
+    mixture = wechsel(OLD, NEW, SOURCE, TARGET, neighbours=neighbours, temperature=temperature)
+    old, new = vocabulary_of(OLD), vocabulary_of(NEW)
+    u_s = [SOURCE.lookup([form.text.strip()])[0] for form in old.forms]
+    checked = 0
+    for x in range(300, len(new), 7):
+        u_x = TARGET.lookup([new.forms[x].text.strip()])[0]
+        if new.forms[x].is_byte or not u_x.any():
+            continue
+        open_rows = [form.is_byte or form.is_special for form in old.forms]
+        similarity = [-9 if open_rows[y] or not u_y.any() else cosine(u_x, u_y) for y, u_y in enumerate(u_s)]
+        order = np.argsort(-np.array(similarity), kind="stable")
+        if similarity[order[neighbours - 1]] - similarity[order[neighbours]] < 1e-6:
+            continue  # a tie at the border: either neighbour is right
+        weights = {old.tokens[y]: np.exp(similarity[y] / temperature) for y in order[:neighbours]}
+        total = sum(weights.values())
+        for token, weight in mixture.sources(x):
+            assert weight == pytest.approx(weights[token] / total, abs=1e-5)
+        checked += 1
+    assert checked > 5
+
+
+def test_a_tiny_temperature_stays_finite():
+    mixture = wechsel(OLD, NEW, SOURCE, TARGET, temperature=1e-4)
+    assert np.isfinite(mixture.weights.data).all()
+    assert np.allclose(mixture.weights.sum(axis=1)[mixture.known], 1, atol=1e-5)
+
+
+def test_special_tokens_are_copied_and_broken_characters_left_open():
+    mixture = wechsel(OLD, NEW, SOURCE, TARGET)
+    new = vocabulary_of(NEW)
+    assert mixture.sources(NEW.eos_token_id) == [("<|endoftext|>", 1.0)]
+    assert mixture.origin[NEW.eos_token_id] == Origin.SPECIAL
+    broken = [id for id, form in enumerate(new.forms) if form.is_byte]
+    assert broken
+    assert not mixture.known[broken].any()
+
+
+def test_the_same_vectors_on_both_sides_find_the_same_token():
+    mixture = wechsel(OLD, OLD, SOURCE, SOURCE, neighbours=1)
+    old = vocabulary_of(OLD)
+    for id in np.flatnonzero(mixture.known):
+        ((token, weight),) = mixture.sources(int(id))
+        assert weight == 1.0
+        assert old.forms[old.ids[token]].text.strip() == old.forms[id].text.strip()
+
+
+def test_subwords_from_words_equal_the_papers_sum():
+    subwords = subwords_from_words(NEW, TARGET)
+    expected = {id: [np.zeros(24), 0] for id in range(len(NEW))}
+    for word, count in zip(TARGET.words, TARGET.counts, strict=True):
+        for spelling in (word, f" {word}"):
+            for id in set(NEW(spelling, add_special_tokens=False).input_ids):
+                expected[id][0] = expected[id][0] + count * TARGET.lookup([word])[0]
+                expected[id][1] += count
+    for id, (total, weight) in expected.items():
+        assert subwords.covered[id] == bool(weight)
+        if weight:
+            assert np.allclose(subwords.matrix[id], total / weight, atol=1e-5)
+
+
+def test_the_most_frequent_words_alone_cover_fewer_tokens():
+    some, every = subwords_from_words(NEW, TARGET, top_words=3), subwords_from_words(NEW, TARGET)
+    assert some.covered.sum() < every.covered.sum()
+
+
+def test_given_frequencies_replace_the_counts():
+    only = TARGET.words[0]
+    subwords = subwords_from_words(NEW, TARGET, frequencies={only: 2.0})
+    id = NEW(f" {only}", add_special_tokens=False).input_ids[0]
+    assert np.allclose(subwords.matrix[id], TARGET.lookup([only])[0], atol=1e-5)
+
+
+def test_tokens_are_looked_up_as_the_text_they_write():
+    subwords = subwords_from_ngrams(NEW, TARGET)
+    new = vocabulary_of(NEW)
+    id = next(id for id, form in enumerate(new.forms) if form.starts_word and not form.text.isascii())
+    assert np.allclose(subwords.matrix[id], TARGET.lookup([new.forms[id].text])[0])
+
+
+def test_vectors_without_ngrams_use_words_and_need_counts():
+    plain = WordVectors(TARGET.words, TARGET.lookup(TARGET.words), TARGET.counts, None)
+    assert wechsel(OLD, NEW, SOURCE, plain).known.sum() > 50
+    with pytest.raises(EvidenceError, match="no n-grams"):
+        wechsel(OLD, NEW, SOURCE, plain, subwords="ngrams")
+    uncounted = WordVectors(plain.words, plain.matrix, None, None)
+    with pytest.raises(EvidenceError, match="frequencies"):
+        wechsel(OLD, NEW, SOURCE, uncounted)
+
+
+def test_vectors_of_two_widths_are_refused_with_both_numbers():
+    narrow = subwords_from_ngrams(NEW, TARGET.rotated(np.eye(24)[:, :20]))
+    with pytest.raises(InputError, match="24 wide and target vectors 20"):
+        vector_neighbours(subwords_from_ngrams(OLD, SOURCE), narrow)
+
+
+def test_vectors_that_know_no_token_are_refused():
+    nothing = WordVectors(["zzzz"], np.zeros((1, 24), np.float32), np.array([1]), None)
+    with pytest.raises(EvidenceError, match="no token of the target vocabulary"):
+        wechsel(OLD, pico.byte_level(["жж"] * 9, size=260), SOURCE, nothing)

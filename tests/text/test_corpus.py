@@ -1,0 +1,330 @@
+"""Corpora: every format reads back, every fault is named, splits do not leak."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relexify.errors import InputError, MissingExtra
+from relexify.text import Corpus
+
+PARAGRAPHS = ["Ng’ombe wangu ni mkubwa.", "到处都可以。", "Über \u2028 allem \x0b steht \x85 das."]
+TEXT = "\n".join(PARAGRAPHS) + "\n"
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def zst(content: bytes) -> bytes:
+    compressor = pytest.importorskip("zstandard").ZstdCompressor(level=3)
+    middle = len(content) // 2
+    return bytes(compressor.compress(content[:middle]) + compressor.compress(content[middle:]))
+
+
+def plain(content: bytes) -> bytes:
+    return content
+
+
+COMPRESSORS = {"": plain, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zst}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_text_comes_back_from_every_compression(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"corpus.txt{suffix}", COMPRESSORS[suffix](TEXT.encode()))
+    corpus = Corpus.open(path)
+    assert list(corpus) == PARAGRAPHS
+    assert list(corpus) == PARAGRAPHS
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_json_records_come_back_from_every_compression_line_by_line(tmp_path: Path, suffix: str) -> None:
+    records = [{"text": PARAGRAPHS[0] + "\r\n\n" + PARAGRAPHS[1]}, {"text": None}, {"text": PARAGRAPHS[2], "id": 3}]
+    content = "\n\n".join(json.dumps(record) for record in records)
+    path = write(tmp_path / f"corpus.jsonl{suffix}", COMPRESSORS[suffix](content.encode()))
+    assert list(Corpus.open(path)) == PARAGRAPHS
+
+
+def test_bytes_overrule_a_wrong_name(tmp_path: Path) -> None:
+    assert list(Corpus.open(write(tmp_path / "a.gz", lzma.compress(TEXT.encode())))) == PARAGRAPHS
+    assert list(Corpus.open(write(tmp_path / "b.txt", gzip.compress(TEXT.encode())))) == PARAGRAPHS
+    assert list(Corpus.open(write(tmp_path / "c.xz", TEXT))) == PARAGRAPHS
+
+
+def test_parquet_comes_back_and_a_missing_column_or_damage_is_named(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "corpus.parquet"
+    parquet.write_table(pyarrow.table({"text": [*PARAGRAPHS, None], "number": [1, 2, 3, 4]}), path)
+    assert list(Corpus.open(path)) == PARAGRAPHS
+    with pytest.raises(InputError, match=r"row 1, has no field 'body', only number, text"):
+        list(Corpus.open(path, text_field="body"))
+    with pytest.raises(InputError, match=r"row 1, has a int in the field 'number'"):
+        list(Corpus.open(path, text_field="number"))
+    write(path, path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="damaged parquet"):
+        list(Corpus.open(path))
+
+
+def test_folders_lists_and_patterns_are_read_in_sorted_order(tmp_path: Path) -> None:
+    write(tmp_path / "b.txt", "two\n")
+    write(tmp_path / "a.txt.gz", gzip.compress(b"one\n"))
+    write(tmp_path / "notes.md", "not corpus\n")
+    (tmp_path / "deep").mkdir()
+    write(tmp_path / "deep" / "c.jsonl", '{"text": "three"}\n')
+    assert list(Corpus.open(tmp_path)) == ["one", "two", "three"]
+    assert list(Corpus.open([tmp_path / "b.txt", str(tmp_path / "a.txt.gz")])) == ["two", "one"]
+    assert list(Corpus.open(str(tmp_path / "*.txt*"))) == ["one", "two"]
+    assert list(Corpus.open(tmp_path.glob("b*"))) == ["two"]
+    assert Corpus.open(tmp_path).size() == sum(file.stat().st_size for file in tmp_path.rglob("*.[tgj]*"))
+
+
+def test_data_sets_are_read_as_objects() -> None:
+    datasets = pytest.importorskip("datasets")
+    data_set = datasets.Dataset.from_dict({"text": PARAGRAPHS})
+    for records in (data_set, data_set.to_iterable_dataset()):
+        corpus = Corpus.open(records)
+        assert list(corpus) == list(corpus) == PARAGRAPHS
+        assert corpus.fingerprint() == Corpus.open(records).fingerprint()
+        assert corpus.size() is None
+    with pytest.raises(InputError, match="record 1, has no field 'body', only text"):
+        list(Corpus.open(data_set, text_field="body"))
+    with pytest.raises(InputError, match="a DatasetDict with train"):
+        Corpus.open(datasets.DatasetDict(train=data_set))
+
+
+def test_a_hub_name_opens_a_stream_and_its_faults_are_named(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    folder = tmp_path / "local"
+    folder.mkdir()
+    write(folder / "train.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in PARAGRAPHS))
+    assert list(Corpus.open(f"hf:{folder}")) == PARAGRAPHS
+    assert list(Corpus.open(f"hf:{folder}:default:train")) == PARAGRAPHS
+    assert len(Corpus.open(f"hf:{folder}").fingerprint()) == 64
+    with pytest.raises(InputError, match="cannot be opened"):
+        list(Corpus.open(f"hf:{folder}::nowhere"))
+    with pytest.raises(InputError, match="give hf:NAME"):
+        Corpus.open("hf:a:b:c:d")
+
+
+def test_lines_end_at_newlines_only_and_marks_of_windows_vanish(tmp_path: Path) -> None:
+    path = write(tmp_path / "windows.txt", b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n \r\n").encode())
+    assert list(Corpus.open(path)) == PARAGRAPHS
+
+
+def test_lines_longer_than_a_block_stay_whole(tmp_path: Path) -> None:
+    long = "é" * 1_700_001
+    path = write(tmp_path / "long.txt", f"a\n{long}\nb")
+    assert list(Corpus.open(path)) == ["a", long, "b"]
+
+
+def test_half_surrogates_in_json_do_not_reach_the_encoder(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "a \\ud83d b \\ud83d\\ude00"}\n')
+    assert list(Corpus.open(path)) == ["a \ufffd b 😀"]
+
+
+FAULTS: dict[str, tuple[str, bytes, str]] = {
+    "empty": ("a.txt", b"", r"a\.txt is empty \(0 bytes\)"),
+    "blank": ("a.txt", b" \n\n\t\n", r"holds no text, only blank lines"),
+    "latin1": (
+        "a.txt",
+        "eins\nzwei\nüber\n".encode("latin1"),
+        r"line 3 holds the byte 0xfc; .*iconv -f latin1 -t utf-8",
+    ),
+    "utf16": ("a.txt", "eins\n".encode("utf-16"), r"is UTF-16[LB]E, not UTF-8: .*iconv -f UTF-16"),
+    "utf32": ("a.txt", "eins\n".encode("utf-32"), r"is UTF-32[LB]E, not UTF-8"),
+    "binary": ("a.txt", b"eins\n\x01\x00\x02", r"is not text \(line 2 holds a NUL byte\)"),
+    "zip": ("a.txt", b"PK\x03\x04....", r"is a zip archive: unpack it"),
+    "truncated gz": ("a.gz", gzip.compress(os.urandom(4000))[:-50], r"\.gz data is truncated or corrupt"),
+    "truncated xz": ("a.xz", lzma.compress(TEXT.encode() * 90)[:-30], r"\.xz data is truncated or corrupt"),
+    "truncated bz2": ("a.bz2", bz2.compress(TEXT.encode() * 90)[:-30], r"\.bz2 data is truncated or corrupt"),
+    "corrupt gz": ("a.gz", gzip.compress(TEXT.encode() * 90)[:40] + b"?" * 90, r"\.gz data is truncated or corrupt"),
+    "headless xz": ("a.xz", lzma.compress(TEXT.encode() * 90)[6:], r"does not begin like a \.xz file|is not text"),
+    "no json": ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl, line 2, is not json"),
+    "json array": ("a.json", b'[{"text": "a"}]', r"line 1, holds a list: each line must be one json object"),
+    "no field": ("a.jsonl", b'{"text": "a"}\n\n{"id": 1, "body": "b"}', r"line 3, has no field 'text', only body, id"),
+    "no string": ("a.jsonl", b'{"text": ["a"]}', r"line 1, has a list in the field 'text'"),
+    "no parquet": ("a.parquet", b"PAR1 and nothing more", r"damaged parquet"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, fault: str) -> None:
+    name, content, message = FAULTS[fault]
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    corpus = Corpus.open(write(tmp_path / name, content))
+    with pytest.raises(InputError, match=message):
+        list(corpus)
+
+
+def test_truncated_zst_is_not_taken_for_a_short_text(tmp_path: Path) -> None:
+    content = zst("".join(f"line {number}\n" for number in range(50_000)).encode())
+    for broken in (content[:-9], content[: len(content) // 3], content[:200] + b"?" * 200):
+        with pytest.raises(InputError, match=r"\.zst data is truncated or corrupt"):
+            list(Corpus.open(write(tmp_path / "a.zst", broken)))
+
+
+def test_a_bad_byte_far_into_a_file_has_the_right_line_number(tmp_path: Path) -> None:
+    content = b"a line of text\n" * 200_000 + b"\xff\n"
+    with pytest.raises(InputError, match="line 200001 holds the byte 0xff"):
+        list(Corpus.open(write(tmp_path / "a.txt", content)))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("/nowhere/at/all.txt", r"all\.txt does not exist"),
+        ("/nowhere/*.txt", r"matches no file"),
+        ("a text taken for a path " * 200, r"cannot be opened|does not exist"),
+        ([], r"a corpus cannot be read from a list"),
+        ([1, 2], r"a corpus cannot be read from a list"),
+        (7, r"a corpus cannot be read from a int"),
+        ({"train": "a"}, r"a dict with train"),
+    ],
+)
+def test_what_is_no_corpus_is_refused_at_once(source: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Corpus.open(source)  # type: ignore[arg-type]
+
+
+def test_folders_without_text_and_pipes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no corpus files"):
+        Corpus.open(tmp_path)
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(InputError, match="is not a regular file"):
+        Corpus.open(tmp_path / "pipe.txt")
+
+
+def test_lines_that_can_be_read_only_once_are_refused() -> None:
+    for lines in (iter(["a"]), "one text"):
+        with pytest.raises(InputError, match="give a list of texts or a function"):
+            Corpus.of_lines(lines)  # type: ignore[arg-type]
+    assert list(Corpus.of_lines(lambda: iter(["a", "b\nc"]))) == ["a", "b", "c"]
+
+
+def read(corpus: Corpus) -> list[str]:
+    """The paragraphs; none where the side of a split is empty."""
+    try:
+        return list(corpus)
+    except InputError:
+        return []
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]))), st.integers(2, 5))
+def test_a_split_loses_nothing_and_leaks_nothing(lines: list[str], every: int) -> None:
+    corpus = Corpus.of_lines(lines)
+    training, held_out = (read(side) for side in corpus.split(every))
+    assert sorted(training + held_out) == sorted(line for line in lines if line.strip())
+    assert not {line.strip() for line in training} & {line.strip() for line in held_out}
+
+
+def test_a_split_holds_out_about_one_in_so_many_even_of_a_side() -> None:
+    corpus = Corpus.of_lines([f"line {number}" for number in range(20_000)])
+    training, held_out = corpus.split(100)
+    assert 150 < len(list(held_out)) < 250
+    fitting, tuning = training.split(100)
+    assert 150 < len(list(tuning)) < 250
+    assert not set(tuning) & (set(held_out) | set(fitting))
+
+
+def test_a_record_is_held_out_as_a_whole() -> None:
+    corpus = Corpus.of_lines([f"{number} begins\n{number} ends" for number in range(500)])
+    _, held_out = corpus.split(5)
+    numbers = [line.split()[0] for line in held_out]
+    assert numbers[::2] == numbers[1::2]
+
+
+def test_a_side_without_text_and_a_split_of_everything_are_refused() -> None:
+    with pytest.raises(InputError, match="too small to hold out one line in 1000"):
+        list(Corpus.of_lines(["a", "b"]).split(1000)[1])
+    with pytest.raises(InputError, match="two or more"):
+        Corpus.of_lines(["a"]).split(1)
+
+
+def test_a_split_and_a_fingerprint_are_the_same_in_every_process() -> None:
+    script = (
+        "from relexify.text import Corpus\n"
+        "corpus = Corpus.of_lines([f'line {n}' for n in range(300)])\n"
+        "held = corpus.split(10)[1]\n"
+        "print(list(held), held.fingerprint(), corpus.fingerprint())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_a_fingerprint_tells_content_and_sides_apart_but_not_names(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one.txt", TEXT), write(tmp_path / "two.txt", TEXT)
+    other = write(tmp_path / "other.txt", TEXT + "more\n")
+    whole = Corpus.open(one)
+    assert whole.fingerprint() == Corpus.open(two).fingerprint()
+    sides = [side.fingerprint() for side in whole.split()]
+    both = Corpus.open([one, two]).fingerprint()
+    assert len({whole.fingerprint(), Corpus.open(other).fingerprint(), both, *sides}) == 5
+
+
+def test_the_sizes_of_the_sides_add_up(tmp_path: Path) -> None:
+    corpus = Corpus.open(write(tmp_path / "a.txt", "a" * 999 + "\n"))
+    training, held_out = corpus.split(10)
+    assert (corpus.size(), training.size(), held_out.size()) == (1000, 900, 100)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text("aé\U0001f600", min_size=1), min_size=1), st.integers(1, 60))
+def test_a_sample_fits_and_only_cuts_a_first_paragraph_that_is_too_long(lines: list[str], limit: int) -> None:
+    sample = Corpus.of_lines(lines).sample_bytes(limit)
+    assert len(sample.encode()) <= limit
+    if len(lines[0].encode()) <= limit:
+        taken = sample.split("\n")
+        assert taken == lines[: len(taken)]
+        assert taken == lines or len("\n".join(lines[: len(taken) + 1]).encode()) > limit
+    else:
+        assert lines[0].startswith(sample)
+
+
+def test_text_is_ensured_without_reading_it_all() -> None:
+    endless = Corpus.of_lines(lambda: repeat("text"))
+    assert endless.ensure_text() is endless
+    with pytest.raises(InputError, match="holds no text"):
+        Corpus.of_lines([" "]).ensure_text()
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("zstandard", "a.zst"), ("pyarrow", "a.parquet"), ("datasets", "hf:name")]
+)
+def test_a_missing_package_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    magic = {"a.zst": b"\x28\xb5\x2f\xfd", "a.parquet": b"PAR1"}.get(name)
+    corpus = Corpus.open(write(tmp_path / name, magic) if magic else name)
+    with pytest.raises(MissingExtra, match=rf"needs the package {package}: pip install 'relexify\[corpora\]'"):
+        list(corpus)
+
+
+def test_a_corpus_opened_twice_is_the_same_corpus() -> None:
+    corpus = Corpus.of_lines(["a"])
+    assert Corpus.open(corpus) is corpus

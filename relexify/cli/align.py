@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from relexify.cli.console import bars, results
+from relexify.cli.console import results
+from relexify.cli.progress import bars
 from relexify.cli.transfer import print_alignment
 
 __all__ = ["align"]

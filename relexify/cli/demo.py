@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import bars, console, results, table
+from relexify.cli.console import console, results, table
+from relexify.cli.progress import bars
 
 __all__ = ["demo"]
 

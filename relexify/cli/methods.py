@@ -12,9 +12,9 @@ __all__ = ["methods"]
 
 def methods() -> None:
     """List the initialisations that transfer knows."""
-    shown = Table(header_style="bold")
-    shown.add_column("--method")
-    shown.add_column("what a new token becomes")
-    for name, description in METHODS.items():
-        shown.add_row(name, description)
+    shown = Table(header_style="bold", show_lines=True)
+    for column in ("--method", "a new token becomes", "what it needs", "from"):
+        shown.add_column(column, no_wrap=column == "--method")
+    for name, method in METHODS.items():
+        shown.add_row(name, method.becomes, method.evidence, method.paper)
     results.print(shown)

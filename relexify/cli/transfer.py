@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import bars, results, table
+from relexify.cli.console import results, table
+from relexify.cli.progress import bars
 from relexify.errors import InputError
 from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Transfer
 from relexify.vectors import Rotation

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import bars, console, results, table
+from relexify.cli.console import console, results, table
+from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
 __all__ = ["app"]

@@ -3,7 +3,7 @@
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
-from relexify.grafting.tokenizer import train_tokenizer
+from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
     "MIXTURE_FILE",
@@ -15,5 +15,6 @@ __all__ = [
     "graft",
     "load_model",
     "load_tokenizer",
+    "save_tokenizer",
     "train_tokenizer",
 ]

@@ -14,6 +14,7 @@ from relexify.artifacts import Provenance, write_file, write_folder
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.grafting.lexical import embedding_rows, lexical_axes, mixed_tensor
+from relexify.grafting.tokenizer import save_tokenizer
 from relexify.mixture import Mixture, Origin
 from relexify.tokens import vocabulary_of
 
@@ -71,7 +72,7 @@ class Graft:
         """Write a folder that `AutoModelFor…` and `AutoTokenizer` load, all of it or nothing."""
         with write_folder(path, overwrite=overwrite) as folder:
             self.model.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+            save_tokenizer(self.tokenizer, folder)
             self.mixture.save(folder / MIXTURE_FILE, provenance)
             notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
             notes["provenance"] = provenance.as_dict() if provenance else None

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from relexify.artifacts import write_folder
 from relexify.errors import InputError, MissingExtra
+from relexify.grafting.hub import check_name, must_be_local
 
 __all__ = ["cache_folder", "load_model", "load_tokenizer"]
 
@@ -33,12 +35,20 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     place = _resolve(name)
+    local = must_be_local(place)
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
-        config = AutoConfig.from_pretrained(place, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(place, **options)
         loader = _model_class(config, trust_remote_code)
-        return loader.from_pretrained(place, dtype="auto", trust_remote_code=trust_remote_code).eval()
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise InputError(_refusal("model", name, error)) from error
+        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
+    if missing := sorted(loaded["missing_keys"]):
+        raise InputError(
+            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
+            "check that config.json and the weights belong together"
+        )
+    return model.eval()
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
@@ -47,10 +57,12 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     Raises:
         InputError: There is no such tokenizer, or it is damaged.
     """
+    place = _resolve(name)
+    local = must_be_local(place)
     try:
-        return AutoTokenizer.from_pretrained(_resolve(name), trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise InputError(_refusal("tokenizer", name, error)) from error
+        return AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
+    except Exception as error:  # a damaged tokenizer.json raises a plain Exception
+        raise InputError(_refusal("tokenizer", name, error, local)) from error
 
 
 def cache_folder() -> Path:
@@ -72,8 +84,7 @@ def _resolve(name: str | Path) -> str:
     """A folder or Hub name that `from_pretrained` understands."""
     if str(name) == SMOLLM2:
         return str(_unpacked_smollm2())
-    if Path(name).exists() and not Path(name).is_dir():
-        raise InputError(f"{name} is a file: give the folder of the model that it belongs to")
+    check_name(name)
     return str(name)
 
 
@@ -114,8 +125,13 @@ def _smollm2_tokenizer(package: Path) -> Any:
     return tokenizer
 
 
-def _refusal(what: str, name: str | Path, error: Exception) -> str:
+def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
-    return f"no {what} {name!r}: it is no folder here, and the Hub did not give it ({reason})"
+    if local:
+        return (
+            f"there is no {what} {str(name)!r} on this machine, neither as a folder nor in the Hub's cache, and the Hub "
+            "cannot be reached: check the name, or the network"
+        )
+    return f"there is no {what} {str(name)!r}: it is no folder here, and the Hub did not give it ({reason})"

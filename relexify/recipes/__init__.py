@@ -1,7 +1,23 @@
 """Whole runs, each one value that says everything it needs."""
 
-from relexify.recipes.evidence import trained_vectors
-from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Transfer
-from relexify.recipes.transfer import TransferResult, run_transfer
+from __future__ import annotations
 
-__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Transfer", "TransferResult", "run_transfer", "trained_vectors"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relexify.recipes.evidence import trained_vectors
+    from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Method, Transfer
+    from relexify.recipes.transfer import TransferResult, run_transfer
+
+__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Method", "Transfer", "TransferResult", "run_transfer", "trained_vectors"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at first use, so that looking up a method does not cost the import of torch."""
+    if name in __all__:
+        for module in ("recipe", "evidence", "transfer"):
+            found = vars(import_module(f"relexify.recipes.{module}"))
+            if name in found:
+                return found[name]
+    raise AttributeError(f"module 'relexify.recipes' has no attribute {name!r}")

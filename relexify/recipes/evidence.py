@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -41,16 +43,16 @@ def gather_vectors(
         options: How to train.
         progress: Told about training.
     """
-
-    def gather(evidence: str | Path | Corpus, name: str) -> WordVectors:
-        if isinstance(evidence, Corpus):
-            return trained_vectors(evidence, options, name=name, progress=progress)
-        return load_vectors(evidence)
-
-    with ThreadPoolExecutor(2) as pool:  # training runs outside the interpreter's lock
-        old = None if source is None else pool.submit(gather, source, "old language")
-        new = pool.submit(gather, target, "new language")
-        return old.result() if old else None, new.result()
+    sides = {"old language": source, "new language": target}
+    # Files first: one that cannot be read should not cost the training of the other side.
+    found = {name: load_vectors(side) for name, side in sides.items() if isinstance(side, str | Path)}
+    trained = {
+        name: _in_background(partial(trained_vectors, side, options, name=name, progress=progress))
+        for name, side in sides.items()
+        if isinstance(side, Corpus)
+    }
+    found |= {name: future.result() for name, future in trained.items()}
+    return found.get("old language"), found["new language"]
 
 
 def trained_vectors(
@@ -120,6 +122,23 @@ def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) 
         return SubwordVectors(vocabulary, moved, ~special)
 
     return WordVectors(known, matrix, None, None), tokens_in_space_of
+
+
+def _in_background(work: Callable[[], WordVectors]) -> Future[WordVectors]:
+    """Work in a thread that nobody waits for once the run has failed or was interrupted, unlike an executor's.
+
+    Training runs outside the interpreter's lock, so that two sides take the time of one.
+    """
+    future: Future[WordVectors] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future
 
 
 def _sentences(corpus: Corpus, progress: Progress) -> Callable[[], Iterator[list[str]]]:

@@ -10,19 +10,71 @@ from typing import Any
 from relexify.lexicon import BilingualLexicon
 from relexify.vectors import VectorTraining
 
-__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Transfer"]
+__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Method", "Transfer"]
 
 DEFAULT_VOCABULARY = 32_000
 
-METHODS = {
-    "blend": "half WECHSEL, half old pieces, neutral tokens copied: the default, and the best measured so far",
-    "wechsel": "the paper's: softmax over the 10 nearest tokens in aligned n-gram vectors",
-    "wechsel-tfr": "WECHSEL for vectors without n-grams: tokens from the words they occur in, by frequency",
-    "fvt": "shared tokens copied, a new token is the mean of its old pieces: needs no vectors and no dictionary",
-    "shuffle": "baseline: every token is a random old one",
-    "random": "baseline: every token is drawn from the old embedding's mean and variance",
+
+@dataclass(frozen=True)
+class Method:
+    """An initialisation that a transfer can choose.
+
+    Attributes:
+        becomes: What a new token becomes.
+        evidence: What it needs to know.
+        paper: Where it comes from.
+        uses_vectors: Whether vectors and a dictionary take part.
+        takes_overrides: Whether single tokens can be copied from old ones by name.
+    """
+
+    becomes: str
+    evidence: str
+    paper: str
+    uses_vectors: bool = True
+    takes_overrides: bool = True
+
+
+_VECTORS = "vectors or text of both languages, and a dictionary; whatever is missing is made do without"
+
+METHODS: Mapping[str, Method] = {
+    "blend": Method(
+        "half its neighbours in aligned vectors (wechsel), half the mean of its old pieces (fvt); digits and "
+        "punctuation are copied: the default",
+        _VECTORS,
+        "relexify's own",
+    ),
+    "wechsel": Method(
+        "a softmax over its nearest old tokens in aligned vectors, tokens composed of n-grams",
+        f"{_VECTORS} (fastText vectors, which have n-grams)",
+        "Minixhofer et al. 2022, section 3",
+    ),
+    "wechsel-tfr": Method(
+        "the same, but tokens are composed of the words they occur in, by frequency",
+        f"{_VECTORS} (any vectors, with or without n-grams)",
+        "Minixhofer et al. 2022, Appendix D",
+    ),
+    "fvt": Method(
+        "the mean of its old pieces; tokens that both vocabularies have are copied",
+        "the two tokenizers alone",
+        "Gee et al. 2022",
+        uses_vectors=False,
+    ),
+    "shuffle": Method(
+        "a random old token: a baseline",
+        "nothing",
+        "Zoph et al. 2016",
+        uses_vectors=False,
+        takes_overrides=False,
+    ),
+    "random": Method(
+        "a draw from the mean and variance of the old embedding: a baseline",
+        "nothing",
+        "de Vries and Nissim 2021",
+        uses_vectors=False,
+        takes_overrides=False,
+    ),
 }
-"""What `Transfer.method` may be, in a line each."""
+"""What `Transfer.method` may be."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relexify.artifacts import write_folder
-from relexify.grafting import cache_folder
-from relexify.grafting.loading import load_tokenizer
+from relexify.errors import InputError
+from relexify.grafting import cache_folder, load_tokenizer, save_tokenizer
 
 __all__ = ["kept_file", "kept_tokenizer", "step_name"]
 
@@ -36,11 +36,11 @@ def kept_file(
     make: Callable[[], Result],
     save: Callable[[Result, Path], Any],
 ) -> Result:
-    """Load a step's result from the cache, or make and keep it."""
+    """Load a step's result from the cache, or make and keep it; what cannot be read is made anew."""
     path = cache_folder() / kind / f"{name}.safetensors"
-    if path.exists():
-        logger.info("%s: kept from an earlier run (%s)", kind, path)
-        return load(path)
+    found = _kept(kind, path, load)
+    if found is not None:
+        return found
     save(make(), path)
     return load(path)
 
@@ -48,10 +48,22 @@ def kept_file(
 def kept_tokenizer(name: str, make: Callable[[], Any]) -> Any:
     """The same for a tokenizer, which is a folder."""
     path = cache_folder() / "tokenizers" / name
-    if not path.exists():
-        tokenizer = make()
-        with write_folder(path) as folder:
-            tokenizer.save_pretrained(folder)
-    else:
-        logger.info("tokenizer: kept from an earlier run (%s)", path)
+    found = _kept("tokenizer", path, load_tokenizer)
+    if found is not None:
+        return found
+    tokenizer = make()
+    with write_folder(path, overwrite=True) as folder:
+        save_tokenizer(tokenizer, folder)
     return load_tokenizer(path)
+
+
+def _kept(kind: str, path: Path, load: Callable[[Path], Result]) -> Result | None:
+    if not path.exists():
+        return None
+    try:
+        found = load(path)
+    except InputError as error:
+        logger.warning("%s: what an earlier run kept is damaged, and made anew (%s)", kind, error)
+        return None
+    logger.info("%s: kept from an earlier run (%s)", kind, path)
+    return found

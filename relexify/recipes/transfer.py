@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from relexify import __version__
-from relexify.artifacts import Provenance, check_output, sha256_of
-from relexify.errors import InputError
+from relexify.artifacts import Provenance, sha256_of
 from relexify.evaluation import bits_per_byte, model_kind
 from relexify.grafting import Graft, check_roles, graft, load_model, load_tokenizer
 from relexify.methods import random, shuffle
 from relexify.progress import Progress, silent
+from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix
-from relexify.recipes.recipe import METHODS, Transfer
+from relexify.recipes.recipe import Transfer
 from relexify.recipes.steps import kept_tokenizer, step_name
 from relexify.text import Corpus
 from relexify.tokens import retrained
 from relexify.vectors import Rotation
 
 __all__ = ["TransferResult", "run_transfer"]
-
-HELD_OUT_EVERY = 100
 
 logger = logging.getLogger(__name__)
 
@@ -50,35 +48,18 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
 
     Finished steps are kept in the cache, so that a killed run goes on where it was.
     """
-    _check(recipe)
+    check_recipe(recipe)
+    training, held_out = open_texts(recipe)
+    evidence = with_dictionary(recipe)
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    training, held_out = _texts(recipe)
     new = _tokenizer(recipe, old, training, progress)
     check_roles(old, new, _needed_roles(model))
-    mixture, rotation = mix(recipe, model, old, new, training, progress=progress)
+    mixture, rotation = mix(evidence, model, old, new, training, progress=progress)
     result = graft(model, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
     scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
     result.save(recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training), summary=summary)
     return TransferResult(result, rotation, scores, Path(recipe.output))
-
-
-def _check(recipe: Transfer) -> None:
-    """Find out before the work begins what would stop it at the end."""
-    if recipe.method not in METHODS:
-        raise InputError(f"there is no method {recipe.method!r}: choose one of {', '.join(METHODS)}")
-    for path in (recipe.dictionary, recipe.source_vectors, recipe.target_vectors):
-        if isinstance(path, str | Path) and not Path(path).exists():
-            raise InputError(f"{path} does not exist: check the path")
-    check_output(recipe.output, overwrite=recipe.overwrite)
-
-
-def _texts(recipe: Transfer) -> tuple[Corpus, Corpus]:
-    """The text to learn from and the text to measure on, which never meet."""
-    corpus = Corpus.open(recipe.corpus)
-    if recipe.held_out is not None:
-        return corpus, Corpus.open(recipe.held_out)
-    return corpus.split(HELD_OUT_EVERY)
 
 
 def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
@@ -113,7 +94,7 @@ def _scores(
     for name, mixture in (("random", random(old, new)), ("shuffle", shuffle(old, new, seed=recipe.seed))):
         baseline = graft(model, new, mixture, seed=recipe.seed).model.to(recipe.device)
         scores[name] = bits_per_byte(baseline, new, text, progress=progress).value
-    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
+    scores[result.mixture.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
     return scores
 
 

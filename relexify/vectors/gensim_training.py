@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from relexify.errors import MissingExtra
 from relexify.progress import Advance, Progress
 from relexify.vectors.training_options import Settled, VectorTraining
 
@@ -42,10 +41,13 @@ def run_gensim(
         ngrams: For each word of the vocabulary, the rows that stand for its n-grams.
         progress: Told of every sentence of every pass.
     """
-    from gensim.models import FastText
+    try:
+        from gensim.models import FastText
+    except ImportError as error:
+        raise MissingExtra("gensim", f"training {options.method} vectors", "fasttext") from error
 
     model = FastText(
-        sg=int(options.skipgram),
+        sg=int(options.method == "skipgram"),
         vector_size=options.width,
         alpha=options.learning_rate,
         min_alpha=min(1e-4, options.learning_rate),
@@ -63,7 +65,7 @@ def run_gensim(
     model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
     # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
     model.wv.buckets_word = ngrams
-    with progress("training vectors", settled.epochs * text.lists) as advance, _without_empty_exceptions():
+    with progress("training vectors", settled.epochs * text.lists) as advance:
         passes = _Passes(text.sentences, advance)
         model.train(passes, total_examples=text.lists, epochs=settled.epochs)
     if passes.failure is not None:
@@ -99,22 +101,3 @@ class _Passes:
                 self._advance(1)
         except Exception as failure:
             self.failure = failure
-
-
-@contextmanager
-def _without_empty_exceptions() -> Iterator[None]:
-    """Keep gensim's compiled loop from writing to standard error.
-
-    Where a dot product is exactly -1, it takes that for the sign of an exception and reports one that is not there.
-    """
-    report = sys.unraisablehook
-
-    def filtered(unraisable: sys.UnraisableHookArgs) -> Any:
-        if unraisable.exc_value is not None or not str(unraisable.object).startswith("gensim."):
-            report(unraisable)
-
-    sys.unraisablehook = filtered
-    try:
-        yield
-    finally:
-        sys.unraisablehook = report

@@ -1,4 +1,4 @@
-"""Word vectors trained on the user's own text, with gensim's fastText."""
+"""Word vectors trained on the user's own text, by counting or with fastText."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.progress import Progress, silent
+from relexify.vectors.counting import count_vectors
 from relexify.vectors.gensim_training import Sentences, TrainingText, bounded, run_gensim
+from relexify.vectors.ngram_fitting import fit_ngrams
 from relexify.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.vectors.training_options import Settled, VectorTraining, check, settle
 from relexify.vectors.word_vectors import WordVectors
@@ -29,7 +31,7 @@ logger = logging.getLogger(__name__)
 def train_vectors(
     sentences: Sentences, options: VectorTraining | None = None, *, progress: Progress = silent
 ) -> WordVectors:
-    """Train fastText vectors on a text.
+    """Train vectors, with counts and n-grams, on a text.
 
     Only the n-gram buckets that some word of the vocabulary uses are kept: what was never trained is no evidence.
 
@@ -49,6 +51,8 @@ def train_vectors(
     settled = settle(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, settled.minimum_count))
     counts.clear()  # the rare words are most of it
+    if options.method == "counts":
+        return _counted(text, options, progress)
     for _ in range(_ATTEMPTS):
         vectors = _train(text, options, settled, progress)
         if _is_finite(vectors):
@@ -59,6 +63,27 @@ def train_vectors(
         f"Training vectors on {words} words gave NaN or infinity {_ATTEMPTS} times, down to a learning rate of "
         f"{2 * options.learning_rate:g}: give more text, or a smaller learning rate"
     )
+
+
+def _counted(text: TrainingText, options: VectorTraining, progress: Progress) -> WordVectors:
+    """Count neighbours, factor the counts, and fit n-grams to the result."""
+    vectors = count_vectors(
+        text.sentences,
+        text.vocabulary,
+        width=options.width,
+        window=options.window,
+        contexts=options.contexts,
+        seed=options.seed,
+        lists=text.lists,
+        progress=progress,
+    )
+    words = list(text.vocabulary)
+    counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
+    if options.longest_ngram < options.shortest_ngram:
+        return WordVectors(words, vectors, counts, None)
+    _, _, buckets = _hashed(words, options)
+    lengths = {"shortest": options.shortest_ngram, "longest": options.longest_ngram}
+    return fit_ngrams(words, vectors, counts, buckets=buckets, **lengths, progress=progress)
 
 
 def _count(sentences: Sentences, progress: Progress) -> tuple[Counter[str], int]:

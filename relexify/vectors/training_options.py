@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from relexify.errors import InputError
 
@@ -19,8 +20,11 @@ class VectorTraining:
     """How to train word vectors. What is `None` follows from the size of the text.
 
     Attributes:
+        method: `"counts"` counts neighbours and factors the counts: seconds, repeatable, and better on little text.
+            `"skipgram"` and `"cbow"` train fastText, which needs the extra `fasttext`.
         width: The number of components of a vector. A hundred translate as well as three hundred where the text has a
-            few million words, and train in half the time.
+            few million words, and train faster.
+        contexts: For counts: how many of the most frequent words count as neighbours.
         epochs: Passes over the text. By default as many as show 30 million words, from 2 to 20: with few words it is
             the passes that decide how good the vectors are, with many the time.
         minimum_count: A word must occur so often. By default 2 up to a million words, 3 up to ten million, then 5.
@@ -35,11 +39,13 @@ class VectorTraining:
         seed: Where randomness starts.
         workers: Threads. One gives the same bytes for the same text, options and seed; more are faster, and give
             slightly different vectors every time.
-        skipgram: Predict the context from the word (skip-gram) rather than the word from the context (CBOW), which
-            learns more from little text.
+
+    From `epochs` on, `window` and the n-grams apart, all is for fastText alone.
     """
 
+    method: Literal["counts", "skipgram", "cbow"] = "counts"
     width: int = 100
+    contexts: int = 20_000
     epochs: int | None = None
     minimum_count: int | None = None
     window: int = 5
@@ -51,7 +57,6 @@ class VectorTraining:
     subsampling: float = 1e-4
     seed: int = 0
     workers: int = 1
-    skipgram: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Settled:
 def check(options: VectorTraining) -> None:
     """Refuse options that gensim would crash on, or take for something else."""
     lowest = {
-        "width": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
+        "width": 1, "contexts": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
         "longest_ngram": 0, "buckets": 1, "seed": 0, "workers": 1,
     }  # fmt: skip
     for name, least in lowest.items():

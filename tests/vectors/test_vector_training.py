@@ -16,7 +16,7 @@ from relexify.progress import silent
 from relexify.vectors import VectorTraining, WordVectors, gensim_training, ngram_buckets, train_vectors, training
 from relexify.vectors.training_options import Settled, settle
 
-SMALL = VectorTraining(width=12, epochs=2, subsampling=0)
+SMALL = VectorTraining(method="skipgram", width=12, epochs=2, subsampling=0)
 WORDS = ["das", "haus", "häuser", "家", "gehen", "ging", "grün", "blau", "rot", "tür"]
 
 
@@ -124,7 +124,7 @@ def test_training_that_diverges_at_every_learning_rate_is_told(caplog) -> None:
     with pytest.raises(
         EvidenceError, match=r"on 1440 words gave NaN or infinity 4 times, down to a learning rate of 1\.25e\+37"
     ):
-        train_vectors(lambda: iter(TEXT), replace(SMALL, learning_rate=1e38, skipgram=False))
+        train_vectors(lambda: iter(TEXT), replace(SMALL, learning_rate=1e38, method="cbow"))
     assert [record.getMessage() for record in caplog.records if record.name.startswith("relexify")] == [
         f"training vectors diverged at learning rate {rate}" for rate in ("1e+38", "5e+37", "2.5e+37", "1.25e+37")
     ]

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.markup import escape
 
 from relexify.cli.console import results
 from relexify.cli.progress import bars
-from relexify.cli.transfer import print_alignment
+from relexify.cli.summary import print_alignment
+from relexify.errors import InputError
 
 __all__ = ["align"]
 
@@ -37,9 +39,13 @@ def align(
 
     check_output(output, overwrite=overwrite)
     old, new = load_vectors(source), load_vectors(target)
+    if old.width != new.width and not reduce:
+        raise InputError(
+            f"{source} is {old.width} wide and {target} {new.width}: pass --reduce to narrow the wider vectors"
+        )
     lexicon = choose_lexicon(dictionary, old, new, swapped=swapped)
     with bars() as progress:
         rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
     rotation.save(output)
     print_alignment(rotation)
-    results.print(f"The rotation is in [bold]{output}[/]")
+    results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

@@ -22,9 +22,9 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="relexify",
     help="Give a pretrained language model a new language: swap the lexicon, keep the grammar.\n\n"
-    "Start with [bold]relexify demo[/], then [bold]relexify transfer --help[/].",
+    "Start with **relexify demo**, then **relexify transfer --help**.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     add_completion=False,
 )

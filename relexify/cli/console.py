@@ -48,7 +48,13 @@ def quieten_libraries() -> None:
 
 def table(title: str, *columns: str) -> Table:
     """An empty table in the house's dress; columns after the first are numbers."""
-    made = Table(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    made = Table(
+        title=escape(title),
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        min_width=min(len(title) + 2, results.width),
+    )
     for place, column in enumerate(columns):
         made.add_column(escape(column), justify="left" if place == 0 else "right", overflow="fold")
     return made

@@ -18,3 +18,7 @@ def methods() -> None:
     for name, method in METHODS.items():
         shown.add_row(name, method.becomes, method.evidence, method.paper)
     results.print(shown)
+    results.print(
+        "Without vectors or text of the model's language its own embedding stands in; without a dictionary, words that "
+        "both languages write alike."
+    )

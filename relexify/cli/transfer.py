@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import results
 from relexify.cli.progress import bars
+from relexify.cli.summary import print_alignment, print_scores, print_tokens
 from relexify.errors import InputError
 from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Transfer
-from relexify.vectors import Rotation
 
-__all__ = ["print_alignment", "transfer"]
+__all__ = ["transfer"]
 
 EVIDENCE, METHOD, RUN = "Evidence", "Method", "Run"
 
@@ -121,9 +121,9 @@ def transfer(
     )
     with bars() as progress:
         result = run_transfer(recipe, progress=progress)
-    _print_tokens(result.graft.report.origins)
+    print_tokens(result.graft.report.origins)
     print_alignment(result.rotation)
-    _print_scores(result.scores)
+    print_scores(result.scores)
     results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]; look into it with:")
     results.print(f"  relexify inspect {escape(str(result.output))}", highlight=False)
 
@@ -141,45 +141,12 @@ def _overrides(pairs: list[str]) -> dict[str, str]:
 def _device(name: str) -> str:
     import torch
 
-    if name != "auto":
-        if name.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError("--device cuda was asked for, but torch sees no GPU: use --device cpu")
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _print_tokens(origins: dict[str, int]) -> None:
-    total = max(1, sum(origins.values()))
-    shown = table("Where the new embeddings come from", "tokens", "count", "share")
-    names = {
-        "special": "special, copied by role",
-        "copied": "copied",
-        "mixed": "mixed from evidence",
-        "pieces": "mean of old pieces",
-        "random": "fallback: random",
-    }
-    for origin, name in names.items():
-        shown.add_row(name, f"{origins.get(origin, 0):,}", f"{origins.get(origin, 0) / total:.1%}")
-    results.print(shown)
-
-
-def print_alignment(rotation: Rotation | None) -> None:
-    """Tell how well two languages' vectors were brought together."""
-    if rotation is None:
-        return
-    shown = table("Alignment of the word vectors", "measure", "value")
-    shown.add_row("dictionary pairs used", f"{rotation.pairs_used:,} ({rotation.coverage:.1%})")
-    if quality := rotation.quality:
-        shown.add_row("held-out words", f"{quality.words:,}")
-        shown.add_row("precision at 1", f"{quality.precision:.1%}")
-        shown.add_row("precision at 1 with CSLS", f"{quality.csls_precision:.1%}")
-    results.print(shown)
-
-
-def _print_scores(scores: dict[str, float]) -> None:
-    if not scores:
-        return
-    shown = table("Before training (lower is better)", "initialisation", "bits per byte")
-    for name, value in scores.items():
-        shown.add_row(name, f"{value:.3f}")
-    results.print(shown)
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"--device {name!r} is none that torch knows: use cpu, cuda or auto") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"--device {name} was asked for, but torch sees no GPU: use --device cpu")
+    return name

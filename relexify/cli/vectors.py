@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from relexify.cli.console import console, results, table
+from relexify.cli.console import results, table
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
@@ -38,7 +39,7 @@ def train(
     with bars() as progress:
         vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
     vectors.save(output)
-    results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{output}[/]")
+    results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{escape(str(output))}[/]", soft_wrap=True)
 
 
 @app.command()
@@ -55,7 +56,7 @@ def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, 
     shown.add_row(
         "n-grams", f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no"
     )
-    shown.add_row("most frequent", " ".join(vectors.words[:8]))
+    shown.add_row("most frequent", escape(" ".join(vectors.words[:8])))
     results.print(shown)
 
 
@@ -63,8 +64,8 @@ def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, 
 def nearest(
     path: Annotated[Path, typer.Argument(help="A vectors file.")],
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],
-    count: Annotated[int, typer.Option(help="How many neighbours.")] = 10,
-    among: Annotated[int, typer.Option(help="Search among so many of the most frequent words.")] = 100_000,
+    count: Annotated[int, typer.Option(min=1, help="How many neighbours.")] = 10,
+    among: Annotated[int, typer.Option(min=1, help="Search among so many of the most frequent words.")] = 100_000,
 ) -> None:
     """Show the words nearest to given ones."""
     from relexify.neighbours import nearest as find
@@ -82,6 +83,5 @@ def nearest(
         shown = table(word, "neighbour", "cosine")
         pairs = [(candidates[key], value) for key, value in zip(row, values, strict=True) if candidates[key] != word]
         for neighbour, value in pairs[:count]:
-            shown.add_row(neighbour, f"{value:.3f}")
+            shown.add_row(escape(neighbour), f"{value:.3f}")
         results.print(shown)
-    console.print()

@@ -8,7 +8,7 @@ import numpy as np
 
 from relexify.errors import GraftError, VocabularyError
 from relexify.mixture import Mixture, Origin
-from relexify.tokens import ROLES, vocabulary_of
+from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 
 __all__ = ["check_roles", "synchronise_ids"]
 
@@ -17,13 +17,14 @@ def synchronise_ids(model: Any, tokenizer: Any, mixture: Mixture) -> dict[str, A
     """Point every `…_token_id` of config and generation_config at the new vocabulary.
 
     An id whose role the tokenizer declares takes that token; any other (`decoder_start_token_id`,
-    `forced_bos_token_id`, …) follows the special token that was copied from its old row.
+    `forced_bos_token_id`, …) follows the special token that was copied from its old row, or is spelled the same.
 
     Returns:
         The new ids by name.
     """
-    roles = vocabulary_of(tokenizer).special
-    moved = _moved_ids(mixture)
+    vocabulary = vocabulary_of(tokenizer)
+    roles = vocabulary.special
+    moved = {**_same_spelling(mixture, vocabulary), **_moved_ids(mixture)}
     changed: dict[str, Any] = {}
     _keep_positions(model, roles)
     for holder in (model.config, getattr(model, "generation_config", None)):
@@ -71,6 +72,12 @@ def _moved_ids(mixture: Mixture) -> dict[int, int]:
         for old in mixture.weights.indices[mixture.weights.indptr[id] : mixture.weights.indptr[id + 1]]:
             moved.setdefault(int(old), int(id))
     return moved
+
+
+def _same_spelling(mixture: Mixture, vocabulary: Vocabulary) -> dict[int, int]:
+    """New id of every old token that is spelled like a special one, for mixtures that copy none."""
+    special = {token: id for id, token in enumerate(vocabulary.tokens) if token and vocabulary.forms[id].is_special}
+    return {old: special[token] for old, token in enumerate(mixture.source_tokens) if token in special}
 
 
 def _keep_positions(model: Any, roles: Any) -> None:

@@ -64,7 +64,7 @@ def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed
     """The new values of a lexical tensor, the tokens along `axis`, in the dtype and on the device of the old.
 
     Rows of which nothing is known, and rows that pad the matrix, come from N(mean, variance) of the old rows, per
-    dimension (WECHSEL, section 3.2). This is the one place where a transfer draws random numbers.
+    dimension (WECHSEL, section 3.2). This is the one place where random embeddings are drawn.
     """
     wide = torch.float64 if old.dtype == torch.float64 else torch.float32
     values = old.detach().movedim(axis, 0).to("cpu", wide)

@@ -60,9 +60,12 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     place = _resolve(name)
     local = must_be_local(place)
     try:
-        return AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
     except Exception as error:  # a damaged tokenizer.json raises a plain Exception
         raise InputError(_refusal("tokenizer", name, error, local)) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where the files are missing
+        raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
+    return tokenizer
 
 
 def cache_folder() -> Path:
@@ -131,7 +134,7 @@ def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
     if local:
         return (
-            f"there is no {what} {str(name)!r} on this machine, neither as a folder nor in the Hub's cache, and the Hub "
-            "cannot be reached: check the name, or the network"
+            f"there is no {what} {str(name)!r} on this machine, neither as a folder nor in the Hub's cache, "
+            "and the Hub cannot be reached: check the name, or the network"
         )
     return f"there is no {what} {str(name)!r}: it is no folder here, and the Hub did not give it ({reason})"

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from relexify.errors import VocabularyError
 from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.tokens import EQUIVALENT_ROLES, TokenForm, Vocabulary, vocabulary_of
@@ -33,9 +35,11 @@ def special(source: Any, target: Any, *, overrides: Mapping[str, str] | None = N
         if form.is_special and new.tokens[id]:
             match = _counterpart(new.tokens[id], roles.get(id, []), old)
             rows[id] = [] if match is None else [match]
-    for ours, theirs in (overrides or {}).items():
-        rows[_named(new, ours, "new")] = [_named(old, theirs, "old")]
-    return mixture_of_rows(rows, old, new, method="special", origin=Origin.SPECIAL)
+    chosen = {_named(new, ours, "new"): _named(old, theirs, "old") for ours, theirs in (overrides or {}).items()}
+    for id, match in chosen.items():
+        rows[id] = [match]
+    origins = np.where([form.is_special for form in new.forms], Origin.SPECIAL, Origin.COPIED)
+    return mixture_of_rows(rows, old, new, method="special", origin=origins)
 
 
 def neutral(source: Any, target: Any) -> Mixture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from relexify.methods.copying import special
@@ -18,8 +19,13 @@ def pieces(source_tokenizer: Any, target_tokenizer: Any) -> Mixture:
     return mixture_of_rows(rows, source, target, method="pieces", origin=Origin.PIECES)
 
 
-def fvt(source_tokenizer: Any, target_tokenizer: Any) -> Mixture:
-    """Copy shared tokens, take the mean of the old pieces for the others."""
-    return first_of(
-        special(source_tokenizer, target_tokenizer), pieces(source_tokenizer, target_tokenizer), method="fvt"
-    )
+def fvt(source_tokenizer: Any, target_tokenizer: Any, *, overrides: Mapping[str, str] | None = None) -> Mixture:
+    """Copy shared tokens, take the mean of the old pieces for the others.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target_tokenizer: The new one.
+        overrides: Source token by target token, as `special` takes them.
+    """
+    steering = special(source_tokenizer, target_tokenizer, overrides=overrides)
+    return first_of(steering, pieces(source_tokenizer, target_tokenizer), method="fvt")

@@ -48,15 +48,13 @@ def wechsel(
         neighbours: k, how many source tokens mix into one.
         temperature: τ of the softmax.
         subwords: Compose tokens from `"ngrams"` (section 3.1) or from the `"words"` they occur in (Appendix D);
-            `"auto"` takes n-grams where both sides have them.
+            `"auto"` takes n-grams on each side that has them.
         source_frequencies: Word frequencies, for `"words"`; the vectors' counts where not given.
         target_frequencies: The same for the target language.
         top_words: For `"words"`, use only so many of the most frequent.
         device: Where to search: `"cpu"` or a torch device.
         progress: Told about the search.
     """
-    if subwords == "auto":
-        subwords = "ngrams" if source.ngrams and target.ngrams else "words"
     old = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words, progress)
     new = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words, progress)
     mixed = vector_neighbours(
@@ -104,15 +102,15 @@ def subword_vectors(
     top_words: int | None = None,
     progress: Progress = silent,
 ) -> SubwordVectors:
-    """A vector for every token, from n-grams or from words.
+    """A vector for every token, from n-grams or from words; `"auto"` takes n-grams where there are any.
 
     Raises:
         EvidenceError: N-grams are wanted of vectors that have none.
     """
-    if subwords == "words":
+    if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
         return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words, progress=progress)
     if vectors.ngrams is None:
         raise EvidenceError(
-            "these vectors carry no n-grams: use a fastText .bin file, or go from words to tokens (--subwords words)"
+            "these vectors carry no n-grams: use a fastText .bin file, or go from words to tokens (wechsel-tfr)"
         )
     return subwords_from_ngrams(tokenizer, vectors, progress=progress)

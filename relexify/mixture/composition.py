@@ -17,7 +17,7 @@ __all__ = ["blend", "first_of", "mixture_of_rows", "mixture_of_weights"]
 
 
 def mixture_of_rows(
-    rows: Sequence[Sequence[int]], source: Vocabulary, target: Vocabulary, *, method: str, origin: Origin
+    rows: Sequence[Sequence[int]], source: Vocabulary, target: Vocabulary, *, method: str, origin: Origin | np.ndarray
 ) -> Mixture:
     """Each target token is the mean of the listed source tokens; an empty list says that nothing is known."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -26,7 +26,7 @@ def mixture_of_rows(
     data = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
     weights = csr_array((data, indices, indptr), shape=(len(target), len(source)))
     single = np.array([len(set(row)) == 1 for row in rows], dtype=bool)
-    origins = np.where(single & (origin is Origin.PIECES), Origin.COPIED, origin)
+    origins = np.where(single & (np.asarray(origin) == Origin.PIECES), Origin.COPIED, origin)
     return mixture_of_weights(weights, source, target, method=method, origin=origins)
 
 
@@ -39,7 +39,7 @@ def mixture_of_weights(
     weights.eliminate_zeros()
     known = np.diff(weights.indptr) > 0
     origins = np.where(known, origin, Origin.RANDOM).astype(np.uint8)
-    return Mixture(weights, origins, method, source.tokens, target.tokens)
+    return Mixture(weights, origins, method, source.tokens, target.tokens, source.spelling, target.spelling)
 
 
 def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
@@ -79,7 +79,7 @@ def _rebuilt(weights: csr_array, origin: np.ndarray, method: str, like: Mixture)
     weights = csr_array(weights, dtype=np.float32)
     weights.sort_indices()
     weights.eliminate_zeros()
-    return Mixture(weights, origin.astype(np.uint8), method, like.source_tokens, like.target_tokens)
+    return replace(like, weights=weights, origin=origin.astype(np.uint8), method=method)
 
 
 def _check_same_vocabularies(mixtures: Sequence[Mixture]) -> None:

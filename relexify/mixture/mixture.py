@@ -7,7 +7,7 @@ turns evidence into a Mixture and knows no model; everything after it takes a Mi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from relexify.artifacts import Provenance, load_arrays, save_arrays
 from relexify.errors import VocabularyError
+from relexify.tokens import Family, Spelling
 
 __all__ = ["Mixture", "Origin"]
 
@@ -50,6 +51,8 @@ class Mixture:
         method: What made it.
         source_tokens: Spelling of the source tokens, by id.
         target_tokens: Spelling of the target tokens, by id.
+        source_spelling: How the source tokenizer spells tokens.
+        target_spelling: How the target tokenizer does.
         provenance: Where it comes from, once it is saved.
     """
 
@@ -58,6 +61,8 @@ class Mixture:
     method: str
     source_tokens: Sequence[str]
     target_tokens: Sequence[str]
+    source_spelling: Spelling
+    target_spelling: Spelling
     provenance: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -78,13 +83,14 @@ class Mixture:
         return known
 
     def apply(self, embeddings: np.ndarray) -> np.ndarray:
-        """The mixed rows [target × d] in float32 of source rows [source × d]; zero where nothing is known."""
+        """The mixed rows [target × d] of source rows [source × d]; zero where nothing is known."""
         if len(embeddings) < len(self.source_tokens):
             raise VocabularyError(
                 f"the embeddings have {len(embeddings)} rows and the mixture {len(self.source_tokens)} source tokens: "
                 "use the model whose tokenizer the mixture was made with"
             )
-        rows: np.ndarray = self.weights @ np.asarray(embeddings[: len(self.source_tokens)], dtype=np.float32)
+        table = np.asarray(embeddings[: len(self.source_tokens)])
+        rows: np.ndarray = self.weights @ table.astype(np.result_type(table, np.float32), copy=False)
         return rows
 
     def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
@@ -111,6 +117,8 @@ class Mixture:
             "method": self.method,
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
+            "source_spelling": asdict(self.source_spelling),
+            "target_spelling": asdict(self.target_spelling),
             "provenance": provenance.as_dict() if provenance else self.provenance,
         }
         return save_arrays(path, arrays, metadata)
@@ -131,5 +139,11 @@ class Mixture:
             metadata["method"],
             tuple(metadata["source_tokens"]),
             tuple(metadata["target_tokens"]),
+            _spelling(metadata["source_spelling"]),
+            _spelling(metadata["target_spelling"]),
             metadata["provenance"],
         )
+
+
+def _spelling(fields: Mapping[str, Any]) -> Spelling:
+    return Spelling(**{**fields, "family": Family(fields["family"])})

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -35,7 +32,7 @@ def gather_vectors(
     *,
     progress: Progress = silent,
 ) -> tuple[WordVectors | None, WordVectors]:
-    """Load vectors from files, or train them on text, both languages at the same time.
+    """Load vectors from files, or train them on text.
 
     Args:
         source: A file of vectors of the model's language, text to train them on, or nothing.
@@ -46,12 +43,10 @@ def gather_vectors(
     sides = {"old language": source, "new language": target}
     # Files first: one that cannot be read should not cost the training of the other side.
     found = {name: load_vectors(side) for name, side in sides.items() if isinstance(side, str | Path)}
-    trained = {
-        name: _in_background(partial(trained_vectors, side, options, name=name, progress=progress))
-        for name, side in sides.items()
-        if isinstance(side, Corpus)
-    }
-    found |= {name: future.result() for name, future in trained.items()}
+    # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
+    for name, side in sides.items():
+        if isinstance(side, Corpus):
+            found[name] = trained_vectors(side, options, name=name, progress=progress)
     return found.get("old language"), found["new language"]
 
 
@@ -122,23 +117,6 @@ def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) 
         return SubwordVectors(vocabulary, moved, ~special)
 
     return WordVectors(known, matrix, None, None), tokens_in_space_of
-
-
-def _in_background(work: Callable[[], WordVectors]) -> Future[WordVectors]:
-    """Work in a thread that nobody waits for once the run has failed or was interrupted, unlike an executor's.
-
-    Training runs outside the interpreter's lock, so that two sides take the time of one.
-    """
-    future: Future[WordVectors] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return future
 
 
 def _sentences(corpus: Corpus, progress: Progress) -> Callable[[], Iterator[list[str]]]:

@@ -34,7 +34,7 @@ class Method:
     takes_overrides: bool = True
 
 
-_VECTORS = "vectors or text of both languages, and a dictionary; whatever is missing is made do without"
+_VECTORS = "vectors or text of both languages, a dictionary"
 
 METHODS: Mapping[str, Method] = {
     "blend": Method(
@@ -45,12 +45,12 @@ METHODS: Mapping[str, Method] = {
     ),
     "wechsel": Method(
         "a softmax over its nearest old tokens in aligned vectors, tokens composed of n-grams",
-        f"{_VECTORS} (fastText vectors, which have n-grams)",
+        f"{_VECTORS}; fastText vectors, for their n-grams",
         "Minixhofer et al. 2022, section 3",
     ),
     "wechsel-tfr": Method(
         "the same, but tokens are composed of the words they occur in, by frequency",
-        f"{_VECTORS} (any vectors, with or without n-grams)",
+        f"{_VECTORS}; any vectors",
         "Minixhofer et al. 2022, Appendix D",
     ),
     "fvt": Method(

@@ -78,7 +78,7 @@ class Spelling:
             return "".join(_CHARACTER_OF[byte] for byte in form.surface.encode("utf-8", "surrogateescape"))
         if self.family is Family.METASPACE:
             return form.surface.replace(" ", METASPACE)
-        return form.text if form.starts_word or not self.prefix else self.prefix + form.text
+        return form.text + self.suffix if form.starts_word else self.prefix + form.text
 
 
 def spelling_of(backend: Any) -> Spelling:
@@ -133,7 +133,8 @@ def _read_wordpiece(spelling: Spelling, token: str) -> TokenForm:
 
 
 def _read_plain(spelling: Spelling, token: str) -> TokenForm:
-    return TokenForm(token.removesuffix(spelling.suffix), starts_word=True)
+    """With a suffix that ends words, the whole words are those that have it."""
+    return TokenForm(token.removesuffix(spelling.suffix), starts_word=token.endswith(spelling.suffix))
 
 
 def _from_bytes(raw: bytes) -> TokenForm:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from relexify.errors import EvidenceError
+from relexify.lexicon import vector_frequencies
 from relexify.progress import Progress, silent
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
@@ -60,16 +60,14 @@ def subwords_from_words(
     Args:
         tokenizer: Of the vocabulary.
         vectors: With or without n-grams.
-        frequencies: Of the words; the vectors' own counts where not given.
+        frequencies: Of the words; where not given, the vectors' counts, or by their rank where they carry none.
         top_words: Use only the most frequent words.
         progress: Told about words.
-
-    Raises:
-        EvidenceError: There are no frequencies at all.
     """
     vocabulary = vocabulary_of(tokenizer)
     words = list(vectors.words[:top_words])
-    weights = _frequencies(words, vectors, frequencies)
+    known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
+    weights = np.array([known_frequencies.get(word, 0.0) for word in words], dtype=np.float64)
     occurrences = _occurrences(tokenizer, words, len(vocabulary), progress) @ csr_array(
         (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
     )
@@ -98,14 +96,3 @@ def _occurrences(tokenizer: Any, words: list[str], tokens: int, progress: Progre
                     columns.extend([place] * len(distinct))
             advance(len(block))
     return csr_array((np.ones(len(rows)), (rows, columns)), shape=(tokens, len(words)))
-
-
-def _frequencies(words: list[str], vectors: WordVectors, frequencies: Mapping[str, float] | None) -> np.ndarray:
-    if frequencies is not None:
-        return np.array([frequencies.get(word, 0.0) for word in words], dtype=np.float64)
-    if vectors.counts is None:
-        raise EvidenceError(
-            "word frequencies are needed to go from words to tokens, and these vectors carry none: "
-            "give frequencies from a corpus or a language code"
-        )
-    return np.asarray(vectors.counts[: len(words)], dtype=np.float64)

@@ -123,8 +123,9 @@ def align(
         progress: Told about lookups and searches.
 
     Raises:
-        InputError: The widths differ and `reduce` is off, or `held_out` is not a share.
-        EvidenceError: The dictionary connects no words of the two, or has its columns swapped.
+        InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
+            swapped.
+        EvidenceError: The dictionary connects no words of the two.
     """
     if not 0.0 <= held_out < 1.0:
         raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
@@ -163,7 +164,7 @@ def _reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple
     if not reduce:
         raise InputError(
             f"the source vectors have {source.width} components and the target vectors {target.width}: use vectors of "
-            "one width, or pass reduce=True to project the wider ones"
+            "one width, or project the wider ones (--reduce, or reduce=True)"
         )
     if source.width > target.width:
         return _principal_directions(source, target.width), None
@@ -194,9 +195,9 @@ def _check_evidence(
     swapped = find_correspondences(lexicon.swapped(), source.index, target.index).entries_used
     name = lexicon.name or "the dictionary"
     if swapped >= max(10, 3 * found) or (not found and swapped):
-        raise EvidenceError(
+        raise InputError(
             f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
-            f"{swapped} the other way round; load it with swapped=True"
+            f"{swapped} the other way round; pass --swapped, or load it with swapped=True"
         )
     if not found:
         raise EvidenceError(

@@ -103,6 +103,13 @@ def test_given_frequencies_replace_the_counts():
     assert np.allclose(subwords.matrix[id], TARGET.lookup([only])[0], atol=1e-5)
 
 
+def test_vectors_without_counts_weigh_words_by_rank():
+    uncounted = WordVectors(TARGET.words, TARGET.lookup(TARGET.words), None, None)
+    by_rank = {word: 1 / rank for rank, word in enumerate(TARGET.words, 1)}
+    expected = subwords_from_words(NEW, TARGET, frequencies=by_rank)
+    assert np.allclose(subwords_from_words(NEW, uncounted).matrix, expected.matrix, atol=1e-5)
+
+
 def test_tokens_are_looked_up_as_the_text_they_write():
     subwords = subwords_from_ngrams(NEW, TARGET)
     new = vocabulary_of(NEW)
@@ -110,14 +117,11 @@ def test_tokens_are_looked_up_as_the_text_they_write():
     assert np.allclose(subwords.matrix[id], TARGET.lookup([new.forms[id].text])[0])
 
 
-def test_vectors_without_ngrams_use_words_and_need_counts():
+def test_vectors_without_ngrams_use_words():
     plain = WordVectors(TARGET.words, TARGET.lookup(TARGET.words), TARGET.counts, None)
     assert wechsel(OLD, NEW, SOURCE, plain).known.sum() > 50
     with pytest.raises(EvidenceError, match="no n-grams"):
         wechsel(OLD, NEW, SOURCE, plain, subwords="ngrams")
-    uncounted = WordVectors(plain.words, plain.matrix, None, None)
-    with pytest.raises(EvidenceError, match="frequencies"):
-        wechsel(OLD, NEW, SOURCE, uncounted)
 
 
 def test_vectors_of_two_widths_are_refused_with_both_numbers():

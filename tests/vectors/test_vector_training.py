@@ -105,9 +105,7 @@ def test_a_list_longer_than_gensims_limit_is_not_cut(monkeypatch) -> None:
     assert lengths == [5, 5, 2, 5]
 
 
-@pytest.mark.parametrize(
-    ("words", "epochs", "minimum"), [(10, 20, 2), (2_000_000, 15, 3), (10**7, 3, 3), (10**9, 2, 5)]
-)
+@pytest.mark.parametrize(("words", "epochs", "minimum"), [(10, 5, 2), (7_000_000, 5, 3), (10**7, 3, 3), (10**9, 2, 5)])
 def test_what_is_left_open_follows_from_the_size_of_the_text(words: int, epochs: int, minimum: int) -> None:
     assert settle(VectorTraining(), words) == Settled(epochs, minimum)
     assert settle(VectorTraining(epochs=7, minimum_count=1), words) == Settled(7, 1)

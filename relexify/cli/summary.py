@@ -1,0 +1,47 @@
+"""What came out of a run, as tables."""
+
+from __future__ import annotations
+
+from relexify.cli.console import results, table
+from relexify.vectors import Rotation
+
+__all__ = ["print_alignment", "print_scores", "print_tokens"]
+
+
+def print_tokens(origins: dict[str, int]) -> None:
+    """Tell where the rows of the new embedding come from."""
+    total = max(1, sum(origins.values()))
+    shown = table("Where the new embeddings come from", "tokens", "count", "share")
+    names = {
+        "special": "special, copied by role",
+        "copied": "copied",
+        "mixed": "mixed from evidence",
+        "pieces": "mean of old pieces",
+        "random": "fallback: random",
+    }
+    for origin, name in names.items():
+        shown.add_row(name, f"{origins.get(origin, 0):,}", f"{origins.get(origin, 0) / total:.1%}")
+    results.print(shown)
+
+
+def print_alignment(rotation: Rotation | None) -> None:
+    """Tell how well two languages' vectors were brought together."""
+    if rotation is None:
+        return
+    shown = table("Alignment of the word vectors", "measure", "value")
+    shown.add_row("dictionary pairs used", f"{rotation.pairs_used:,} ({rotation.coverage:.1%})")
+    if quality := rotation.quality:
+        shown.add_row("held-out words", f"{quality.words:,}")
+        shown.add_row("precision at 1", f"{quality.precision:.1%}")
+        shown.add_row("precision at 1 with CSLS", f"{quality.csls_precision:.1%}")
+    results.print(shown)
+
+
+def print_scores(scores: dict[str, float]) -> None:
+    """Tell how well a model does before it is trained, beside the baselines."""
+    if not scores:
+        return
+    shown = table("Before training (lower is better)", "initialisation", "bits per byte")
+    for name, value in scores.items():
+        shown.add_row(name, f"{value:.3f}")
+    results.print(shown)

@@ -1,0 +1,61 @@
+"""Runs the command line, in this process where that is enough and in its own where it is not."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from relexify.cli.app import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+def relexify(*arguments: object) -> Outcome:
+    """Run a command in this process, and leave the process as it was."""
+    out, err = io.StringIO(), io.StringIO()
+    logger, argv = logging.getLogger("relexify"), sys.argv
+    before = logger.handlers, logger.level, logger.propagate
+    sys.argv = ["relexify", *map(str, arguments)]
+    status = 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+            main()
+    except SystemExit as leaving:
+        status = int(leaving.code or 0)
+    finally:
+        sys.argv = argv
+        logger.handlers, logger.level, logger.propagate = before
+    return Outcome(status, out.getvalue(), err.getvalue())
+
+
+def start(*arguments: object, cache: Path) -> subprocess.Popen[str]:
+    """Start a command in a process of its own."""
+    command = [sys.executable, "-m", "relexify", *map(str, arguments)]
+    environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "COLUMNS": "200"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def refused(outcome: Outcome, *words: str) -> None:
+    """Check that a command refused its input in one sentence which holds the words, and said nothing else."""
+    assert outcome.status == 2, outcome
+    assert not outcome.out
+    messages = [line for line in outcome.err.splitlines() if not line.startswith("· ")]
+    assert len(messages) == 1, outcome.err
+    assert messages[0].startswith("error: ")
+    assert "Traceback" not in outcome.err
+    missing = [word for word in words if word not in messages[0]]
+    assert not missing, f"{missing} not in {messages[0]}"

@@ -1,0 +1,99 @@
+"""A small world to work in: models, text of two languages, a dictionary, vectors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests import pico
+from tests.cli.command import Outcome, refused, relexify
+
+FAMILIES = ("gpt2", "bert", "t5")
+SIZE = 330
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that commands are tried on; nobody writes here."""
+
+    gpt2: Path
+    bert: Path
+    t5: Path
+    corpus: Path
+    source_corpus: Path
+    dictionary: Path
+    source_vectors: Path
+    target_vectors: Path
+
+    @property
+    def vectors(self) -> tuple[object, ...]:
+        """Options that give vectors and a dictionary."""
+        files = ("--source-vectors", self.source_vectors, "--target-vectors", self.target_vectors)
+        return (*files, "--dictionary", self.dictionary)
+
+    @property
+    def text(self) -> tuple[object, ...]:
+        """Options that give text and the size of the vocabulary."""
+        return ("--corpus", self.corpus, "--vocab-size", SIZE)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    root = tmp_path_factory.mktemp("world")
+    for family in FAMILIES:
+        model, tokenizer = pico.pair(family)
+        model.save_pretrained(root / family)
+        tokenizer.save_pretrained(root / family)
+    words = sorted({word for line in pico.sentences() for word in line.lower().split() if word.isalpha()})
+    draw = random.Random(1)
+    foreign = ["".join(draw.choices(["šo", "mü", "ra", "ki", "tên", "lo", "ба"], k=4)) for _ in words]
+    (root / "new.txt").write_text("\n".join(pico.sentences(500, seed=3, words=foreign)) + "\n")
+    (root / "old.txt").write_text("\n".join(pico.sentences(500, seed=4, words=words)) + "\n")
+    (root / "dictionary.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(words, foreign, strict=True)))
+    for name in ("old", "new"):
+        options = ("--width", 16, "--epochs", 3, "--minimum-count", 1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
+            trained = relexify("vectors", "train", root / f"{name}.txt", "-o", root / f"{name}.safetensors", *options)
+        assert trained.status == 0, trained.err
+    return World(
+        *(root / family for family in FAMILIES),
+        *(root / name for name in ("new.txt", "old.txt", "dictionary.tsv", "old.safetensors", "new.safetensors")),
+    )
+
+
+@pytest.fixture(scope="session")
+def transferred(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """The folder of one transfer with all the evidence there is, and what the command said."""
+    root = tmp_path_factory.mktemp("transferred")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
+        patch.setenv("COLUMNS", "160")
+        outcome = relexify("transfer", world.gpt2, root / "out", *world.text, *world.vectors)
+    assert outcome.status == 0, outcome.err
+    return root / "out", outcome
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for each test, and room for tables."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("RELEXIFY_CACHE", str(folder))
+    monkeypatch.setenv("COLUMNS", "160")
+    return folder
+
+
+@pytest.fixture
+def refuses(tmp_path: Path) -> Callable[..., None]:
+    """Checks that a command is refused in a sentence with the given words, and leaves nothing behind."""
+
+    def check(arguments: tuple[object, ...], *words: str) -> None:
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        refused(relexify(*arguments), *words)
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+    return check

@@ -1,0 +1,129 @@
+"""Runs that are killed, interrupted, or meet a full disk leave the old output or the new, never half."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tests.cli.command import relexify, start
+from tests.cli.conftest import SIZE
+
+
+@pytest.fixture
+def long_text(world, tmp_path):
+    """Text that vectors are trained on for seconds, so that there is time to interfere."""
+    file = tmp_path / "long.txt"
+    file.write_text(world.corpus.read_text() * 12)
+    return file
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system needs root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def wait_for(pattern: str, folder: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(pattern)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"no {pattern} after a minute"
+        time.sleep(0.01)
+
+
+def test_killed_run_leaves_no_output_and_the_next_one_goes_on_from_its_steps(world, long_text, tmp_path, cache):
+    folder = tmp_path / "outputs"
+    command = ("transfer", world.gpt2, folder / "out", "--corpus", long_text, "--vocab-size", SIZE)
+    options = ("--source-corpus", world.source_corpus, "--dictionary", world.dictionary)
+    process = start(*command, *options, cache=cache)
+    wait_for("tokenizers/[0-9a-f]*/tokenizer.json", cache, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (folder / "out").exists()
+    assert not [path for path in folder.iterdir() if not path.name.startswith(".")]
+    again = relexify(*command, *options)
+    assert again.status == 0, again.err
+    assert re.search("tokenizer: kept from an earlier run", again.err)
+    AutoModelForCausalLM.from_pretrained(folder / "out")
+    AutoTokenizer.from_pretrained(folder / "out")
+
+
+def test_interrupted_run_stops_at_once_and_says_that_it_can_go_on(world, long_text, tmp_path, cache):
+    command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
+    process = start(*command, "--source-corpus", long_text, cache=cache)
+    wait_for("tokenizers/[0-9a-f]*/tokenizer.json", cache, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "the same command goes on" in err
+    assert "Traceback" not in err
+    assert not out
+    assert not (tmp_path / "out").exists()
+
+
+def test_full_disk_is_told_of_and_nothing_is_left_on_it(world, small_disk):
+    (small_disk / "ballast").write_bytes(b"x" * 900_000)
+    command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--no-score")
+    outcome = relexify(*command)
+    assert outcome.status == 2
+    assert [path.name for path in small_disk.iterdir()] == ["ballast"]
+    (message,) = outcome.err.splitlines()
+    assert str(small_disk / "out") in message
+    assert "No space left" in message
+    (small_disk / "ballast").unlink()
+    assert relexify(*command).status == 0
+
+
+def test_full_cache_is_told_of(world, small_disk, tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(small_disk))
+    (small_disk / "ballast").write_bytes(b"x" * 1_040_000)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "fvt", "--no-score")
+    assert outcome.status == 2
+    assert str(small_disk) in outcome.err
+    assert "No space left" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_process_of_its_own_prints_results_and_nothing_of_the_libraries(world, tmp_path, cache):
+    options = (*world.text, *world.vectors)
+    process = start("transfer", world.gpt2, tmp_path / "out", *options, cache=cache)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "bits per byte" in out
+    assert not [line for line in err.splitlines() if not line.startswith("· ")], err
+
+
+def test_a_refusal_is_the_exit_status_of_the_process(tmp_path, cache):
+    process = start("vectors", "info", tmp_path / "nowhere.bin", cache=cache)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.startswith("error: ")
+    assert not out
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys, relexify.cli.app; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_closed_pipe_ends_quietly(cache):
+    command = f"{sys.executable} -m relexify methods | head -1"
+    shell = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in shell.stderr
+    assert "error" not in shell.stderr

@@ -1,0 +1,217 @@
+"""What is wrong with the input is told in one sentence, and nothing is left behind."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import pico
+from tests.cli.command import refused, relexify
+from tests.vectors.fasttext_file import FastTextFile
+
+FVT = ("--method", "fvt", "--no-score")
+CORRUPT = FastTextFile(entries=1_000_000)
+VECTOR_FILES = {
+    "truncated .bin": (FastTextFile().content()[:-100], "get it anew"),
+    "header cut short": (FastTextFile().content()[:20], "header"),
+    "corrupt .bin": (CORRUPT.content(), "damaged"),
+    "quantised .bin": (FastTextFile(quantised=True).content(), "quantised"),
+    "wrong count in the header of a .vec": (b"5 2\nhaus 1 2\ntree 3 4\n", "5"),
+    "NaN in a .vec": (b"2 2\nhaus 1 nan\ntree 3 4\n", "line 2"),
+    "row of another width in a .vec": (b"2 3\nhaus 1 2 3\ntree 3 4\n", "line 3"),
+    "empty file": (b"", "empty"),
+    "a pickle": (b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00.", ""),
+}
+DICTIONARIES = {
+    "empty": (b"", "no pairs"),
+    "one-sided": (b"house\ntree\nriver\n", "line"),
+    "latin-1": ("house\thäuser\nriver\tfl\xfcsse\n".encode("latin-1"), "not UTF-8"),
+    "of other languages": (b"foo\tbar\n", "none of the 1 entries"),
+}
+CORPORA = {
+    "zero bytes": (b"", "0 bytes"),
+    "blank lines": (b"\n\n  \n", "blank"),
+    "UTF-16": ("šo mü ra\n".encode("utf-16"), "UTF-16"),
+    "latin-1": ("mü ra\n".encode("latin-1"), "not UTF-8"),
+    "too small to hold out": (b"one line\n", "--held-out"),
+}
+OPTIONS = {
+    "unknown method": (("--method", "magic"), "there is no method 'magic'", "blend"),
+    "override without =": (("--override", "ra"), "TARGET=SOURCE", "'ra'"),
+    "override of a token that is not there": (("--method", "fvt", "--override", "zzzzz=river"), "'zzzzz'", "new"),
+    "override by a token that is not there": (("--method", "fvt", "--override", "ra=zzzzz"), "'zzzzz'", "old"),
+    "override of a method without any": (("--method", "random", "--override", "ra=river"), "takes no overrides"),
+    "vocabulary too small": (("--vocab-size", 20), "20 tokens is too small"),
+    "vocabulary of no tokens": (("--vocab-size", 0), "vocab_size = 0"),
+    "temperature 0": (("--temperature", 0), "temperature = 0", "above 0"),
+    "neighbours 0": (("--neighbours", 0), "neighbours = 0", "1 or more"),
+    "negative seed": (("--seed", -1), "seed = -1"),
+    "padding to nothing": (("--pad-to-multiple-of", 0), "pad_to_multiple_of = 0"),
+    "no such device": (("--device", "toaster"), "toaster", "cpu"),
+    "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
+    "number that is none": (("--neighbours", "ten"), "--neighbours", "--help"),
+    "unknown option": (("--neighbors", 5), "No such option", "--help"),
+}
+
+
+@pytest.mark.parametrize("name", VECTOR_FILES)
+def test_unreadable_vectors(name, tmp_path, refuses):
+    content, word = VECTOR_FILES[name]
+    file = tmp_path / ("vectors.bin" if ".vec" not in name else "vectors.vec")
+    file.write_bytes(content)
+    refuses(("vectors", "info", file), str(file), word)
+
+
+def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_path, refuses, cache):
+    file = tmp_path / "vectors.bin"
+    file.write_bytes(FastTextFile().content()[:-100])
+    options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary)
+    refuses(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
+    assert not (cache / "vectors").exists()
+
+
+@pytest.mark.parametrize("name", DICTIONARIES)
+def test_unusable_dictionary(name, world, tmp_path, refuses):
+    content, word = DICTIONARIES[name]
+    file = tmp_path / "dictionary.tsv"
+    file.write_bytes(content)
+    files = (world.source_vectors, world.target_vectors, "--dictionary", file)
+    refuses(("align", *files, "-o", tmp_path / "rotation.safetensors"), file.name, word)
+    if name != "of other languages":
+        refuses(("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", file), str(file), word)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_unusable_corpus(name, world, tmp_path, refuses):
+    content, word = CORPORA[name]
+    file = tmp_path / "text.txt"
+    file.write_bytes(content)
+    refuses(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
+
+
+def test_missing_corpus(world, tmp_path, refuses):
+    refuses(("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nowhere.txt"), "nowhere.txt")
+    refuses(("vectors", "train", tmp_path / "nowhere.txt", "-o", tmp_path / "out.safetensors"), "nowhere.txt")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_impossible_option(name, world, tmp_path, refuses):
+    options, *words = OPTIONS[name]
+    refuses(("transfer", world.gpt2, tmp_path / "out", *world.text, *options), *words)
+
+
+def test_vectors_of_two_widths_need_reduce(world, tmp_path, refuses):
+    narrow = tmp_path / "narrow.safetensors"
+    relexify("vectors", "train", world.corpus, "-o", narrow, "--width", 8, "--epochs", 1, "--minimum-count", 1)
+    arguments = ("align", world.source_vectors, narrow, "--dictionary", world.dictionary)
+    refuses((*arguments, "-o", tmp_path / "rotation.safetensors"), "16", "8", "--reduce")
+    assert relexify(*arguments, "-o", tmp_path / "rotation.safetensors", "--reduce").status == 0
+
+
+def test_tokenizer_without_a_mask_token_is_refused_for_an_encoder(world, tmp_path, refuses):
+    options = ("--corpus", world.corpus, "--tokenizer", world.gpt2)
+    refuses(("transfer", world.bert, tmp_path / "out", *options), "no mask token", "[MASK]")
+
+
+def test_output_that_exists(world, tmp_path, refuses):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").touch()
+    refuses(("transfer", world.gpt2, tmp_path / "out", *world.text), str(tmp_path / "out"), "--overwrite")
+    (tmp_path / "a.safetensors").touch()
+    refuses(("vectors", "train", world.corpus, "-o", tmp_path / "a.safetensors"), "a.safetensors", "--overwrite")
+
+
+def test_output_where_nothing_can_be_written(world, tmp_path, refuses):
+    (tmp_path / "file").touch()
+    for place in (Path("/proc/relexify/out"), tmp_path / "file" / "out"):
+        refuses(("transfer", world.gpt2, place, *world.text), str(place), "cannot be written")
+
+
+def test_model_that_is_no_model(world, tmp_path, refuses):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    out = (tmp_path / "out", *world.text, *FVT)
+    refuses(("transfer", tmp_path / "empty", *out), str(tmp_path / "empty"), "holds no model")
+    refuses(("transfer", tmp_path / "file", *out), "is a file")
+    refuses(("transfer", tmp_path / "nowhere", *out), f"there is no folder {tmp_path / 'nowhere'}")
+    refuses(("transfer", "./nowhere", *out), "there is no folder ./nowhere")
+
+
+def test_model_without_a_tokenizer(world, tmp_path, refuses):
+    shutil.copytree(world.gpt2, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
+    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "holds no tokenizer")
+
+
+def test_unknown_name_is_refused_at_once_where_the_hub_is_out_of_reach(world, tmp_path, monkeypatch, refuses):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    start = time.monotonic()
+    refuses(("transfer", "nobody/nothing", tmp_path / "out", *world.text), "'nobody/nothing'", "cannot be reached")
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("damage", ["cut short", "no safetensors", "config of another size", "config cut short"])
+def test_damaged_model(damage, world, tmp_path, refuses):
+    model = tmp_path / "model"
+    shutil.copytree(world.gpt2, model)
+    weights, config = model / "model.safetensors", model / "config.json"
+    if damage == "cut short":
+        weights.write_bytes(weights.read_bytes()[:-1000])
+    elif damage == "no safetensors":
+        weights.write_bytes(b"not a model")
+    elif damage == "config cut short":
+        config.write_text(config.read_text()[:50])
+    else:
+        config.write_text(config.read_text().replace('"n_layer": 2', '"n_layer": 3'))
+    refuses(("transfer", model, tmp_path / "out", *world.text, *FVT), str(model), "check that")
+
+
+def test_damaged_tokenizer(world, tmp_path, refuses):
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "tokenizer.json").write_text('{"model": 1}')
+    options = ("--corpus", world.corpus, "--tokenizer", tmp_path / "tokenizer")
+    refuses(("transfer", world.gpt2, tmp_path / "out", *options), str(tmp_path / "tokenizer"))
+
+
+def test_weights_that_are_not_finite(world, tmp_path, refuses):
+    model, tokenizer = pico.pair("gpt2")
+    model.get_input_embeddings().weight.data[7, 0] = float("nan")
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "not finite")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "another kind", "missing", "tokenizer"])
+def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, refuses):
+    folder = tmp_path / "model"
+    shutil.copytree(transferred[0], folder)
+    mixture = folder / "mixture.safetensors"
+    if damage == "cut short":
+        mixture.write_bytes(mixture.read_bytes()[:-10])
+    elif damage == "another kind":
+        shutil.copy(world.source_vectors, mixture)
+    elif damage == "missing":
+        mixture.unlink()
+    else:
+        (folder / "tokenizer.json").write_text("{")
+    refuses(("inspect", folder, "ra"), str(folder))
+
+
+def test_inspect_of_a_token_that_is_not_there(transferred, refuses):
+    refuses(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
+    refuses(("inspect", transferred[0], "--sample", 0), "--sample")
+
+
+def test_nearest_of_an_unknown_word(world, tmp_path, refuses):
+    file = tmp_path / "vectors.vec"
+    file.write_text("2 2\nhaus 1 2\ntree 3 4\n")
+    refuses(("vectors", "nearest", file, "xyzzy"), "xyzzy", str(file))
+    refuses(("vectors", "nearest", file, "haus", "--count", 0), "--count")
+
+
+def test_unknown_verb():
+    refused(relexify("transmogrify"), "transmogrify", "relexify --help")

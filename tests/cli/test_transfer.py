@@ -1,0 +1,153 @@
+"""The main job from end to end, on tiny real models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from relexify.mixture import Mixture
+from relexify.recipes import METHODS
+from tests import pico
+from tests.cli.command import relexify
+from tests.cli.conftest import SIZE
+
+AUTO = {"gpt2": AutoModelForCausalLM, "bert": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM}
+
+
+def test_output_loads_with_auto_classes_and_computes(world, transferred):
+    folder, _ = transferred
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(world.corpus.read_text()[:100], return_tensors="pt").input_ids
+    assert len(tokenizer) == SIZE == model.config.vocab_size
+    assert torch.isfinite(model(ids).logits).all()
+
+
+def test_summary_goes_to_stdout_and_all_else_to_stderr(transferred):
+    folder, outcome = transferred
+    for word in ("special", "copied", "mixed from evidence", "old pieces", "fallback", "dictionary pairs used"):
+        assert word in outcome.out
+    for word in ("bits per byte", "random", "shuffle", "blend", f"relexify inspect {folder}"):
+        assert word in outcome.out
+    assert not [line for line in outcome.err.splitlines() if not line.startswith("· ")]
+
+
+def test_summary_and_provenance_are_kept_beside_the_model(transferred):
+    notes = json.loads((transferred[0] / "relexify.json").read_text())
+    assert set(notes["bits_per_byte_before_training"]) == {"random", "shuffle", "blend"}
+    assert notes["alignment"]["pairs_used"] > 30
+    assert {"corpus", "dictionary", "source_vectors", "target_vectors"} <= set(notes["provenance"]["inputs"])
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "blend"])
+def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
+    evidence = world.vectors if METHODS[method].uses_vectors else ()
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
+    assert outcome.status == 0, outcome.err
+    assert method in outcome.out
+    assert ("dictionary pairs used" in outcome.out) == METHODS[method].uses_vectors
+    assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == method
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+@pytest.mark.parametrize("family", ["bert", "t5"])
+def test_encoders_and_encoder_decoders_are_transferred_and_scored(family, world, tmp_path):
+    outcome = relexify("transfer", getattr(world, family), tmp_path / "out", *world.text, *world.vectors)
+    assert outcome.status == 0, outcome.err
+    assert "bits per byte" in outcome.out
+    AUTO[family].from_pretrained(tmp_path / "out")
+    assert len(AutoTokenizer.from_pretrained(tmp_path / "out")) > 50
+
+
+def test_second_run_reuses_tokenizer_and_vectors_and_gives_the_same_bytes(world, tmp_path, cache):
+    # Text alone, so that every step is made here: tokenizer, both vectors, and identical words for a dictionary.
+    text = tmp_path / "new.txt"
+    text.write_text(world.corpus.read_text() + world.source_corpus.read_text()[:8000])
+    options = ("--corpus", text, "--vocab-size", SIZE, "--source-corpus", world.source_corpus)
+    first = relexify("transfer", world.gpt2, tmp_path / "a", *options)
+    kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
+    second = relexify("transfer", world.gpt2, tmp_path / "b", *options)
+    assert first.status == second.status == 0, first.err
+    assert "kept from an earlier run" not in first.err
+    assert second.err.count("kept from an earlier run") == 3
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == kept
+    assert "words that both languages write alike" in first.err
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_damaged_step_in_the_cache_is_made_anew(world, tmp_path, cache):
+    options = (*world.text, "--method", "fvt", "--no-score")
+    assert relexify("transfer", world.gpt2, tmp_path / "a", *options).status == 0
+    (kept,) = cache.rglob("tokenizer.json")
+    kept.write_text("{")
+    again = relexify("transfer", world.gpt2, tmp_path / "b", *options)
+    assert again.status == 0, again.err
+    assert "damaged, and made anew" in again.err
+    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
+
+
+def test_without_any_source_evidence_the_embedding_stands_in(world, tmp_path):
+    options = ("--target-vectors", world.target_vectors, "--dictionary", world.dictionary, "--no-score")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
+    assert outcome.status == 0, outcome.err
+    assert "· warning: neither vectors nor text" in outcome.err
+    assert "warning" not in outcome.out
+    assert "dictionary pairs used" in outcome.out
+    assert "bits per byte" not in outcome.out
+
+
+def test_evidence_that_connects_nothing_falls_back_on_old_pieces_and_says_so(world, tmp_path):
+    options = ("--target-vectors", world.target_vectors, "--no-score")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
+    assert outcome.status == 0, outcome.err
+    assert "going on with old pieces alone" in outcome.err
+    assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == "fvt"
+
+
+def test_a_given_tokenizer_is_taken_as_it_is(world, tmp_path, cache):
+    lines = world.corpus.read_text().splitlines()
+    pico.byte_level(lines, 350).save_pretrained(tmp_path / "tokenizer")
+    options = ("--corpus", world.corpus, "--tokenizer", tmp_path / "tokenizer", "--method", "fvt", "--no-score")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
+    assert outcome.status == 0, outcome.err
+    given, written = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("tokenizer", "out"))
+    assert given.get_vocab() == written.get_vocab()
+    assert not list(cache.iterdir())
+
+
+def test_an_override_copies_the_row_it_names(world, tmp_path):
+    options = (*world.text, "--method", "fvt", "--override", "ra=river", "--no-score")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
+    assert outcome.status == 0, outcome.err
+    shown = relexify("inspect", tmp_path / "out", "ra").out
+    assert "river" in shown
+    assert "1.000" in shown
+
+
+def test_held_out_text_may_be_given_where_the_corpus_is_small(world, tmp_path):
+    small = tmp_path / "small.txt"
+    small.write_text("\n".join(world.corpus.read_text().splitlines()[:30]))
+    options = ("--corpus", small, "--vocab-size", 300, "--method", "fvt", "--held-out", world.corpus)
+    assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
+
+
+def test_overwrite_replaces_the_folder_and_leaves_nothing_beside_it(world, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").touch()
+    options = (*world.text, "--method", "random", "--no-score", "--overwrite")
+    assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not (tmp_path / "out" / "old").exists()
+
+
+def test_evidence_that_a_method_ignores_is_told_of(world, tmp_path):
+    options = (*world.text, "--method", "fvt", "--no-score", "--dictionary", world.dictionary)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
+    assert "the method fvt makes no use of --dictionary" in outcome.err
+    quiet = relexify("transfer", world.gpt2, tmp_path / "quiet", *world.text, "--method", "fvt", "--no-score", "-q")
+    assert quiet.status == 0
+    assert not quiet.err
+    assert "copied" in quiet.out

@@ -1,0 +1,115 @@
+"""The smaller verbs, the help and the options of every verb."""
+
+from __future__ import annotations
+
+import pytest
+
+from relexify import __version__
+from relexify.recipes import METHODS
+from relexify.vectors import Rotation, load_vectors
+from tests.cli.command import relexify
+
+HELP = {
+    ("transfer",): ("Give MODEL a new language", "Example:", "default: blend", "default: 32000", "default: 0.1"),
+    ("vectors",): ("Train word vectors", "train", "info", "nearest"),
+    ("vectors", "train"): ("default: 300", "by its size", "--output"),
+    ("vectors", "info"): ("Tell what a vectors file holds",),
+    ("vectors", "nearest"): ("default: 10", "most frequent"),
+    ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
+    ("inspect",): ("mixed from", "random sample", "default: 12"),
+    ("methods",): ("initialisations",),
+    ("demo",): ("invented language", "default: smollm2-135m", "default: 12"),
+    (): ("swap the lexicon", "relexify demo", "--debug", "--quiet", "--version"),
+}
+
+
+@pytest.mark.parametrize("verb", HELP, ids=" ".join)
+def test_help_teaches_and_tells_the_defaults(verb):
+    outcome = relexify(*verb, "--help")
+    assert outcome.status == 0
+    assert not outcome.err
+    assert not [word for word in HELP[verb] if word not in outcome.out]
+
+
+def test_the_version_is_a_result():
+    assert relexify("--version").out.strip() == __version__
+
+
+def test_without_a_verb_the_help_is_shown():
+    outcome = relexify()
+    assert outcome.status == 2
+    assert "swap the lexicon" in outcome.out + outcome.err
+
+
+def test_methods_tell_what_a_token_becomes_what_that_needs_and_whence_it_comes():
+    shown = relexify("methods").out
+    for name, method in METHODS.items():
+        assert name in shown
+        assert method.becomes.split()[0] in shown
+        assert method.paper.split()[0] in shown
+
+
+def test_trained_vectors_can_be_told_about_and_searched(world):
+    info = relexify("vectors", "info", world.target_vectors)
+    assert "width" in info.out
+    assert "16" in info.out
+    assert "3 to 6 letters" in info.out
+    word = load_vectors(world.target_vectors).words[5]
+    nearest = relexify("vectors", "nearest", world.target_vectors, word, "--count", 3)
+    assert nearest.status == 0, nearest.err
+    assert word in nearest.out
+    assert nearest.out.count("0.") == 3
+
+
+def test_training_vectors_on_the_same_text_gives_the_same_bytes(world, tmp_path, monkeypatch):
+    options = ("--width", 8, "--epochs", 1)
+    for name in ("a", "b"):
+        monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / f"cache {name}"))
+        trained = relexify("vectors", "train", world.corpus, "-o", tmp_path / f"{name}.safetensors", *options)
+        assert trained.status == 0, trained.err
+        assert "8 wide" in trained.out
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_an_alignment_is_measured_and_written(world, tmp_path):
+    options = ("--dictionary", world.dictionary, "-o", tmp_path / "rotation.safetensors")
+    outcome = relexify("align", world.source_vectors, world.target_vectors, *options)
+    assert outcome.status == 0, outcome.err
+    assert "dictionary pairs used" in outcome.out
+    assert Rotation.load(tmp_path / "rotation.safetensors").matrix.shape == (16, 16)
+
+
+def test_a_swapped_dictionary_aligns_when_that_is_said(world, tmp_path):
+    files = (world.target_vectors, world.source_vectors, "--dictionary", world.dictionary)
+    outcome = relexify("align", *files, "--swapped", "-o", tmp_path / "rotation.safetensors")
+    assert outcome.status == 0, outcome.err
+
+
+def test_inspect_shows_what_a_token_was_mixed_from(transferred):
+    folder, _ = transferred
+    outcome = relexify("inspect", folder, "ra", "--sources", 3)
+    assert outcome.status == 0, outcome.err
+    assert "mixed" in outcome.out
+    assert "weight" in outcome.out
+
+
+def test_inspect_without_a_token_shows_a_sample_that_the_seed_decides(transferred):
+    folder, _ = transferred
+    first, same, other = (relexify("inspect", folder, "--sample", 5, "--seed", seed).out for seed in (1, 1, 2))
+    assert "A sample of 5" in first
+    assert first == same != other
+
+
+def test_inspect_reads_a_mixture_file_as_it_reads_its_folder(transferred):
+    folder, _ = transferred
+    assert relexify("inspect", folder, "ra").out == relexify("inspect", folder / "mixture.safetensors", "ra").out
+
+
+def test_debug_may_stand_anywhere_and_shows_the_traceback(tmp_path):
+    arguments = ("inspect", tmp_path)
+    for command in ((*arguments, "--debug"), ("--debug", *arguments)):
+        outcome = relexify(*command)
+        assert outcome.status == 2
+        assert "Traceback (most recent call last)" in outcome.err
+        assert "error: " in outcome.err.splitlines()[-1]
+    assert "Traceback" not in relexify(*arguments).err

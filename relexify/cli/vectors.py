@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -21,21 +21,30 @@ app = typer.Typer(help="Train word vectors on your own text, and look into them.
 def train(
     corpus: Annotated[list[str], typer.Argument(help="Text: files, folders, compressed or not, or hf:NAME.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .safetensors file to write.")],
-    width: Annotated[int, typer.Option(help="Numbers a vector has.")] = 300,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the text; by default, by its size.")] = None,
+    method: Annotated[
+        Literal["counts", "skipgram", "cbow"],
+        typer.Option(help="Factored counts take seconds; the others are fastText's, and need relexify's extra for it."),
+    ] = "counts",
+    width: Annotated[int, typer.Option(help="Numbers a vector has.")] = 100,
+    epochs: Annotated[int | None, typer.Option(help="Of fastText: passes over the text; by default, by size.")] = None,
     minimum_count: Annotated[int | None, typer.Option(help="Leave rarer words out; by default, by size.")] = None,
-    workers: Annotated[int, typer.Option(help="More than 1 is faster, but no longer repeatable.")] = 1,
+    workers: Annotated[int, typer.Option(help="Of fastText: more than 1 is faster, but not repeatable.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
 ) -> None:
-    """Train fastText vectors, with counts and n-grams, on text of one language."""
+    """Train word vectors, with counts and n-grams, on text of one language.
+
+    Vectors that were trained before on the same text with the same options are found in the cache.
+    """
     from relexify.artifacts import check_output
     from relexify.recipes import trained_vectors
     from relexify.text import Corpus
     from relexify.vectors import VectorTraining
 
     check_output(output, overwrite=overwrite)
-    options = VectorTraining(width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed)
+    options = VectorTraining(
+        method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed
+    )
     with bars() as progress:
         vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
     vectors.save(output)

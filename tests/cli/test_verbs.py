@@ -12,7 +12,7 @@ from tests.cli.command import relexify
 HELP = {
     ("transfer",): ("Give MODEL a new language", "Example:", "default: blend", "default: 32000", "default: 0.1"),
     ("vectors",): ("Train word vectors", "train", "info", "nearest"),
-    ("vectors", "train"): ("default: 300", "by its size", "--output"),
+    ("vectors", "train"): ("default: 100", "default: counts", "by size", "--output"),
     ("vectors", "info"): ("Tell what a vectors file holds",),
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),

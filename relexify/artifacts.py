@@ -6,11 +6,14 @@ output or the new one, never half of one. Nothing here is a pickle.
 
 from __future__ import annotations
 
+import ctypes
+import glob
 import hashlib
 import json
 import os
 import shutil
 import struct
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -79,10 +82,9 @@ def check_output(path: str | Path, *, overwrite: bool = False) -> Path:
     path = Path(path)
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
-    parent = path.absolute().parent
+    existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=parent):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
@@ -102,14 +104,17 @@ def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
 
     With `overwrite` the old folder stays in place until the new one is complete.
     """
-    path = check_output(path, overwrite=overwrite)
+    path = Path(path)
+    _sweep(path)
+    check_output(path, overwrite=overwrite)
     with _reported(path):
-        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.absolute().parent))
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
-            for file in beside.rglob("*"):
-                _sync(file)
-            os.chmod(beside, 0o755)
+            for entry in (beside, *beside.rglob("*")):
+                os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
+                _sync(entry)
             _swap(beside, path)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
@@ -174,7 +179,8 @@ def _beside(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+        _sweep(path)
+        handle, name = tempfile.mkstemp(prefix=_prefix(path), dir=path.absolute().parent)
         os.close(handle)
         beside = Path(name)
         try:
@@ -189,19 +195,55 @@ def _beside(path: str | Path) -> Iterator[Path]:
 
 
 def _swap(beside: Path, path: Path) -> None:
-    """Put a finished folder in its place, keeping the old one until the very end."""
+    """Put a finished folder in the place of an old one, in one step where the system can."""
     if not path.exists():
         os.replace(beside, path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.absolute().parent))
-    os.replace(path, old / path.name)
-    try:
+    elif _exchange(beside, path):
+        _remove(beside)
+    else:
+        parked = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
+        os.replace(path, parked / path.name)
         os.replace(beside, path)
-    except BaseException:
-        os.replace(old / path.name, path)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(parked)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names at once (Linux's renameat2); False where that is not to be had."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(first), here, os.fsencode(second), swap) == 0
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _prefix(path: Path) -> str:
+    """The start of a temporary name, which tells whose it is."""
+    return f".{path.name}.{os.getpid()}."
+
+
+def _sweep(path: Path) -> None:
+    """Take away what killed runs left beside an output, and put a parked output back."""
+    for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
+        owner = leftover.name.removeprefix(f".{path.name}.").partition(".")[0]
+        if owner.isdigit() and not _is_running(int(owner)):
+            if (leftover / path.name).exists() and not path.exists():
+                os.replace(leftover / path.name, path)
+            _remove(leftover)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _sync(path: Path) -> None:

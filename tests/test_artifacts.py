@@ -55,6 +55,38 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
     assert (tmp_path / "file").read_text() == "old"
 
 
+def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
+    code = f"""
+        import os, signal
+        from relexify.artifacts import write_folder
+        with write_folder({str(tmp_path / "out")!r}) as folder:
+            (folder / "half").write_text("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    assert not (tmp_path / "out").exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "whole").write_text("x")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_parked_output_comes_back(tmp_path):
+    parked = tmp_path / ".out.999999999.abc"
+    (parked / "out").mkdir(parents=True)
+    (parked / "out" / "old").write_text("x")
+    with pytest.raises(OutputError, match="exists already"), write_folder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "old").exists()
+
+
+def test_written_files_can_be_read_by_others(tmp_path):
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "file").write_text("x")
+        (folder / "file").chmod(0o600)
+    assert (tmp_path / "out" / "file").stat().st_mode & 0o777 == 0o644
+
+
 def test_the_operating_systems_refusal_becomes_one_sentence(tmp_path):
     def fill():
         with write_folder(tmp_path / "out"):

@@ -33,6 +33,7 @@ def align(
 ) -> None:
     """Rotate the word vectors of one language onto another's (orthogonal Procrustes) and tell how good that is."""
     from relexify.artifacts import check_output
+    from relexify.lexicon import BilingualLexicon
     from relexify.recipes.evidence import choose_lexicon
     from relexify.vectors import align as fit
     from relexify.vectors import load_vectors
@@ -43,7 +44,8 @@ def align(
         raise InputError(
             f"{source} is {old.width} wide and {target} {new.width}: pass --reduce to narrow the wider vectors"
         )
-    lexicon = choose_lexicon(dictionary, old, new, swapped=swapped)
+    given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
+    lexicon = choose_lexicon(given, old, new)
     with bars() as progress:
         rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
     rotation.save(output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
     from relexify.mixture import Mixture
+    from relexify.tokens import Spelling
 
 __all__ = ["inspect"]
 
@@ -33,15 +33,14 @@ def inspect(
     from relexify.mixture import Mixture
 
     mixture = Mixture.load(_mixture_file(model))
-    readable = _Readable(model)
     if not tokens:
-        _print_sample(mixture, readable, sample, seed)
-    found = {id: None for token in tokens or () for id in _ids(token, mixture.target_tokens, readable)}
+        _print_sample(mixture, sample, seed)
+    found = {id: None for token in tokens or () for id in _ids(token, mixture)}
     for id in found:
-        _print_token(mixture, readable, id, sources)
+        _print_token(mixture, id, sources)
 
 
-def _print_sample(mixture: Mixture, readable: _Readable, size: int, seed: int) -> None:
+def _print_sample(mixture: Mixture, size: int, seed: int) -> None:
     """Some mixed tokens, each with the old token it has most of."""
     from relexify.mixture import Origin
 
@@ -50,18 +49,20 @@ def _print_sample(mixture: Mixture, readable: _Readable, size: int, seed: int) -
     shown = table(f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "new token", "closest", "weight")
     for id in chosen:
         (source, weight), *_ = mixture.sources(int(id), 1)
-        shown.add_row(escape(readable(mixture.target_tokens[id])), escape(readable(source)), f"{weight:.2f}")
+        written = _readable(mixture.target_tokens[id], mixture.target_spelling)
+        shown.add_row(escape(written), escape(_readable(source, mixture.source_spelling)), f"{weight:.2f}")
     results.print(shown)
 
 
-def _print_token(mixture: Mixture, readable: _Readable, id: int, sources: int) -> None:
+def _print_token(mixture: Mixture, id: int, sources: int) -> None:
     """All that one token was mixed from."""
     from relexify.mixture import Origin
 
     origin = Origin(int(mixture.origin[id])).name.lower()
-    shown = table(f"{readable(mixture.target_tokens[id])!r} (id {id}, {origin})", "old token", "weight")
+    written = _readable(mixture.target_tokens[id], mixture.target_spelling)
+    shown = table(f"{written!r} (id {id}, {origin})", "old token", "weight")
     for source, weight in mixture.sources(id, sources):
-        shown.add_row(escape(repr(readable(source))), f"{weight:.3f}")
+        shown.add_row(escape(repr(_readable(source, mixture.source_spelling))), f"{weight:.3f}")
     results.print(shown)
 
 
@@ -75,28 +76,17 @@ def _mixture_file(model: Path) -> Path:
     return model
 
 
-class _Readable:
-    """Tokens as people read them: the tokenizer of the folder knows how both vocabularies are spelled."""
-
-    def __init__(self, model: Path) -> None:
-        from tokenizers import Tokenizer
-
-        from relexify.tokens.forms import spelling_of
-
-        file = (model if model.is_dir() else model.parent) / "tokenizer.json"
-        try:
-            self.spelling = spelling_of(Tokenizer.from_file(str(file))) if file.is_file() else None
-        except Exception as error:  # tokenizers raises a plain one
-            raise InputError(f"{file} is no tokenizer that can be read ({error}): write the folder anew") from error
-
-    def __call__(self, token: str) -> str:
-        surface = self.spelling.read(token).surface if self.spelling else token
-        return surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+def _readable(token: str, spelling: Spelling) -> str:
+    """A token as people read it, whatever its tokenizer's spelling."""
+    return spelling.read(token).surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _ids(word: str, tokens: Sequence[str], readable: _Readable) -> list[int]:
+def _ids(word: str, mixture: Mixture) -> list[int]:
+    """Tokens that are spelled `word`, or write it."""
     written = word.strip()
-    found = [id for id, token in enumerate(tokens) if token == word or (written and readable(token).strip() == written)]
+    texts = (_readable(token, mixture.target_spelling).strip() for token in mixture.target_tokens)
+    pairs = enumerate(zip(mixture.target_tokens, texts, strict=True))
+    found = [id for id, (token, text) in pairs if token == word or (written and text == written)]
     if not found:
         raise VocabularyError(f"the new vocabulary has no token {word!r}: it is written with several, or not at all")
     return found

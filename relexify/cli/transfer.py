@@ -57,6 +57,10 @@ def transfer(
         str | None,
         typer.Option(help="Text to score on; else one line in 100 of --corpus.", rich_help_panel=EVIDENCE),
     ] = None,
+    rotation: Annotated[
+        Path | None,
+        typer.Option(help="A ready alignment of the vectors, as relexify align wrote it.", rich_help_panel=EVIDENCE),
+    ] = None,
     swapped: Annotated[
         bool, typer.Option("--swapped", help="The dictionary has the new language first.", rich_help_panel=EVIDENCE)
     ] = False,
@@ -103,6 +107,7 @@ def transfer(
         corpus=corpus,
         dictionary=dictionary,
         dictionary_swapped=swapped,
+        rotation=rotation,
         method=method,
         tokenizer=tokenizer,
         vocab_size=vocab_size,

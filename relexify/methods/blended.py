@@ -1,7 +1,8 @@
-"""The default: half WECHSEL, half old pieces, neutral tokens copied.
+"""The default: all kinds of evidence in equal parts, neutral tokens copied.
 
-An order of evidence: special tokens by role > neutral tokens > ½ vectors + ½ old pieces > random. Where the vectors
-know nothing of a token its old pieces stand alone, and the other way round.
+An order of evidence: special tokens by role > neutral tokens > vectors, dictionary and old pieces in equal parts >
+random. What one kind knows nothing of is left to the others: without a dictionary it is half WECHSEL, half old pieces,
+and a token of which the vectors know nothing is the mean of its old pieces.
 """
 
 from __future__ import annotations
@@ -20,25 +21,22 @@ __all__ = ["blended"]
 def blended(
     source_tokenizer: Any,
     target_tokenizer: Any,
-    vectors: Mixture,
-    *,
-    share: float = 0.5,
+    *evidence: Mixture,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
-    """Compose the evidence of vectors with what the two tokenizers tell.
+    """Compose evidence from outside with what the two tokenizers tell.
 
     Two tokenizers with the same tokens are one language: there every token is copied.
 
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The new one.
-        vectors: A mixture from word vectors, as `wechsel` or `vector_neighbours` make it.
-        share: Weight of the vectors against the old pieces.
+        evidence: Mixtures from word vectors (`wechsel`, `vector_neighbours`), from a dictionary (`translations`), …
         overrides: Source token by target token, as `special` takes them.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     steering = special(source, target, overrides=overrides)
     if set(target.forms) == set(source.forms):
         return first_of(steering, shared(source, target), method="blend")
-    evidence = blend((share, vectors), (1 - share, pieces(source_tokenizer, target_tokenizer)))
-    return first_of(steering, neutral(source, target), evidence, method="blend")
+    parts = blend(*((1.0, part) for part in (*evidence, pieces(source_tokenizer, target_tokenizer))))
+    return first_of(steering, neutral(source, target), parts, method="blend")

@@ -35,9 +35,7 @@ def check_recipe(recipe: Transfer) -> None:
             raise InputError(f"{name} = {value} is not possible: give {least} or more")
     if not 0 < recipe.temperature < float("inf"):
         raise InputError(f"temperature = {recipe.temperature} is not possible: give a number above 0, such as 0.1")
-    if not 0 <= recipe.share <= 1:
-        raise InputError(f"share = {recipe.share} is not possible: give a number from 0 to 1")
-    for path in (recipe.dictionary, recipe.source_vectors, recipe.target_vectors):
+    for path in (recipe.dictionary, recipe.rotation, recipe.source_vectors, recipe.target_vectors):
         if isinstance(path, str | Path) and not Path(path).exists():
             raise InputError(f"{path} does not exist: check the path")
     _check_method(recipe)
@@ -87,7 +85,7 @@ def _check_method(recipe: Transfer) -> None:
     method = METHODS[recipe.method]
     if recipe.overrides and not method.takes_overrides:
         raise InputError(f"the method {recipe.method} takes no overrides: leave them out, or choose another method")
-    evidence = ("dictionary", "source_vectors", "target_vectors", "source_corpus")
+    evidence = ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")
     unused = [name for name in evidence if getattr(recipe, name) is not None]
     if unused and not method.uses_vectors:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)

@@ -40,6 +40,7 @@ class Demonstration:
         vocab_size: Tokens of the new vocabulary.
         dictionary_size: How many of the most frequent words the methods may look up.
         vector_width: Of the word vectors.
+        text_bytes: How much of the text to use; all of it where not given.
         score_bytes: Held-out text to measure on.
         training: How to train on.
         seed: Of the language and all else.
@@ -51,6 +52,7 @@ class Demonstration:
     vocab_size: int = 8_000
     dictionary_size: int = 3_000
     vector_width: int = 100
+    text_bytes: int | None = None
     score_bytes: int = 12_288
     training: Continuation = field(default_factory=lambda: Continuation(steps=12, learning_rate=1e-3))
     seed: int = 0
@@ -101,7 +103,7 @@ def run_demonstration(
     """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
     check_output(options.output, overwrite=options.overwrite)
     tell("inventing a language from the English that ships with Python")
-    material = make_material(options.seed, options.dictionary_size)
+    material = make_material(options.seed, options.dictionary_size, options.text_bytes)
     tell(f"loading {options.model}")
     model, old = load_model(options.model), load_tokenizer(options.model)
     new = retrained(old, lambda: material.invented, options.vocab_size, progress=progress)

@@ -68,18 +68,10 @@ def trained_vectors(
     )
 
 
-def choose_lexicon(
-    dictionary: str | Path | BilingualLexicon | None,
-    source: WordVectors,
-    target: WordVectors,
-    *,
-    swapped: bool = False,
-) -> BilingualLexicon:
-    """The dictionary, or, where none is given, the words that both languages write alike."""
-    if isinstance(dictionary, BilingualLexicon):
-        return dictionary
+def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors) -> BilingualLexicon:
+    """The dictionary, or, where there is none, the words that both languages write alike."""
     if dictionary is not None:
-        return BilingualLexicon.load(dictionary, swapped=swapped)
+        return dictionary
     lexicon = BilingualLexicon.identical(source.words, target.words)
     logger.warning(
         "no dictionary given: falling back on %d words that both languages write alike; "

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from relexify.errors import EvidenceError
 from relexify.lexicon import BilingualLexicon
-from relexify.methods import blended, fvt, random, shuffle, special, subword_vectors, vector_neighbours
+from relexify.methods import (
+    blended,
+    fvt,
+    random,
+    shuffle,
+    special,
+    subword_vectors,
+    translations,
+    vector_neighbours,
+)
 from relexify.mixture import Mixture, first_of
 from relexify.progress import Progress, silent
 from relexify.recipes.evidence import TokensInSpace, choose_lexicon, embedding_vectors, gather_vectors
@@ -38,19 +48,31 @@ def mix(
         return random(old, new), None
     if recipe.method == "shuffle":
         return shuffle(old, new, seed=recipe.seed), None
-    steering = special(old, new, overrides=recipe.overrides)
     if recipe.method == "fvt":
-        return first_of(steering, fvt(old, new), method="fvt"), None
+        return fvt(old, new, overrides=recipe.overrides), None
+    if recipe.method == "blend":
+        return _blend(recipe, model, old, new, corpus, progress)
+    vectors, rotation = _from_vectors(recipe, model, old, new, corpus, progress)
+    steering = special(old, new, overrides=recipe.overrides)
+    return first_of(steering, vectors, method=recipe.method), rotation
+
+
+def _blend(
+    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, progress: Progress
+) -> tuple[Mixture, Rotation | None]:
+    """All the evidence there is, and old pieces alone where there is none."""
+    evidence, rotation = [], None
     try:
         vectors, rotation = _from_vectors(recipe, model, old, new, corpus, progress)
+        evidence.append(vectors)
     except EvidenceError as error:
-        if recipe.method != "blend":
-            raise
-        logger.warning("the vectors tell nothing (%s); going on with old pieces alone", error)
-        return first_of(steering, fvt(old, new), method="fvt"), None
-    if recipe.method == "blend":
-        return blended(old, new, vectors, share=recipe.share, overrides=recipe.overrides), rotation
-    return first_of(steering, vectors, method=recipe.method), rotation
+        logger.warning("the vectors tell nothing: %s", error)
+    if (lexicon := _lexicon(recipe)) is not None:
+        evidence.append(translations(old, new, lexicon))
+    if not evidence:
+        logger.warning("going on with old pieces alone")
+        return fvt(old, new, overrides=recipe.overrides), None
+    return blended(old, new, *evidence, overrides=recipe.overrides), rotation
 
 
 def _from_vectors(
@@ -59,13 +81,19 @@ def _from_vectors(
     """Neighbours in aligned vectors."""
     text = None if recipe.source_corpus is None else Corpus.open(recipe.source_corpus)
     source, target = gather_vectors(
-        recipe.source_vectors or text, recipe.target_vectors or corpus, recipe.vectors, progress=progress
+        recipe.source_vectors or text,
+        recipe.target_vectors or corpus,
+        replace(recipe.vectors, seed=recipe.seed),
+        progress=progress,
     )
     tokens_in_space: TokensInSpace | None = None
     if source is None:
         source, tokens_in_space = _vectors_of_the_model(recipe, model, old)
-    lexicon = choose_lexicon(recipe.dictionary, source, target, swapped=recipe.dictionary_swapped)
-    rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
+    if recipe.rotation is not None:
+        rotation = Rotation.load(recipe.rotation)
+    else:
+        lexicon = choose_lexicon(_lexicon(recipe), source, target)
+        rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
     source, target = rotation.apply(source, target)
     mixture = vector_neighbours(
         tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress),
@@ -83,13 +111,16 @@ def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordV
         "neither vectors nor text of the model's language given: its own embedding stands in for word vectors; "
         "--source-corpus or --source-vectors usually do better"
     )
-    lexicon = recipe.dictionary
-    if lexicon is not None and not isinstance(lexicon, BilingualLexicon):
-        lexicon = BilingualLexicon.load(lexicon, swapped=recipe.dictionary_swapped)
+    lexicon = _lexicon(recipe)
     words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
     return embedding_vectors(old, model.get_input_embeddings().weight.detach().float().cpu().numpy(), words)
 
 
+def _lexicon(recipe: Transfer) -> BilingualLexicon | None:
+    if recipe.dictionary is None or isinstance(recipe.dictionary, BilingualLexicon):
+        return recipe.dictionary
+    return BilingualLexicon.load(recipe.dictionary, swapped=recipe.dictionary_swapped)
+
+
 def _subwords(recipe: Transfer, tokenizer: Any, vectors: WordVectors, progress: Progress) -> SubwordVectors:
-    by_words = recipe.method == "wechsel-tfr" or vectors.ngrams is None
-    return subword_vectors(tokenizer, vectors, "words" if by_words else "ngrams", progress=progress)
+    return subword_vectors(tokenizer, vectors, "words" if recipe.method == "wechsel-tfr" else "auto", progress=progress)

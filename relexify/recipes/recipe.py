@@ -38,9 +38,9 @@ _VECTORS = "vectors or text of both languages, a dictionary"
 
 METHODS: Mapping[str, Method] = {
     "blend": Method(
-        "half its neighbours in aligned vectors (wechsel), half the mean of its old pieces (fvt); digits and "
-        "punctuation are copied: the default",
-        _VECTORS,
+        "in equal parts: its neighbours in aligned vectors (wechsel), the old pieces of its translations, and its own "
+        "old pieces (fvt); digits and punctuation are copied: the default",
+        f"{_VECTORS}; makes do with less",
         "relexify's own",
     ),
     "wechsel": Method(
@@ -98,7 +98,7 @@ class Transfer:
         held_out: Text to score on; where none is given, one line in 100 of the corpus is kept aside.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
-        share: Weight of the vectors against the old pieces, for `blend`.
+        rotation: A ready alignment of the vectors, as `align` saves it, in place of the dictionary's.
         overrides: Source token by target token.
         vectors: How to train vectors.
         score: Measure bits per byte before training, against random and shuffled embeddings.
@@ -123,7 +123,7 @@ class Transfer:
     held_out: Any = None
     neighbours: int = 10
     temperature: float = 0.1
-    share: float = 0.5
+    rotation: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     score: bool = True

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from relexify import __version__
 from relexify.artifacts import write_folder
 from relexify.errors import InputError
 from relexify.grafting import cache_folder, load_tokenizer, save_tokenizer
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 def step_name(kind: str, **inputs: Any) -> str:
     """A short name that changes whenever an input does."""
-    text = json.dumps({"kind": kind, **inputs}, sort_keys=True, default=str)
+    text = json.dumps({"kind": kind, "version": __version__, **inputs}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

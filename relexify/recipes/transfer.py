@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from relexify import __version__
 from relexify.artifacts import Provenance, sha256_of
 from relexify.evaluation import bits_per_byte, model_kind
 from relexify.grafting import Graft, check_roles, graft, load_model, load_tokenizer
+from relexify.lexicon import BilingualLexicon
 from relexify.methods import random, shuffle
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
@@ -19,7 +21,7 @@ from relexify.recipes.recipe import Transfer
 from relexify.recipes.steps import kept_tokenizer, step_name
 from relexify.text import Corpus
 from relexify.tokens import retrained
-from relexify.vectors import Rotation
+from relexify.vectors import Rotation, VectorTraining
 
 __all__ = ["TransferResult", "run_transfer"]
 
@@ -58,7 +60,9 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     result = graft(model, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
     scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
-    result.save(recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training), summary=summary)
+    result.save(
+        recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training, new), summary=summary
+    )
     return TransferResult(result, rotation, scores, Path(recipe.output))
 
 
@@ -98,13 +102,23 @@ def _scores(
     return scores
 
 
-def _provenance(recipe: Transfer, corpus: Corpus) -> Provenance:
-    files = {name: getattr(recipe, name) for name in ("dictionary", "source_vectors", "target_vectors")}
+def _provenance(recipe: Transfer, corpus: Corpus, tokenizer: Any) -> Provenance:
+    """Hashes of all that went in, and what was asked."""
+    files = {name: getattr(recipe, name) for name in ("dictionary", "rotation", "source_vectors", "target_vectors")}
     inputs = {name: sha256_of(path) for name, path in files.items() if isinstance(path, str | Path)}
-    inputs["corpus"] = corpus.fingerprint()
-    command = {name: _plain(value) for name, value in asdict(recipe).items()}
+    texts = {"corpus": corpus, "source_corpus": recipe.source_corpus, "held_out": recipe.held_out}
+    inputs |= {name: Corpus.open(text).fingerprint() for name, text in texts.items() if text is not None}
+    inputs["tokenizer"] = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
+    command = {entry.name: _plain(getattr(recipe, entry.name)) for entry in fields(recipe)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=recipe.seed)
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | dict | None) else str(value)
+    """What json can hold; of texts and dictionaries in memory, their name."""
+    if isinstance(value, VectorTraining):
+        return asdict(value)
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, str | int | float | bool | dict | None):
+        return value
+    return getattr(value, "name", "") if isinstance(value, Corpus | BilingualLexicon) else str(value)

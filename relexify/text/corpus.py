@@ -121,7 +121,7 @@ class Corpus:
         return self._fingerprint
 
     def size(self) -> int | None:
-        """The bytes on disk, or None where some of it is elsewhere; for the side of a split, its expected share."""
+        """The bytes of text, or None where they cannot be told without reading; for a side of a split, its share."""
         sizes = [source.size() for source in self.sources]
         if None in sizes:
             return None

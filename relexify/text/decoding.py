@@ -17,7 +17,7 @@ from pathlib import Path
 
 from relexify.errors import InputError, MissingExtra
 
-__all__ = ["COMPRESSIONS", "read_blocks", "read_first_bytes"]
+__all__ = ["COMPRESSIONS", "compression_of", "read_blocks", "read_first_bytes"]
 
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """The first bytes of a compressed file, by the usual ending of its name."""
@@ -55,6 +55,12 @@ def read_first_bytes(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read ({error.strerror}): check the name and the permissions") from error
 
 
+def compression_of(path: Path) -> str:
+    """How a file is compressed, by the usual ending of such names; empty where it is not."""
+    first_bytes = read_first_bytes(path)
+    return next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
+
+
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes, cut after newlines; the first block has its byte order mark checked."""
     pending: list[bytes] = []
@@ -72,8 +78,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 def _decompress(path: Path) -> Iterator[bytes]:
     """Yield the file's bytes in large blocks, decompressed."""
-    first_bytes = read_first_bytes(path)
-    compression = next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
+    first_bytes, compression = read_first_bytes(path), compression_of(path)
     if first_bytes and compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
         _LOGGER.info("%s is read as %s, whatever its name says", path, compression or "uncompressed text")
     if first_bytes.startswith(b"PK\x03\x04"):

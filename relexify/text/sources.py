@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from relexify.artifacts import sha256_of
 from relexify.errors import InputError, MissingExtra
-from relexify.text.decoding import read_blocks
+from relexify.text.decoding import compression_of, read_blocks
 
 __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]
 
@@ -34,7 +34,7 @@ class Source(Protocol):
         """The sha256 of the content, in hex."""
 
     def size(self) -> int | None:
-        """The bytes on disk, where it is on disk."""
+        """The bytes of text, where they can be told without reading it."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class TextFile:
         """The sha256 of the file, as `sha256sum` gives it."""
         return sha256_of(self.path)
 
-    def size(self) -> int:
-        """The bytes of the file."""
-        return self.path.stat().st_size
+    def size(self) -> int | None:
+        """The bytes of the file, where it is not compressed."""
+        return None if compression_of(self.path) else self.path.stat().st_size
 
 
 @dataclass(frozen=True)

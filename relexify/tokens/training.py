@@ -69,11 +69,15 @@ def _batches(lines: Iterable[str], advance: Callable[[int], None]) -> Iterator[l
         batch.append(line)
         if len(batch) == BATCH:
             yield batch
-            advance(sum(map(len, batch)))
+            advance(_bytes(batch))
             batch = []
     if batch:
         yield batch
-        advance(sum(map(len, batch)))
+        advance(_bytes(batch))
+
+
+def _bytes(lines: list[str]) -> int:
+    return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
 
 
 def _add_bytes(trained: Any) -> None:

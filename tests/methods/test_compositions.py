@@ -116,6 +116,18 @@ def test_blend_is_half_vectors_half_pieces_with_neutral_tokens_copied():
     assert np.array_equal(mixture.weights.toarray()[untouched] > 0, mixture.weights.toarray()[untouched] == 1)
 
 
+def test_blend_of_three_kinds_takes_a_third_of_each_where_all_three_know():
+    word = next(form.text for form in vocabulary_of(NEW).forms if form.starts_word and len(form.text) > 4)
+    dictionary = translations(OLD, NEW, BilingualLexicon((("river", word),)))
+    vectors = shuffle(OLD, NEW, seed=0)
+    mixture, id = blended(OLD, NEW, vectors, dictionary), id_of(NEW, word)
+    expected = (vectors.weights + dictionary.weights + pieces(OLD, NEW).weights).toarray()[id] / 3
+    assert np.allclose(mixture.weights.toarray()[id], expected, atol=1e-6)
+    elsewhere = id_of(NEW, next(f.text for f in vocabulary_of(NEW).forms if f.starts_word and f.text[-1] == "a"))
+    halves = (vectors.weights + pieces(OLD, NEW).weights).toarray()[elsewhere] / 2
+    assert np.allclose(mixture.weights.toarray()[elsewhere], halves, atol=1e-6)
+
+
 def test_blend_falls_back_on_pieces_where_vectors_know_nothing():
     mixture = blended(OLD, NEW, random(OLD, NEW))
     assert (mixture.weights != fvt(OLD, NEW).weights).nnz == 0

@@ -20,7 +20,7 @@ def demo(
         "demo"
     ),
     model: Annotated[str, typer.Option(help="The model that is to learn the language.")] = "smollm2-135m",
-    steps: Annotated[int, typer.Option(help="Training steps from either initialisation.")] = 12,
+    steps: Annotated[int, typer.Option(help="Training steps from either initialisation.")] = 10,
     seed: Annotated[int, typer.Option(help="Another seed invents another language.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
 ) -> None:

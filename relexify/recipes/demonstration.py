@@ -54,7 +54,7 @@ class Demonstration:
     vector_width: int = 100
     text_bytes: int | None = None
     score_bytes: int = 12_288
-    training: Continuation = field(default_factory=lambda: Continuation(steps=12, learning_rate=1e-3))
+    training: Continuation = field(default_factory=lambda: Continuation(steps=10, learning_rate=1e-3))
     seed: int = 0
     overwrite: bool = False
 

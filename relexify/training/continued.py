@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import (
     DataCollatorForLanguageModeling,
+    PrinterCallback,
     Trainer,
     TrainerCallback,
     TrainingArguments,
@@ -89,7 +90,11 @@ def continue_training(
             dataloader_pin_memory=False,
         )
         callback = _Steps(lambda step: (advance(1), on_step(step) if on_step else None))
-        Trainer(model=model, args=arguments, train_dataset=blocks, data_collator=collator, callbacks=[callback]).train()
+        trainer = Trainer(
+            model=model, args=arguments, train_dataset=blocks, data_collator=collator, callbacks=[callback]
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
     return model.eval()
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from relexify.evaluation import Score, bits_per_byte
     from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
-    from relexify.lexicon import BilingualLexicon
+    from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
         blended,
         fvt,
@@ -87,12 +87,14 @@ __all__ = [
     "bits_per_byte",
     "blend",
     "blended",
+    "count_words",
     "first_of",
     "fvt",
     "graft",
     "load_model",
     "load_tokenizer",
     "neutral",
+    "package_frequencies",
     "random",
     "run_transfer",
     "shared",
@@ -103,6 +105,7 @@ __all__ = [
     "train_tokenizer",
     "train_vectors",
     "translations",
+    "vector_frequencies",
     "vector_neighbours",
     "vocabulary_of",
     "wechsel",

@@ -28,6 +28,7 @@ from safetensors.numpy import save_file
 from relexify.errors import InputError, OutputError
 
 __all__ = [
+    "MARKER",
     "Provenance",
     "check_output",
     "load_arrays",
@@ -36,6 +37,10 @@ __all__ = [
     "write_file",
     "write_folder",
 ]
+
+
+MARKER = "relexify.json"
+"""The file by which a folder is known as relexify's own."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +78,26 @@ def sha256_of(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def check_output(path: str | Path, *, overwrite: bool = False) -> Path:
+def check_output(path: str | Path, *, overwrite: bool = False, file: bool = False) -> Path:
     """Make sure, before any work is done, that `path` can be written later.
 
+    Args:
+        path: The output.
+        overwrite: Whether an older output may be replaced; a folder only if relexify wrote it.
+        file: Whether it is to be a file rather than a folder.
+
     Raises:
-        OutputError: It exists (and `overwrite` is off), or its folder cannot be written.
+        OutputError: It exists and may not be replaced, or its place cannot be written.
     """
     path = Path(path)
+    if path.is_dir() and file:
+        raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
+    if path.is_dir() and any(path.iterdir()) and not (path / MARKER).exists():
+        raise OutputError(
+            f"{path} was not written by relexify, so it is not replaced: choose another name, or remove it"
+        )
     existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -112,6 +128,7 @@ def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
         beside = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
+            (beside / MARKER).touch()
             for entry in (beside, *beside.rglob("*")):
                 os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
                 _sync(entry)

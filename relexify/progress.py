@@ -12,13 +12,10 @@ The command line passes bars; the library stays silent unless asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
 
-__all__ = ["Advance", "Progress", "silent", "track"]
-
-Item = TypeVar("Item")
+__all__ = ["Advance", "Progress", "silent"]
 
 Advance = Callable[[int], None]
 """Tells that so many more units are done."""
@@ -31,11 +28,3 @@ Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 def silent(description: str, total: int | None = None) -> Iterator[Advance]:
     """A `Progress` that shows nothing."""
     yield lambda amount: None
-
-
-def track(items: Iterable[Item], progress: Progress, description: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items, advancing one task by one for each."""
-    with progress(description, total) as advance:
-        for item in items:
-            yield item
-            advance(1)

@@ -37,7 +37,7 @@ def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
 
     with pytest.raises(RuntimeError):
         fill()
-    assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["old"]
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"old", "relexify.json"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
@@ -110,6 +110,18 @@ def test_an_existing_output_is_refused_unless_asked_for(tmp_path):
     assert check_output(tmp_path / "out", overwrite=True) == tmp_path / "out"
     (tmp_path / "empty").mkdir()
     assert check_output(tmp_path / "empty")
+
+
+def test_a_folder_of_the_users_own_is_never_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("precious")
+    with pytest.raises(OutputError, match="not written by relexify"):
+        check_output(tmp_path / "thesis", overwrite=True)
+
+
+def test_a_folder_where_a_file_is_wanted_is_refused_before_the_work(tmp_path):
+    with pytest.raises(OutputError, match="is a folder"):
+        check_output(tmp_path, file=True, overwrite=True)
 
 
 def test_arrays_survive_a_round_trip_empty_ones_included(tmp_path):

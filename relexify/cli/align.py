@@ -38,7 +38,7 @@ def align(
     from relexify.vectors import align as fit
     from relexify.vectors import load_vectors
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, file=True)
     old, new = load_vectors(source), load_vectors(target)
     if old.width != new.width and not reduce:
         raise InputError(

@@ -41,7 +41,7 @@ def train(
     from relexify.text import Corpus
     from relexify.vectors import VectorTraining
 
-    check_output(output, overwrite=overwrite)
+    check_output(output, overwrite=overwrite, file=True)
     options = VectorTraining(
         method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed
     )

@@ -66,11 +66,12 @@ def bits_per_byte(
 
 def model_kind(model: Any) -> Kind:
     """What a model predicts with."""
+    name = type(model).__name__
+    if model.get_output_embeddings() is None or name.endswith("ForPreTraining"):  # several heads, no plain logits
+        return "headless"
     if getattr(model.config, "is_encoder_decoder", False):
         return "encoder-decoder"
-    if type(model).__name__.endswith("ForMaskedLM"):
-        return "encoder"
-    return "decoder" if model.get_output_embeddings() is not None else "headless"
+    return "encoder" if name.endswith("ForMaskedLM") else "decoder"
 
 
 def _nats(model: Any, tokenizer: Any, group: tuple[dict[str, list[int]], ...], kind: Kind) -> float:

@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
-from relexify.artifacts import Provenance, write_file, write_folder
+from relexify.artifacts import MARKER, Provenance, write_file, write_folder
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
-from relexify.grafting.lexical import embedding_rows, lexical_axes, mixed_tensor
+from relexify.grafting.lexical import embedding_rows, lexical_axes, mixed_tensor, resize
 from relexify.grafting.tokenizer import save_tokenizer
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import Mixture
 from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft"]
 
 MIXTURE_FILE = "mixture.safetensors"
-REPORT_FILE = "relexify.json"
+REPORT_FILE = MARKER
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ def graft(
     axes = lexical_axes(model)
     grafted = copy.deepcopy(model)
     old = {name: _tensor(model, name) for name in axes}
-    grafted.resize_token_embeddings(rows, mean_resizing=False)
+    with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
+        resize(grafted, rows)
     written: set[int] = set()
     for place, (name, axis) in enumerate(sorted(axes.items())):
         new = _tensor(grafted, name)
@@ -113,7 +114,7 @@ def graft(
         with torch.no_grad():
             new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place))
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
-    _check_sound(grafted, axes, mixture, tokens)
+    _check_sound(grafted, axes, mixture, model.get_input_embeddings().weight)
     report = GraftReport(tokens, rows, mixture.counts(), sorted(axes), special_ids)
     return Graft(grafted, tokenizer, mixture, report)
 
@@ -139,13 +140,15 @@ def _tensor(model: Any, name: str) -> torch.Tensor:
     return tensor
 
 
-def _check_sound(model: Any, axes: dict[str, int], mixture: Mixture, tokens: int) -> None:
+def _check_sound(model: Any, axes: dict[str, int], mixture: Mixture, old: torch.Tensor) -> None:
     for name in axes:
         tensor = _tensor(model, name)
         if not torch.isfinite(tensor).all():
             raise GraftError(f"{name} has values that are not finite: are the source model's own weights sound?")
-    embedding = model.get_input_embeddings().weight.detach()[:tokens]
-    empty = (embedding == 0).all(dim=1).cpu().numpy() & (mixture.origin != Origin.SPECIAL)
+    embedding = model.get_input_embeddings().weight.detach()[: len(mixture)]
+    written = (old.detach()[: len(mixture.source_tokens)] != 0).any(dim=1).cpu().numpy()
+    from_something = abs(mixture.weights) @ written.astype("float32") > 0  # a copy of a zero row is no fault
+    empty = (embedding == 0).all(dim=1).cpu().numpy() & from_something
     if empty.any():
         example = mixture.target_tokens[int(empty.argmax())]
         raise GraftError(f"{int(empty.sum())} tokens, {example!r} among them, got an embedding of zeros")

@@ -13,6 +13,10 @@ from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 __all__ = ["check_roles", "synchronise_ids"]
 
 
+_LISTED_IDS = ("bad_words_ids", "forced_decoder_ids", "sequence_bias")
+"""Settings of generation that name old words, which have no place in a new language."""
+
+
 def synchronise_ids(model: Any, tokenizer: Any, mixture: Mixture) -> dict[str, Any]:
     """Point every `…_token_id` of config and generation_config at the new vocabulary.
 
@@ -34,6 +38,10 @@ def synchronise_ids(model: Any, tokenizer: Any, mixture: Mixture) -> dict[str, A
             new = _translated(name, old, roles, moved)
             setattr(holder, name, new)
             changed[name] = new
+    for name in _LISTED_IDS:
+        if getattr(getattr(model, "generation_config", None), name, None) is not None:
+            setattr(model.generation_config, name, None)
+            changed[name] = None
     embedding = model.get_input_embeddings()
     if getattr(embedding, "padding_idx", None) is not None:
         embedding.padding_idx = roles.get("pad")

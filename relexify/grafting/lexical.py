@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from relexify.errors import GraftError
 from relexify.mixture import Mixture
 
-__all__ = ["lexical_axes", "mixed_tensor", "shape_with_rows"]
+__all__ = ["lexical_axes", "mixed_tensor", "resize", "shapes"]
 
 
 def lexical_axes(model: Any) -> dict[str, int]:
@@ -24,19 +25,39 @@ def lexical_axes(model: Any) -> dict[str, int]:
     Raises:
         GraftError: The model cannot resize its vocabulary.
     """
-    with torch.device("meta"):
-        twin = type(model)(copy.deepcopy(model.config))
-    before = shape_with_rows(twin)
+    rows = embedding_rows(model)
     try:
-        twin.resize_token_embeddings(embedding_rows(model) + 8, mean_resizing=False)
-    except (NotImplementedError, AttributeError, TypeError) as error:
+        with torch.device("meta"):
+            twin = type(model)(copy.deepcopy(model.config))
+        before = shapes(twin)
+        resize(twin, rows + 8)
+    except (NotImplementedError, AttributeError, TypeError, RuntimeError) as error:
         raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {error}") from error
-    after = shape_with_rows(twin)
-    return {
+    after = shapes(twin)
+    axes = {
         name: next(axis for axis, (old, new) in enumerate(zip(shape, after[name], strict=True)) if old != new)
         for name, shape in before.items()
         if after[name] != shape
     }
+    _check_axes(model, axes, rows)
+    return axes
+
+
+def resize(model: Any, rows: int) -> None:
+    """Resize the vocabulary in place, with whatever values."""
+    takes = inspect.signature(model.resize_token_embeddings).parameters
+    model.resize_token_embeddings(rows, **({"mean_resizing": False} if "mean_resizing" in takes else {}))
+
+
+def _check_axes(model: Any, axes: Mapping[str, int], rows: int) -> None:
+    """Refuse a model whose own resizing forgets a lexical parameter, or touches another one."""
+    for name, shape in shapes(model).items():
+        wrong = shape[axes[name]] != rows if name in axes else bool(shape) and shape[0] == rows
+        if wrong:
+            raise GraftError(
+                f"{type(model).__name__} does not resize {name} {list(shape)} together with its {rows} tokens, "
+                "so it cannot be given a new vocabulary"
+            )
 
 
 def embedding_rows(model: Any) -> int:
@@ -51,7 +72,7 @@ def embedding_rows(model: Any) -> int:
     return int(embedding.weight.shape[0])
 
 
-def shape_with_rows(model: Any) -> dict[str, tuple[int, ...]]:
+def shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """Shape of every parameter and buffer by name, tied ones included."""
     tensors: Mapping[str, torch.Tensor] = {
         **dict(model.named_parameters(remove_duplicate=False)),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from relexify.errors import EvidenceError
 from relexify.lexicon import BilingualLexicon
 from relexify.progress import Progress, silent
 from relexify.recipes.steps import kept_file, step_name
@@ -73,6 +74,8 @@ def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, tar
     if dictionary is not None:
         return dictionary
     lexicon = BilingualLexicon.identical(source.words, target.words)
+    if not len(lexicon):
+        raise EvidenceError("the two languages write no word alike: give a dictionary (--dictionary)")
     logger.warning(
         "no dictionary given: falling back on %d words that both languages write alike; "
         "even a small dictionary (--dictionary) usually does better",

@@ -74,6 +74,8 @@ def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -
         corpus=corpus.fingerprint(),
         like=old.backend_tokenizer.to_str(),
         special=old.special_tokens_map,
+        chat_template=old.chat_template,
+        padding_side=old.padding_side,
         size=recipe.vocab_size,
     )
     return kept_tokenizer(

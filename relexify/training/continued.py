@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import torch
 from transformers import (
     DataCollatorForLanguageModeling,
     PrinterCallback,
@@ -94,8 +98,21 @@ def continue_training(
             model=model, args=arguments, train_dataset=blocks, data_collator=collator, callbacks=[callback]
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.train()
+        with _own_randomness():
+            trainer.train()
     return model.eval()
+
+
+@contextmanager
+def _own_randomness() -> Iterator[None]:
+    """Give the caller's random state back after the Trainer has set seeds."""
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(arrays)  # noqa: NPY002
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]

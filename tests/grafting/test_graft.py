@@ -226,6 +226,42 @@ def test_weights_that_are_not_finite_are_refused():
         graft(model, tokenizer, fvt(tokenizer, tokenizer))
 
 
+def test_a_zero_row_of_the_source_is_copied_without_complaint():
+    model, tokenizer = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[300] = 0
+    grafted = graft(model, tokenizer, fvt(tokenizer, tokenizer)).model
+    assert not grafted.get_input_embeddings().weight[300].any()
+
+
+def test_grafting_leaves_the_callers_random_state_alone():
+    model, tokenizer = pico.pair("llama untied")
+    target = new_tokenizer(tokenizer, size=600)
+    state = torch.random.get_rng_state()
+    graft(model, target, fvt(tokenizer, target))
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_a_model_that_forgets_a_parameter_when_it_resizes_is_refused():
+    from transformers import EsmConfig, EsmForMaskedLM
+
+    tokenizer = pico.roberta_tokenizer()
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    model = EsmForMaskedLM(EsmConfig(vocab_size=len(tokenizer), mask_token_id=4, pad_token_id=1, **sizes))
+    with pytest.raises(GraftError, match="does not resize"):
+        graft(model, tokenizer, fvt(tokenizer, tokenizer))
+
+
+def test_a_headless_model_is_grafted_and_known_as_such():
+    from transformers import BartModel
+
+    model, tokenizer = pico.pair("bart")
+    body = BartModel(model.config)
+    assert model_kind(body) == "headless"
+    target = new_tokenizer(tokenizer)
+    assert graft(body, target, fvt(tokenizer, target)).report.lexical
+
+
 def test_a_moved_padding_id_is_refused_where_positions_depend_on_it():
     model, tokenizer = pico.pair("roberta")
     other = pico.byte_level(size=350, pad_token="<pad>", bos_token="<s>", eos_token="</s>", mask_token="<mask>")

@@ -72,6 +72,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
         "held-out.txt",
         "invented.txt",
         "model",
+        "relexify.json",
     }
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "demo" / "model")
     assert loaded.config.vocab_size == len(AutoTokenizer.from_pretrained(tmp_path / "demo" / "model"))

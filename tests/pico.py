@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -125,8 +126,6 @@ def byte_fallback(lines: list[str] | None = None, size: int = 500) -> PreTrained
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special + bytes_, show_progress=False)
     trained.train_from_iterator(lines or sentences(), trainer)
-    import json
-
     state = json.loads(trained.to_str())
     state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] in special]
     return PreTrainedTokenizerFast(
@@ -136,6 +135,122 @@ def byte_fallback(lines: list[str] | None = None, size: int = 500) -> PreTrained
         eos_token="</s>",
         pad_token="<pad>",
     )
+
+
+def _byte_fallback_layout(
+    normalizer: Any, pre_tokenizer: Any, decoder: Any, special: list[str], lines: list[str] | None, size: int
+) -> Tokenizer:
+    """Byte-fallback BPE trained on words cut at spaces, then given the normaliser and pre-tokeniser of a layout."""
+    backend = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    backend.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special + bytes_, show_progress=False)
+    backend.train_from_iterator(lines or sentences(), trainer)
+    state = json.loads(backend.to_str())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] in special]
+    state["normalizer"] = state["pre_tokenizer"] = None
+    backend = Tokenizer.from_str(json.dumps(state))
+    backend.decoder = decoder
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    if pre_tokenizer is not None:
+        backend.pre_tokenizer = pre_tokenizer
+    return backend
+
+
+def _fallback_decoder(*more: Any) -> Any:
+    return decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *more])
+
+
+def _with_bos(backend: Tokenizer, bos: str, **special: str) -> PreTrainedTokenizerFast:
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1", special_tokens=[(bos, backend.token_to_id(bos))]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=bos, unk_token="<unk>", **special)
+
+
+def llama2_layout(lines: list[str] | None = None, size: int = 500) -> PreTrainedTokenizerFast:
+    """Llama 2's classic tokenizer.json: the normaliser writes the spaces, nothing cuts the text into words."""
+    backend = _byte_fallback_layout(
+        normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+        None,
+        _fallback_decoder(decoders.Strip(" ", 1, 0)),
+        ["<unk>", "<s>", "</s>"],
+        lines,
+        size,
+    )
+    return _with_bos(backend, "<s>", eos_token="</s>")
+
+
+def mistral_layout(lines: list[str] | None = None, size: int = 500) -> PreTrainedTokenizerFast:
+    """The layout of newer Llama 2 and Mistral files: a Metaspace that does not split."""
+    backend = _byte_fallback_layout(
+        None,
+        pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+        _fallback_decoder(decoders.Strip(" ", 1, 0)),
+        ["<unk>", "<s>", "</s>"],
+        lines,
+        size,
+    )
+    return _with_bos(backend, "<s>", eos_token="</s>")
+
+
+def gemma_layout(lines: list[str] | None = None, size: int = 500) -> PreTrainedTokenizerFast:
+    """Gemma's layout: it splits at spaces that its normaliser has already replaced."""
+    backend = _byte_fallback_layout(
+        normalizers.Replace(" ", "▁"),
+        pre_tokenizers.Split(" ", "merged_with_previous"),
+        _fallback_decoder(),
+        ["<pad>", "<eos>", "<bos>", "<unk>"],
+        lines,
+        size,
+    )
+    return _with_bos(backend, "<bos>", eos_token="<eos>", pad_token="<pad>")
+
+
+_LLAMA3_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+"
+
+
+def _split_byte_level(special: list[str], lines: list[str] | None, size: int, *, normalizer: Any = None) -> Tokenizer:
+    """Byte-level BPE after a regular expression, with special tokens after all others."""
+    backend = Tokenizer(models.BPE())
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    words = pre_tokenizers.Split(Regex(_LLAMA3_WORDS), "isolated")
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([words, byte_level])
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(lines or sentences(), trainer)
+    backend.add_special_tokens(special)
+    return backend
+
+
+def llama3_layout(lines: list[str] | None = None, size: int = 400) -> PreTrainedTokenizerFast:
+    """Llama 3's layout: special tokens after all others, and a sequence of post-processors."""
+    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    backend = _split_byte_level(special, lines, size)
+    bos = special[0]
+    frame = processors.TemplateProcessing(
+        single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1", special_tokens=[(bos, backend.token_to_id(bos))]
+    )
+    backend.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), frame])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=bos, eos_token=special[1])
+
+
+def qwen_layout(lines: list[str] | None = None, size: int = 400) -> PreTrainedTokenizerFast:
+    """Qwen's layout: NFC, no frame around a text, and tokens for tools that are not special."""
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    backend = _split_byte_level(special, lines, size, normalizer=normalizers.NFC())
+    backend.add_tokens([AddedToken(name, normalized=False) for name in ("<tool_call>", "</tool_call>")])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    tokenizer.chat_template = "<tool_call>{{ messages }}</tool_call>"
+    return tokenizer
 
 
 def _sizes(tokenizer: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from relexify.errors import VocabularyError
 from relexify.mixture import Mixture, Origin, mixture_of_rows
-from relexify.tokens import EQUIVALENT_ROLES, TokenForm, Vocabulary, vocabulary_of
+from relexify.tokens import EQUIVALENT_ROLES, Vocabulary, vocabulary_of
 
 __all__ = ["neutral", "shared", "special"]
 
@@ -44,7 +43,7 @@ def special(source: Any, target: Any, *, overrides: Mapping[str, str] | None = N
 
 def neutral(source: Any, target: Any) -> Mixture:
     """Copy what means the same in every language: digits, punctuation, white space, single bytes."""
-    return _same_forms(source, target, "neutral", _is_neutral)
+    return _same_forms(source, target, "neutral", lambda form: form.is_neutral)
 
 
 def shared(source: Any, target: Any) -> Mixture:
@@ -64,16 +63,9 @@ def _same_forms(source: Any, target: Any, method: str, wanted: Any) -> Mixture:
 def _same(old: Vocabulary, new: Vocabulary, id: int) -> int | None:
     """The old token that says the same; a neutral one may lose the space, which not every family writes."""
     form, match = new.forms[id], old.same(new, id)
-    if match is None and _is_neutral(form):
+    if match is None and form.is_neutral:
         match = old.ids_by_form.get(form._replace(starts_word=not form.starts_word))
     return match
-
-
-def _is_neutral(form: TokenForm) -> bool:
-    """Whether the token has no letter or mark of any script."""
-    return bool(form.text) and (
-        form.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in form.text)
-    )
 
 
 def _counterpart(token: str, roles: list[str], old: Vocabulary) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,6 +43,13 @@ class TokenForm(NamedTuple):
         """The text with the space before a word."""
         return f" {self.text}" if self.starts_word else self.text
 
+    @property
+    def is_neutral(self) -> bool:
+        """Whether it has no letter or mark of any script: digits, punctuation, white space, broken characters."""
+        return bool(self.text) and (
+            self.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in self.text)
+        )
+
 
 class Family(StrEnum):
     """How a tokenizer spells its tokens."""
@@ -71,6 +79,14 @@ class Spelling:
     def read(self, token: str) -> TokenForm:
         """The canonical form of a token of the model's vocabulary."""
         return _READERS[self.family](self, token)
+
+    def read_added(self, token: str) -> TokenForm:
+        """The canonical form of a token added beside the model's vocabulary, which is no byte-level spelling."""
+        return _from_surface(token) if self.family is Family.BYTE_LEVEL else self.read(token)
+
+    def is_byte_name(self, token: str) -> bool:
+        """Whether the token is the `<0xC3>` of a byte, which only unseen characters fall back on."""
+        return self.byte_fallback and _BYTE_FALLBACK.fullmatch(token) is not None
 
     def write(self, form: TokenForm) -> str:
         """The text of a form in this tokenizer's alphabet, ready for its model to cut into pieces."""
@@ -115,7 +131,7 @@ def _component_types(component: Any) -> set[str]:
 
 
 def _read_byte_level(spelling: Spelling, token: str) -> TokenForm:
-    if any(character not in _BYTE_OF for character in token):  # an added token, written as it is
+    if any(character not in _BYTE_OF for character in token):
         return _from_surface(token)
     return _from_bytes(bytes(_BYTE_OF[character] for character in token))
 

@@ -37,10 +37,10 @@ def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors, *, progress: Prog
     """Compose each token from the n-grams it contains (WECHSEL, section 3.1).
 
     A token is looked up as the text it writes, without surrounding white space; a token that is a known word counts
-    its word vector too. Broken characters and special tokens have no n-grams.
+    its word vector too, and a special token is looked up as it is spelled. Broken characters have no n-grams.
     """
     vocabulary = vocabulary_of(tokenizer)
-    texts = ["" if form.is_byte or form.is_special else form.text.strip() for form in vocabulary.forms]
+    texts = ["" if form.is_byte else form.text.strip() for form in vocabulary.forms]
     return _subwords(vocabulary, vectors.lookup(texts, progress=progress))
 
 
@@ -55,7 +55,7 @@ def subwords_from_words(
     """Average, for each token, the vectors of the words it occurs in, weighted by frequency (WECHSEL, Appendix D).
 
     u_x = Σ_v f_v w_v / Σ_v f_v over the words v that contain x when tokenised at the start of a text or after a space;
-    a word that contains it in both counts twice.
+    a word that contains it in both counts twice. Special tokens have no vector, even where a word spells one.
 
     Args:
         tokenizer: Of the vocabulary.
@@ -75,6 +75,7 @@ def subwords_from_words(
     known = vectors.lookup(words, progress=progress)
     summed = occurrences @ known.astype(np.float64)
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
+    matrix[[form.is_special for form in vocabulary.forms]] = 0
     return _subwords(vocabulary, matrix.astype(np.float32))
 
 
@@ -89,8 +90,8 @@ def _occurrences(tokenizer: Any, words: list[str], tokens: int, progress: Progre
     with progress("tokenising words", len(words)) as advance:
         for start in range(0, len(words), 10_000):
             block = words[start : start + 10_000]
-            for spelling in (block, [f" {word}" for word in block]):
-                for place, ids in enumerate(encode_words(tokenizer, spelling), start):
+            for after_space in (False, True):
+                for place, ids in enumerate(encode_words(tokenizer, block, after_space=after_space), start):
                     distinct = set(ids)
                     rows.extend(distinct)
                     columns.extend([place] * len(distinct))

@@ -40,8 +40,10 @@ class Vocabulary:
 
     @cached_property
     def ids_by_form(self) -> dict[TokenForm, int]:
-        """Id of every form; where several tokens say the same, the first."""
-        return {form: id for id, form in reversed(list(enumerate(self.forms))) if self.tokens[id]}
+        """Id of every form; where several tokens say the same, the first that is not the name of a byte."""
+        ids = (id for id, token in enumerate(self.tokens) if token)
+        best_last = sorted(ids, key=lambda id: (self.spelling.is_byte_name(self.tokens[id]), id), reverse=True)
+        return {self.forms[id]: id for id in best_last}
 
     def same(self, other: Vocabulary, id: int) -> int | None:
         """The token of this vocabulary that says what token `id` of another one says."""
@@ -76,9 +78,11 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     for token, id in ids.items():
         tokens[id] = token
     special = {id for id, token in added.items() if token.special} | set(getattr(tokenizer, "all_special_ids", ()))
+    outside = added.keys() - set(backend.get_vocab(with_added_tokens=False).values())
+    readers = (spelling.read_added if id in outside else spelling.read for id in range(len(tokens)))
     forms = tuple(
-        TokenForm(token, is_special=True) if id in special or not token else spelling.read(token)
-        for id, token in enumerate(tokens)
+        TokenForm(token, is_special=True) if id in special or not token else read(token)
+        for id, (token, read) in enumerate(zip(tokens, readers, strict=True))
     )
     return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
 

@@ -39,7 +39,7 @@ def test_rows_equal_the_papers_equations(neighbours, temperature):
         u_x = TARGET.lookup([new.forms[x].text.strip()])[0]
         if new.forms[x].is_byte or not u_x.any():
             continue
-        open_rows = [form.is_byte or form.is_special for form in old.forms]
+        open_rows = [form.is_byte for form in old.forms]
         similarity = [-9 if open_rows[y] or not u_y.any() else cosine(u_x, u_y) for y, u_y in enumerate(u_s)]
         order = np.argsort(-np.array(similarity), kind="stable")
         if similarity[order[neighbours - 1]] - similarity[order[neighbours]] < 1e-6:

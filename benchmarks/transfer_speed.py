@@ -101,11 +101,13 @@ def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
 
     import relexify as rx
 
+    load, align, wechsel, dictionary = rx.WordVectors.load, rx.align, rx.wechsel, rx.BilingualLexicon.load
+
     def work() -> None:
         old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
-        source, target = (rx.WordVectors.load(folder / f"{side}.bin") for side in "st")
-        rotation = rx.align(source, target, rx.BilingualLexicon.load(folder / "dictionary.tsv"), held_out=0)
-        mixture = rx.wechsel(old, new, source.rotated(rotation), target)
+        source, target = (load(folder / f"{side}.bin") for side in "st")
+        rotation = align(source, target, dictionary(folder / "dictionary.tsv"), held_out=0)
+        mixture = wechsel(old, new, source.rotated(rotation), target)
         np.save(folder / "relexify.npy", mixture.apply(np.load(folder / "source.npy")))
 
     return timed(work)

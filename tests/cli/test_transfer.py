@@ -137,6 +137,7 @@ def test_held_out_text_may_be_given_where_the_corpus_is_small(world, tmp_path):
 def test_overwrite_replaces_the_folder_and_leaves_nothing_beside_it(world, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old").touch()
+    (tmp_path / "out" / "relexify.json").touch()
     options = (*world.text, "--method", "random", "--no-score", "--overwrite")
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -16,9 +16,9 @@ HELP = {
     ("vectors", "info"): ("Tell what a vectors file holds",),
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
-    ("inspect",): ("mixed from", "random sample", "default: 12"),
+    ("inspect",): ("mixed from", "random sample", "default: 10"),
     ("methods",): ("initialisations",),
-    ("demo",): ("invented language", "default: smollm2-135m", "default: 12"),
+    ("demo",): ("invented language", "default: smollm2-135m", "default: 10"),
     (): ("swap the lexicon", "relexify demo", "--debug", "--quiet", "--version"),
 }
 

@@ -131,9 +131,9 @@ def _component_types(component: Any) -> set[str]:
 
 
 def _read_byte_level(spelling: Spelling, token: str) -> TokenForm:
-    if any(character not in _BYTE_OF for character in token):
+    if not _ALPHABET.issuperset(token):  # an added token, written as it is
         return _from_surface(token)
-    return _from_bytes(bytes(_BYTE_OF[character] for character in token))
+    return _from_bytes(token.translate(_TO_BYTES).encode("latin-1"))
 
 
 def _read_metaspace(spelling: Spelling, token: str) -> TokenForm:
@@ -154,10 +154,10 @@ def _read_plain(spelling: Spelling, token: str) -> TokenForm:
 
 
 def _from_bytes(raw: bytes) -> TokenForm:
-    text = raw.decode("utf-8", "surrogateescape")
-    if any("\udc80" <= character <= "\udcff" for character in text):
-        return TokenForm(text, is_byte=True)
-    return _from_surface(text)
+    try:
+        return _from_surface(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        return TokenForm(raw.decode("utf-8", "surrogateescape"), is_byte=True)
 
 
 def _from_surface(surface: str) -> TokenForm:
@@ -184,4 +184,5 @@ def _byte_alphabet() -> dict[int, str]:
 
 
 _CHARACTER_OF = _byte_alphabet()
-_BYTE_OF = {character: byte for byte, character in _CHARACTER_OF.items()}
+_ALPHABET = frozenset(_CHARACTER_OF.values())
+_TO_BYTES = str.maketrans({character: chr(byte) for byte, character in _CHARACTER_OF.items()})

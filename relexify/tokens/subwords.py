@@ -41,7 +41,9 @@ def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors, *, progress: Prog
     """
     vocabulary = vocabulary_of(tokenizer)
     texts = ["" if form.is_byte else form.text.strip() for form in vocabulary.forms]
-    return _subwords(vocabulary, vectors.lookup(texts, progress=progress))
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # many stand with and without a space
+    found = vectors.lookup(list(places), progress=progress)
+    return _subwords(vocabulary, found[[places[text] for text in texts]])
 
 
 def subwords_from_words(

@@ -8,9 +8,10 @@ import sys
 import relexify
 
 
-def test_every_public_name_exists_once():
+def test_every_public_name_exists_once_and_the_list_is_sorted():
     names = [name for name in relexify.__all__ if name != "__version__"]
     assert len(names) == len(set(names))
+    assert names == sorted(names, key=lambda name: (not name[0].isupper(), name))
     for name in names:
         assert getattr(relexify, name) is not None
     assert set(dir(relexify)) == set(relexify.__all__)

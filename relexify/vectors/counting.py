@@ -1,9 +1,8 @@
 """Word vectors by counting: what stands near a word, weighed by surprise, cut down to a few hundred numbers.
 
 Positive pointwise mutual information of words and contexts with smoothed context frequencies, factored by a truncated
-singular value decomposition (Levy, Goldberg and Dagan, 2015). On the few megabytes that many languages have it
-translates better than skip-gram, takes seconds instead of minutes, has no learning rate to diverge, and gives the same
-bytes for the same text.
+singular value decomposition (Levy, Goldberg and Dagan, 2015). It takes seconds
+where skip-gram takes minutes, has no learning rate to diverge, and gives the same bytes for the same text.
 """
 
 from __future__ import annotations

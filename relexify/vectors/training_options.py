@@ -20,7 +20,7 @@ class VectorTraining:
     """How to train word vectors. What is `None` follows from the size of the text.
 
     Attributes:
-        method: `"counts"` counts neighbours and factors the counts: seconds, repeatable, and better on little text.
+        method: `"counts"` counts neighbours and factors the counts: seconds, and repeatable.
             `"skipgram"` and `"cbow"` train fastText, which needs the extra `fasttext`.
         width: The number of components of a vector. A hundred translate as well as three hundred where the text has a
             few million words, and train faster.

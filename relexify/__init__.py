@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         RelexifyError,
         VocabularyError,
     )
-    from relexify.evaluation import Score, bits_per_byte
     from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
     from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     )
     from relexify.mixture import Mixture, Origin, blend, first_of
     from relexify.recipes import Transfer, TransferResult, run_transfer
+    from relexify.scoring import Score, bits_per_byte
     from relexify.text import Corpus
     from relexify.tokens import (
         SubwordVectors,
@@ -112,8 +112,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "evaluation",
-    "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
+    "training", "recipes",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "load_arrays",
     "save_arrays",
     "sha256_of",
+    "sync_to_disk",
     "write_file",
     "write_folder",
 ]
@@ -131,12 +132,12 @@ def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
             (beside / MARKER).touch()
             for entry in (beside, *beside.rglob("*")):
                 os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
-                _sync(entry)
+                sync_to_disk(entry)
             _swap(beside, path)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-        _sync(path.absolute().parent)
+        sync_to_disk(path.absolute().parent)
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
@@ -202,13 +203,13 @@ def _beside(path: str | Path) -> Iterator[Path]:
         beside = Path(name)
         try:
             yield beside
-            _sync(beside)
+            sync_to_disk(beside)
             os.chmod(beside, 0o644)
             os.replace(beside, path)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-        _sync(path.absolute().parent)
+        sync_to_disk(path.absolute().parent)
 
 
 def _swap(beside: Path, path: Path) -> None:
@@ -263,7 +264,7 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Flush a file or a folder's entries to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -5,6 +5,7 @@
     ├── EvidenceError     the input is readable, but says too little to work with
     ├── VocabularyError   a tokenizer lacks a token or does not fit its model
     ├── GraftError        a model cannot take the new embeddings
+    ├── TrainingError     training cannot go on
     ├── OutputError       a result cannot be written
     └── MissingExtra      an optional package is needed
 
@@ -20,6 +21,7 @@ __all__ = [
     "MissingExtra",
     "OutputError",
     "RelexifyError",
+    "TrainingError",
     "VocabularyError",
 ]
 
@@ -42,6 +44,10 @@ class VocabularyError(RelexifyError):
 
 class GraftError(RelexifyError):
     """A model cannot take the new embeddings."""
+
+
+class TrainingError(RelexifyError):
+    """Training cannot go on."""
 
 
 class OutputError(RelexifyError):

@@ -2,6 +2,7 @@
 
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
+from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
@@ -13,6 +14,7 @@ __all__ = [
     "cache_folder",
     "check_roles",
     "graft",
+    "lexical_axes",
     "load_model",
     "load_tokenizer",
     "save_tokenizer",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import check_output, write_file, write_folder
-from relexify.evaluation import bits_per_byte
 from relexify.grafting import Graft, graft, load_model, load_tokenizer
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import neutral, random, shuffle, special, translations
@@ -22,6 +21,7 @@ from relexify.mixture import Mixture, first_of
 from relexify.progress import Progress, silent
 from relexify.recipes.mixing import mix
 from relexify.recipes.recipe import Transfer
+from relexify.scoring import bits_per_byte
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
 from relexify.tokens import retrained
 from relexify.training import Continuation, continue_training

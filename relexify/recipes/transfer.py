@@ -10,7 +10,6 @@ from typing import Any
 
 from relexify import __version__
 from relexify.artifacts import Provenance, sha256_of
-from relexify.evaluation import bits_per_byte, model_kind
 from relexify.grafting import Graft, check_roles, graft, load_model, load_tokenizer
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import random, shuffle
@@ -19,6 +18,7 @@ from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.steps import kept_tokenizer, step_name
+from relexify.scoring import bits_per_byte, model_kind
 from relexify.text import Corpus
 from relexify.tokens import retrained
 from relexify.vectors import Rotation, VectorTraining

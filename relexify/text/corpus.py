@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from relexify.errors import InputError
@@ -14,18 +16,36 @@ from relexify.text.sources import Lines, Source
 
 __all__ = ["Corpus", "Part"]
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Part:
-    """One side of a split.
+    """The documents that a hash of their text draws: a side of a split, or a subsample.
 
     Attributes:
-        every: One document in so many is held out.
-        held_out: Whether this is the held-out side.
+        slots: How many slots the hash throws documents into.
+        first: The first slot of this part.
+        end: The slot after its last one.
+        salt: What sets its hash apart from those of other parts.
+        purpose: What a small corpus may be too small for, in words; empty where only one without text is.
     """
 
-    every: int
-    held_out: bool
+    slots: int
+    first: int
+    end: int
+    salt: bytes
+    purpose: str = field(default="", repr=False)
+
+    @property
+    def share(self) -> float:
+        """How much of the text it has, if the hash is fair."""
+        return (self.end - self.first) / self.slots
+
+    def holds(self, document: bytes) -> bool:
+        """Whether a document belongs to it."""
+        digest = hashlib.blake2b(document, digest_size=8, salt=self.salt).digest()
+        return self.first <= int.from_bytes(digest, "little") % self.slots < self.end
 
 
 @dataclass(frozen=True)
@@ -36,7 +56,7 @@ class Corpus:
 
     Attributes:
         sources: Where the text comes from, in order.
-        parts: The sides taken in the splits so far; none for the whole.
+        parts: What was drawn from them, one from the other; none for the whole.
     """
 
     sources: tuple[Source, ...]
@@ -104,8 +124,34 @@ class Corpus:
         """
         if every < 2:
             raise InputError(f"one document in {every} cannot be held out: give a number of two or more")
-        training, held_out = (Corpus(self.sources, (*self.parts, Part(every, side))) for side in (False, True))
-        return training, held_out
+        salt = self._salt()
+        training = Part(every, 1, every, salt)
+        held_out = Part(every, 0, 1, salt, f"hold out one line in {every}")
+        return self._part(training), self._part(held_out)
+
+    def subsample(self, limit: int, seed: int = 0) -> Corpus:
+        """Draw about `limit` bytes of text (UTF-8, with a newline after each paragraph).
+
+        A hash of a document's text and of the seed decides, so the order of the text does not matter, and with one
+        seed a smaller subsample is part of every larger one. The sides of a subsample's split lie within the sides of
+        the whole's. The text is read once to count it.
+
+        Returns:
+            The subsample, or the corpus itself where it has no more than `limit` bytes.
+
+        Raises:
+            InputError: The limit or the seed is impossible, or the text cannot be read.
+        """
+        if limit < 1:
+            raise InputError(f"{limit} bytes cannot be drawn from {self.name}: give a number of one or more")
+        if not 0 <= seed < 1 << 64:
+            raise InputError(f"seed = {seed} is not possible: give a number from 0 to 2**64 - 1")
+        if limit >= self._text_bytes:
+            if limit > self._text_bytes:
+                logger.warning("%s: all %d bytes are taken, since %d were asked", self.name, self._text_bytes, limit)
+            return self
+        salt = self._salt(b"sample" + seed.to_bytes(8, "little"))
+        return self._part(Part(_HASHES, 0, limit * _HASHES // self._text_bytes, salt, f"draw {limit} bytes from it"))
 
     def ensure_text(self) -> Corpus:
         """Give the corpus back if it holds any text.
@@ -121,14 +167,11 @@ class Corpus:
         return self._fingerprint
 
     def size(self) -> int | None:
-        """The bytes of text, or None where they cannot be told without reading; for a side of a split, its share."""
+        """The bytes of text, or None where they cannot be told without reading; for a part, its share."""
         sizes = [source.size() for source in self.sources]
         if None in sizes:
             return None
-        share = 1.0
-        for part in self.parts:
-            share *= 1 / part.every if part.held_out else 1 - 1 / part.every
-        return round(share * sum(size or 0 for size in sizes))
+        return round(prod(part.share for part in self.parts) * sum(size or 0 for size in sizes))
 
     def sample_bytes(self, limit: int) -> str:
         r"""The first paragraphs that fit into so many bytes of UTF-8, joined by `\n`.
@@ -152,21 +195,28 @@ class Corpus:
             return prints[0]
         return hashlib.sha256("\n".join([*prints, *map(repr, self.parts)]).encode()).hexdigest()
 
+    @cached_property
+    def _text_bytes(self) -> int:
+        """The bytes of text, counted: sizes of files tell of blank lines and of json too."""
+        return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
+
+    def _part(self, part: Part) -> Corpus:
+        return Corpus(self.sources, (*self.parts, part))
+
+    def _salt(self, draw: bytes = b"") -> bytes:
+        """A salt of its own for another draw, so that a part of a part is not cut where the first one was."""
+        depth = sum(part.salt[2:] == draw for part in self.parts)
+        return depth.to_bytes(2, "little") + draw
+
     def _holds(self, document: str) -> bool:
-        """Whether a document is on this side of every split."""
+        """Whether a document belongs to all parts."""
         encoded = document.strip().encode("utf-8", "surrogatepass")
-        for depth, part in enumerate(self.parts):
-            # The depth keeps a split of a split from cutting where the first one did.
-            digest = hashlib.blake2b(encoded, digest_size=8, salt=depth.to_bytes(2, "little")).digest()
-            if (int.from_bytes(digest, "little") % part.every == 0) != part.held_out:
-                return False
-        return True
+        return all(part.holds(encoded) for part in self.parts)
 
     def _no_text(self) -> str:
         """Say why nothing was found."""
-        if self.parts and self.parts[-1].held_out:
-            every = self.parts[-1].every
-            return f"{self.name} is too small to hold out one line in {every}: give more text, or hold out more of it"
+        if self.parts and (purpose := self.parts[-1].purpose):
+            return f"{self.name} is too small to {purpose}: give more text, or take more of it"
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
         return f"{self.name} holds no text, only blank lines: give a file with text in it"
@@ -178,3 +228,6 @@ def _lines(document: str) -> Iterable[str]:
         return () if not document or document.isspace() else (document,)
     lines = document.replace("\r\n", "\n").split("\n")
     return (line for line in lines if line and not line.isspace())
+
+
+_HASHES = 1 << 64

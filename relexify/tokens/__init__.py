@@ -1,5 +1,6 @@
 """Vocabularies and canonical token forms, old pieces, subword vectors, tokenizer training."""
 
+from relexify.tokens.encoding import Encoder, encodable, encoder_of, separator_of
 from relexify.tokens.forms import Family, Spelling, TokenForm
 from relexify.tokens.pieces import encode_words, old_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
@@ -10,15 +11,19 @@ from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
 __all__ = [
     "EQUIVALENT_ROLES",
     "ROLES",
+    "Encoder",
     "Family",
     "Spelling",
     "SubwordVectors",
     "TokenForm",
     "Vocabulary",
     "backend_of",
+    "encodable",
     "encode_words",
+    "encoder_of",
     "old_pieces",
     "retrained",
+    "separator_of",
     "subwords_from_ngrams",
     "subwords_from_words",
     "vocabulary_of",

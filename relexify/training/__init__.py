@@ -1,5 +1,36 @@
-"""Continued training of a grafted model."""
+"""Training a grafted model on: stages, text packed once, checkpoints that a killed run goes on from."""
 
-from relexify.training.continued import Continuation, continue_training
+from __future__ import annotations
 
-__all__ = ["Continuation", "continue_training"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relexify.training.curve import Curve, Measurement
+    from relexify.training.packing import PackedText, pack
+    from relexify.training.plan import PLANS, Plan, Stage, Training, plan_stages
+    from relexify.training.run import TrainingResult, train
+
+__all__ = [
+    "PLANS",
+    "Curve",
+    "Measurement",
+    "PackedText",
+    "Plan",
+    "Stage",
+    "Training",
+    "TrainingResult",
+    "pack",
+    "plan_stages",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at first use, so that reading a plan does not cost the import of torch."""
+    if name in __all__:
+        for module in ("plan", "curve", "packing", "run"):
+            found = vars(import_module(f"relexify.training.{module}"))
+            if name in found:
+                return found[name]
+    raise AttributeError(f"module 'relexify.training' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.errors import GraftError, OutputError, VocabularyError
-from relexify.evaluation import bits_per_byte, model_kind
+from relexify.scoring import bits_per_byte, model_kind
 from relexify.grafting import Graft, graft
 from relexify.grafting.lexical import lexical_axes
 from relexify.methods import fvt, random, shared, shuffle

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from itertools import repeat
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -291,6 +292,104 @@ def test_the_sizes_of_the_sides_add_up(tmp_path: Path) -> None:
     corpus = Corpus.open(write(tmp_path / "a.txt", "a" * 999 + "\n"))
     training, held_out = corpus.split(10)
     assert (corpus.size(), training.size(), held_out.size()) == (1000, 900, 100)
+
+
+NUMBERED = [f"line {number} {'é' * (number % 90)}" for number in range(20_000)]
+
+
+def size_of(corpus: Corpus) -> int:
+    """The bytes of its text, a newline after each paragraph."""
+    return sum(len(line.encode()) + 1 for line in corpus)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+def test_a_subsample_has_about_as_many_bytes_as_were_asked_for(tmp_path: Path, share: float) -> None:
+    records = (json.dumps({"text": line, "more": "not text " * 9}) for line in NUMBERED)
+    sources = {
+        "lines": Corpus.of_lines(NUMBERED),
+        "windows": Corpus.open(write(tmp_path / "a.txt", "\r\n\r\n\r\n".join(NUMBERED))),
+        "compressed": Corpus.open(write(tmp_path / "a.xz", lzma.compress("\n".join(NUMBERED).encode()))),
+        "records": Corpus.open(write(tmp_path / "a.jsonl", "\n".join(records))),
+    }
+    for name, corpus in sources.items():
+        limit = round(share * size_of(corpus))
+        assert 0.8 < size_of(corpus.subsample(limit)) / limit < 1.2, name
+        training = corpus.split(2)[0]
+        assert 0.8 < size_of(training.subsample(limit // 2)) / (limit // 2) < 1.2, name
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 9_000), st.integers(1, 9_000), st.integers(0, 2**64 - 1), st.randoms(use_true_random=False))
+def test_a_smaller_subsample_lies_in_a_larger_one_whatever_the_order(
+    smaller: int, larger: int, seed: int, chance: Random
+) -> None:
+    smaller, larger = sorted((smaller, larger))
+    lines = NUMBERED[:300]
+    shuffled = chance.sample(lines, len(lines))
+    drawn = read(Corpus.of_lines(lines).subsample(larger, seed))
+    assert set(read(Corpus.of_lines(shuffled).subsample(smaller, seed))) <= set(drawn)
+    assert sorted(read(Corpus.of_lines(shuffled).subsample(larger, seed))) == sorted(drawn)
+    assert drawn == [line for line in lines if line in set(drawn)], "the order of the text was lost"
+
+
+def test_subsamples_with_other_limits_and_seeds_are_told_apart() -> None:
+    corpus = Corpus.of_lines(NUMBERED)
+    draws = [(50_000, 0), (50_001, 0), (90_000, 0), (50_000, 1), (50_000, 2)]
+    prints = {corpus.subsample(limit, seed).fingerprint() for limit, seed in draws}
+    assert len({corpus.fingerprint(), *prints, *(side.fingerprint() for side in corpus.split())}) == 8
+    assert corpus.subsample(50_000).fingerprint() == Corpus.of_lines(NUMBERED).subsample(50_000).fingerprint()
+    one, other = set(corpus.subsample(50_000)), set(corpus.subsample(50_000, seed=1))
+    assert len(one & other) < len(one) / 5, "two seeds draw the same text"
+
+
+def test_a_subsample_of_a_subsample_is_drawn_anew() -> None:
+    corpus = Corpus.of_lines(NUMBERED)
+    larger = corpus.subsample(500_000)
+    smaller = larger.subsample(250_000)
+    assert set(smaller) < set(larger)
+    assert 0.8 < size_of(smaller) / 250_000 < 1.2
+
+
+def test_the_sides_of_a_subsample_lie_within_the_sides_of_the_whole() -> None:
+    corpus = Corpus.of_lines(NUMBERED)
+    training, held_out = (set(side) for side in corpus.split(10))
+    drawn_training, drawn_held_out = (set(side) for side in corpus.subsample(400_000).split(10))
+    assert drawn_training < training
+    assert drawn_held_out < held_out
+    assert len(drawn_held_out) > 50
+    assert set(corpus.split(10)[0].subsample(400_000)) < training
+
+
+def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCaptureFixture) -> None:
+    corpus = Corpus.of_lines(["abc", " ", "é"])
+    assert corpus.subsample(7) is corpus
+    assert not caplog.records
+    assert corpus.subsample(8) is corpus
+    assert "all 7 bytes are taken, since 8 were asked" in caplog.text
+
+
+def test_impossible_subsamples_are_refused() -> None:
+    corpus = Corpus.of_lines(["a", "b", "c"])
+    for limit, seed, message in [(0, 0, "one or more"), (1, -1, "seed = -1"), (1, 2**64, "not possible")]:
+        with pytest.raises(InputError, match=message):
+            corpus.subsample(limit, seed)
+    with pytest.raises(InputError, match="too small to draw 1 bytes from it"):
+        list(Corpus.of_lines(["long " * 1000]).subsample(1))
+    with pytest.raises(InputError, match="holds no text"):
+        Corpus.of_lines([" "]).subsample(1)
+
+
+def test_the_text_is_counted_once_for_many_subsamples() -> None:
+    readings = []
+
+    def lines() -> list[str]:
+        readings.append(1)
+        return NUMBERED
+
+    corpus = Corpus.of_lines(lines)
+    for limit in (10_000, 20_000, 30_000):
+        corpus.subsample(limit)
+    assert len(readings) == 1
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,0 +1,200 @@
+"""A whole run as a TOML file: what is transferred, how it is trained on, and what is compared.
+
+    title = "WECHSEL for GPT-2"
+    output = "gpt2-swahili"
+    model = "gpt2"
+    corpus = ["$TEXT/sw.train.txt.xz"]
+
+    [transfer]                     # the fields of Transfer
+    method = "wechsel"
+
+    [training]                     # the fields of Training
+    steps = 250_000
+
+    [compare]                      # the fields of Comparing
+    runs = ["wechsel", "transinner"]
+
+Paths are relative to the file, those of overrides to the current folder.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_comparing
+from relexify.recipes.overriding import override
+from relexify.recipes.recipe import Transfer
+from relexify.recipes.recipe_paths import Place, model_name, written_model, written_path
+from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
+from relexify.recipes.toml_writing import differing, toml_text, written_texts
+from relexify.training.plan import Training, plan_stages
+from relexify.vectors.training_options import check as check_vectors
+
+__all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "read_recipe", "recipe_text"]
+
+
+@dataclass(frozen=True)
+class RecipeFile:
+    """All that a recipe file says; paths are absolute.
+
+    Attributes:
+        title: For people.
+        output: The folder to write.
+        model: What is transferred, or trained on where there is no transfer: a folder, a Hub name, or `smollm2-135m`.
+        corpus: Text in the new language, one name or several.
+        held_out: Text to measure on; where none is given, a part of the corpus is kept aside.
+        transfer: How the model gets its new vocabulary, with the model, output and texts above.
+        training: How it is trained on.
+        compare: What is compared.
+        source: The file it was read from, of no account when two recipes are compared.
+    """
+
+    title: str
+    output: Path
+    model: str
+    corpus: str | tuple[str, ...]
+    held_out: str | tuple[str, ...] | None = None
+    transfer: Transfer | None = None
+    training: Training | None = None
+    compare: Comparing | None = None
+    source: Path = field(default=Path(), compare=False)
+
+
+_TOP = ("title", "output", "model", "corpus", "held_out")
+_TABLES = ("transfer", "training", "compare")
+_ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
+    "overwrite": "it is for the command line alone"
+}
+_SHARED_WITH_STAGES = ("learning_rate", "schedule")
+
+
+def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
+    """Read a recipe.
+
+    Args:
+        path: The file.
+        overrides: `"training.steps=500"` and the like, in place of what the file says; later ones win. What is no
+            value of TOML is taken as text.
+
+    Raises:
+        InputError: The file cannot be read, an override has no such form, a key is unknown or missing, or a value is
+            of another type or impossible.
+    """
+    file = Path(path)
+    table, overridden = override(_parse(file), overrides)
+    top = Place(file, overridden=overridden)
+    check_keys(table, (*_TOP, *_TABLES), ("output", "model", "corpus"), top)
+    places = {key: top.below(key) for key in table}
+    recipe = RecipeFile(
+        title=convert(table["title"], str, places["title"]) if "title" in table else file.stem,
+        output=convert(table["output"], Path, places["output"]),
+        model=model_name(convert(table["model"], str, places["model"]), places["model"]),
+        corpus=convert(table["corpus"], Any, places["corpus"]),
+        held_out=convert(table["held_out"], Any, places["held_out"]) if "held_out" in table else None,
+        training=_training(table["training"], places["training"]) if "training" in table else None,
+        compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
+        source=file,
+    )
+    _check_plans(recipe, top)
+    return replace(recipe, transfer=_transfer(table["transfer"], recipe, top)) if "transfer" in table else recipe
+
+
+def recipe_text(recipe: RecipeFile) -> str:
+    """The recipe as TOML, with absolute paths, so that it can be written anywhere; defaults are left out.
+
+    Raises:
+        InputError: A part of it is an object that no file can hold.
+    """
+    table: dict[str, Any] = {
+        "title": recipe.title,
+        "output": written_path(recipe.output),
+        "model": written_model(recipe.model),
+        "corpus": written_texts(recipe.corpus, "corpus"),
+    }
+    if recipe.held_out is not None:
+        table["held_out"] = written_texts(recipe.held_out, "held_out")
+    if recipe.transfer is not None:
+        table["transfer"] = differing(recipe.transfer, leave_out=_ELSEWHERE)
+        if recipe.transfer.tokenizer is not None:
+            table["transfer"]["tokenizer"] = written_model(recipe.transfer.tokenizer)
+    if recipe.training is not None:
+        shared = {name: getattr(recipe.training, name) for name in _SHARED_WITH_STAGES}
+        stages = [differing(stage, defaults=shared) for stage in recipe.training.stages]
+        table["training"] = differing(recipe.training, leave_out=("stages",)) | ({"stages": stages} if stages else {})
+    if recipe.compare is not None:
+        runs = [run.name if RUNS.get(run.name) == run else differing(run) for run in recipe.compare.runs]
+        table["compare"] = {"runs": runs} | differing(recipe.compare, leave_out=("runs",))
+    return toml_text(table)
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror}): give the path of a recipe") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not text in UTF-8 (byte {error.start}): write it anew as UTF-8") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason, _, place = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", place)
+        number = int(line[1]) if line else len(text.splitlines())
+        raise InputError(f"{file}, line {number}: this is not TOML ({reason}): correct the line") from error
+
+
+def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
+    place = top.below("transfer")
+    values = convert_fields(table, Transfer, place, elsewhere=_ELSEWHERE)
+    if "tokenizer" in values:
+        values["tokenizer"] = model_name(values["tokenizer"], place.below("tokenizer"))
+    transfer = Transfer(
+        model=recipe.model, output=recipe.output, corpus=recipe.corpus, held_out=recipe.held_out, **values
+    )
+    choose(transfer.method, method_names(), place.below("method"), "method")
+    try:
+        check_vectors(transfer.vectors)
+    except InputError as error:
+        raise InputError(f"{place.below('vectors')}: {error}") from error
+    return transfer
+
+
+def _training(table: object, place: Place) -> Training:
+    """The training; a stage that gives no learning rate or schedule takes that of the training."""
+    if isinstance(table, dict) and isinstance(table.get("stages"), list):
+        shared = {name: table[name] for name in _SHARED_WITH_STAGES if name in table}
+        stages = [shared | stage if isinstance(stage, dict) else stage for stage in table["stages"]]
+        table = table | {"stages": stages}
+    values = convert_fields(table, Training, place)
+    training = Training(**values)
+    if training.stages:
+        total = sum(stage.steps for stage in training.stages)
+        if values.get("steps", total) != total:
+            raise InputError(
+                f"{place.below('steps')} is {training.steps}, but the stages have {total} steps together: "
+                "leave steps out, or change the stages"
+            )
+        training = replace(training, steps=total)
+    _check_stages(training, place)
+    return training
+
+
+def _check_plans(recipe: RecipeFile, top: Place) -> None:
+    """Refuse a training that is too short for the plan of one of the runs."""
+    if recipe.training is None or recipe.training.stages:
+        return
+    for run in recipe.compare.runs if recipe.compare else ():
+        _check_stages(replace(recipe.training, plan=run.plan), top.below("training"))
+
+
+def _check_stages(training: Training, place: Place) -> None:
+    try:
+        plan_stages(training)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

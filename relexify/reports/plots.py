@@ -1,0 +1,212 @@
+"""Curves as pictures: one panel a comparison, one colour a run."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relexify.artifacts import write_file
+from relexify.errors import InputError, MissingExtra
+from relexify.reports.comparison import METRICS, Comparison, Statistic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_curves"]
+
+# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that white paper swallows.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
+_INK, _GREY, _FAINT = "#222222", "#666666", "#E4E4E4"
+_PANELS_A_ROW = 3
+_PANEL_SIZE, _LEGEND_WIDTH = (3.9, 3.0), 1.4  # inches
+_METADATA: Mapping[str, Mapping[str, Any]] = {".svg": {"Date": None}, ".png": {"Software": None}}
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "relexify",
+    "svg.fonttype": "none",
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.labelcolor": _GREY,
+    "xtick.color": _GREY,
+    "ytick.color": _GREY,
+    "text.parse_math": False,
+    "figure.constrained_layout.w_pad": 0.1,
+    "figure.constrained_layout.h_pad": 0.08,
+}
+
+
+def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: str = "bits_per_byte") -> Path:
+    """Draw held-out scores against steps, one panel a comparison.
+
+    A line is the mean over seeds, with a band of one standard deviation to both sides where there are several. A
+    circle marks the best measurement of a run that became worse after it. What lies above the scores after a tenth of
+    the steps, such as step 0, is cut off, since it would flatten all the rest. The same input gives the same bytes.
+
+    Args:
+        comparisons: The panels, in order; a run of the same name has the same colour in all of them.
+        path: The picture, `.svg` or `.png`.
+        metric: `"bits_per_byte"` or `"perplexity"`.
+
+    Raises:
+        InputError: There is nothing to draw, or the name of the file or of the metric is not one of those.
+        MissingExtra: matplotlib is not installed.
+        OutputError: The picture cannot be written.
+    """
+    path = Path(path)
+    _check(comparisons, path, metric)
+    buffer = io.BytesIO()
+    with _own_style():
+        figure = _draw(comparisons, metric)
+        kind = path.suffix.lower()
+        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(_METADATA[kind]))
+    return write_file(path, buffer.getvalue())
+
+
+def _check(comparisons: Sequence[Comparison], path: Path, metric: str) -> None:
+    if not comparisons:
+        raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
+    if path.suffix.lower() not in _METADATA:
+        raise InputError(f"{path} is no name for a picture: let it end in {' or '.join(_METADATA)}")
+    if metric not in METRICS:
+        raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
+
+
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Draw alike on every machine, whatever its owner has set up for matplotlib, and leave that as it was."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "drawing plots", "plots") from error
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def _draw(comparisons: Sequence[Comparison], metric: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(len(comparisons) / _PANELS_A_ROW)
+    columns = math.ceil(len(comparisons) / rows)
+    size = (columns * _PANEL_SIZE[0] + _LEGEND_WIDTH, rows * _PANEL_SIZE[1])
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    dresses = _dresses(comparisons)
+    marked = [
+        _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=False)
+    ]
+    for axis in panels[len(comparisons) :]:
+        axis.set_axis_off()
+    _draw_legend(figure, dresses, best=any(marked))
+    return figure
+
+
+def _dresses(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes of every run, by the order in which the names turn up."""
+    names = dict.fromkeys(run for comparison in comparisons for run in comparison.curves)
+    return {
+        run: {
+            "color": _COLOURS[place % len(_COLOURS)],
+            "linestyle": _DASHES[place // len(_COLOURS) % len(_DASHES)],
+            "linewidth": 1.6,
+        }
+        for place, run in enumerate(names)
+    }
+
+
+def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Draw one comparison; True if a best measurement before the end was marked."""
+    scores = {run: _scores(comparison, run, metric) for run in comparison.curves}
+    marked = [_draw_run(axis, scores[run], dresses[run]) for run in scores]
+    _set_limits(axis, scores.values())
+    _dress_panel(axis, comparison, metric)
+    return any(marked)
+
+
+def _scores(comparison: Comparison, run: str, metric: str) -> list[Statistic]:
+    """What can be drawn of a run: finite scores, and the start only of a run that was never trained."""
+    points = comparison.mean_curve(run).points
+    scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
+    finite = [score for score in scores if math.isfinite(score.mean)]
+    return [score for score in finite if score.step > 0] or finite
+
+
+def _draw_run(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> bool:
+    if not scores:
+        return False
+    steps, means = [score.step for score in scores], [score.mean for score in scores]
+    if any(deviations := [score.deviation or 0.0 for score in scores]):
+        low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
+        high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
+        axis.fill_between(steps, low, high, color=dress["color"], alpha=0.22, linewidth=0)
+    alone: dict[str, Any] = {"marker": "o", "markersize": 4} if len(scores) == 1 else {}
+    axis.plot(steps, means, solid_capstyle="round", **dress, **alone)
+    best = min(scores, key=lambda score: score.mean)
+    if best.mean < means[-1]:
+        axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
+    return best.mean < means[-1]
+
+
+def _ring(colour: str) -> dict[str, Any]:
+    return {
+        "marker": "o", "markersize": 5.5, "markerfacecolor": "white", "markeredgecolor": colour,
+        "markeredgewidth": 1.4, "linestyle": "none", "zorder": 5,
+    }  # fmt: skip
+
+
+def _set_limits(axis: Axes, runs: Iterable[Sequence[Statistic]]) -> None:
+    """From the best score of all to the worst of those after a tenth of the steps, and of those at the end."""
+    drawn = [scores for scores in runs if scores]
+    if not drawn:
+        return
+    end = max(scores[-1].step for scores in drawn)
+    low = min(_edge(score, -1) for scores in drawn for score in scores)
+    high = max(_edge(score, 1) for scores in drawn for score in (_after_a_tenth(scores), scores[-1]))
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    axis.set_ylim(low - margin, high + margin)
+    axis.set_xlim(0, end * 1.02 or 1)
+
+
+def _edge(score: Statistic, side: int) -> float:
+    return score.mean + side * (score.deviation or 0.0)
+
+
+def _after_a_tenth(scores: Sequence[Statistic]) -> Statistic:
+    return min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step))
+
+
+def _dress_panel(axis: Axes, comparison: Comparison, metric: str) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    axis.set_title(comparison.title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
+    axis.annotate(
+        metric.replace("_", " "), (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=_GREY
+    )
+    axis.set_xlabel(f"steps of {comparison.tokens_a_step:,} tokens")
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+    axis.grid(axis="y", color=_FAINT, linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.tick_params(length=0, labelsize=8.5)
+    for side in ("left", "top", "right"):
+        axis.spines[side].set_visible(False)
+    axis.spines["bottom"].set(color=_GREY, linewidth=0.6)
+
+
+def _draw_legend(figure: Figure, dresses: Mapping[str, Mapping[str, Any]], *, best: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    entries = {run: Line2D([], [], **dress) for run, dress in dresses.items()}
+    names, lines = list(entries), list(entries.values())
+    if best:
+        names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(_GREY))]
+    figure.legend(lines, names, loc="outside right center", frameon=False, handlelength=1.6, labelspacing=0.7)

@@ -1,0 +1,106 @@
+"""A comparison as a folder that people can read: numbers, tables and a picture."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from relexify.artifacts import write_file
+from relexify.errors import MissingExtra
+from relexify.reports.comparison import Comparison
+from relexify.reports.plots import plot_curves
+from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+
+__all__ = ["write_report"]
+
+logger = logging.getLogger(__name__)
+
+
+def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
+    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+
+    Args:
+        comparison: The runs.
+        folder: Where to; it is made if it is not there, and older reports in it are replaced.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    written = [comparison.save(folder / "comparison.json")]
+    picture = _draw(comparison, folder / "curves.svg")
+    written.append(write_file(folder / "comparison.md", _text(comparison, picture)))
+    return written if picture is None else [*written, picture]
+
+
+def _draw(comparison: Comparison, path: Path) -> Path | None:
+    try:
+        return plot_curves([comparison], path)
+    except MissingExtra as error:
+        logger.warning("%s is not drawn: %s", path, error)
+        return None
+
+
+def _text(comparison: Comparison, picture: Path | None) -> str:
+    parts = [
+        f"# {comparison.title}\n",
+        _notes(comparison),
+        "" if picture is None else f"![bits per byte against steps]({picture.name})\n",
+        "## Scores\n",
+        f"Bits per byte of held-out text, lower is better{_about_seeds(comparison)}.\n",
+        *_cut_short(comparison),
+        _table(score_rows(comparison)),
+        *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _pairs(comparison: Comparison) -> list[str]:
+    return [
+        "## Steps to reach another run's end\n",
+        "Where the run of a row is as good as the run of a column is in the end, by straight lines between "
+        "measurements; in brackets, how many steps the run of the column took for each of these.\n",
+        _table(reach_rows(comparison)),
+        "## Training effort\n",
+        "How much training each run needs for the final score of the run that ends worst; the least effort is 1.\n",
+        _table(effort_rows(comparison)),
+    ]
+
+
+def _notes(comparison: Comparison) -> str:
+    lines = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
+    return "".join([*lines, f"- tokens a step: {comparison.tokens_a_step:,}\n"])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {_plain(part)}" for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_plain, value))
+    return " ".join(str(value).split())
+
+
+def _about_seeds(comparison: Comparison) -> str:
+    several = max(len(seeds) for seeds in comparison.curves.values()) > 1
+    return "; mean ± sample standard deviation over seeds" if several else "; one seed a run"
+
+
+def _cut_short(comparison: Comparison) -> list[str]:
+    """Say so where the seeds of a run ended at different steps: what came after the last shared one is not told."""
+    ends = {run: sorted({curve.last.step for curve in seeds}) for run, seeds in comparison.curves.items()}
+    return [
+        f"The seeds of {run} ended at the steps {', '.join(f'{step:,}' for step in steps)}; "
+        f"its end here is step {comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
+        for run, steps in ends.items()
+        if len(steps) > 1
+    ]
+
+
+def _table(rows: list[list[str]]) -> str:
+    header, *body = rows
+    return markdown(header, body)

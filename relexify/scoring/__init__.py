@@ -1,0 +1,20 @@
+"""How well a model knows a text: bits per byte and perplexity, and the value that a score is."""
+
+from relexify.scoring.bits import bits_per_byte, check_fit, language_model_scores, scores_of, usable_length
+from relexify.scoring.score import Score
+from relexify.scoring.windows import IGNORED, HeldOut, Kind, frame_of, held_out_windows, model_kind
+
+__all__ = [
+    "IGNORED",
+    "HeldOut",
+    "Kind",
+    "Score",
+    "bits_per_byte",
+    "check_fit",
+    "frame_of",
+    "held_out_windows",
+    "language_model_scores",
+    "model_kind",
+    "scores_of",
+    "usable_length",
+]

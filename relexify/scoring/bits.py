@@ -1,0 +1,147 @@
+"""Bits per byte and perplexity: how many bits a model needs for a byte of text, and how many tokens it wavers between.
+
+Perplexity counts tokens, so it changes with the tokenizer; bits per byte does not, and is what models with different
+vocabularies are compared by. A decoder predicts every token from those before it. An encoder predicts every token
+once, from both sides, a seventh of them masked at a time; its perplexity is a pseudo-perplexity. An encoder-decoder
+reads the first half of a paragraph and writes the second. The three numbers are comparable within a kind of model, not
+across kinds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from relexify.errors import InputError, VocabularyError
+from relexify.progress import Progress, silent
+from relexify.scoring.halves import half_nats
+from relexify.scoring.score import Score
+from relexify.scoring.windows import IGNORED, MASK_STRIDE, HeldOut, Kind, held_out_windows, model_kind
+
+__all__ = ["bits_per_byte", "check_fit", "language_model_scores", "scores_of", "usable_length"]
+
+TASK = "language modelling"
+_BITS = {
+    "decoder": "bits per byte",
+    "encoder": "masked bits per byte",
+    "encoder-decoder": "bits per byte of the second half",
+}
+
+
+def bits_per_byte(
+    model: Any, tokenizer: Any, text: str, *, window: int = 512, batch: int = 4, progress: Progress = silent
+) -> Score:
+    """Measure a language model on held-out text.
+
+    Args:
+        model: A decoder, a masked language model or an encoder-decoder.
+        tokenizer: Its tokenizer.
+        text: Held-out text, a paragraph a line.
+        window: Tokens the model sees at once.
+        batch: Windows at a time.
+        progress: Told about windows.
+
+    Raises:
+        InputError: There is no text, or the model has no language-modelling head.
+    """
+    return language_model_scores(model, tokenizer, text.splitlines(), window=window, batch=batch, progress=progress)[0]
+
+
+def language_model_scores(
+    model: Any,
+    tokenizer: Any,
+    paragraphs: Iterable[str],
+    *,
+    window: int = 512,
+    batch: int = 4,
+    mask_stride: int | None = MASK_STRIDE,
+    progress: Progress = silent,
+) -> tuple[Score, Score]:
+    """Bits per byte and perplexity of a language model on held-out text; arguments as for `bits_per_byte`.
+
+    Args:
+        model: A decoder, a masked language model or an encoder-decoder.
+        tokenizer: Its tokenizer.
+        paragraphs: Held-out text.
+        window: Tokens the model sees at once.
+        batch: Windows at a time.
+        mask_stride: Of an encoder's tokens, one in so many is masked at a time; None masks one alone, as the
+            pseudo-perplexity of Salazar et al. (2020) has it.
+        progress: Told about windows.
+
+    Raises:
+        InputError: There is no text, or the model has no language-modelling head.
+        VocabularyError: The tokenizer is not the model's.
+    """
+    kind = model_kind(model)
+    if kind == "headless":
+        raise InputError(f"{type(model).__name__} has no language-modelling head: load it with one")
+    check_fit(model, tokenizer)
+    length = min(window, usable_length(model) or window)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            if kind == "encoder-decoder":
+                nats, tokens, size = half_nats(model, tokenizer, paragraphs, length, batch, progress)
+            else:
+                held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
+                nats, tokens, size = _nats(model, held_out, batch, progress), held_out.tokens, held_out.bytes
+    finally:
+        model.train(was_training)
+    return scores_of(nats, tokens, size, kind)
+
+
+def scores_of(nats: float, tokens: int, size: int, kind: Kind) -> tuple[Score, Score]:
+    """Bits per byte and perplexity, from the summed negative log likelihood of a text."""
+    perplexity = math.exp(min(nats / tokens, 700.0)) if math.isfinite(nats) else math.nan
+    name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
+    return (
+        Score(TASK, _BITS[kind], nats / math.log(2) / size, False, size),
+        Score(TASK, name, perplexity, False, tokens),
+    )
+
+
+def check_fit(model: Any, tokenizer: Any) -> None:
+    """Refuse a tokenizer with ids that the model has no row for.
+
+    Raises:
+        VocabularyError: The two do not belong together.
+    """
+    rows = model.get_input_embeddings().weight.shape[0]
+    highest = max(tokenizer.get_vocab().values())
+    if highest >= rows:
+        raise VocabularyError(
+            f"the tokenizer has {highest + 1} tokens, the model only {rows} embeddings: "
+            "they do not belong together; give the model's own tokenizer"
+        )
+
+
+def usable_length(model: Any) -> int | None:
+    """The longest sequence that a model can take, where its positions are counted."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if not positions:
+        return None
+    for name, module in model.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:  # RoBERTa counts from after its padding
+            return int(positions) - padding - 1
+    return int(positions)
+
+
+def _nats(model: Any, held_out: HeldOut, batch: int, progress: Progress) -> float:
+    """The summed negative log likelihood of the labelled tokens."""
+    total = 0.0
+    with progress("measuring bits per byte", len(held_out.inputs)) as advance:
+        for start in range(0, len(held_out.inputs), batch):
+            inputs = torch.from_numpy(held_out.inputs[start : start + batch]).to(model.device)
+            labels = torch.from_numpy(held_out.labels[start : start + batch]).to(model.device)
+            logits = model(input_ids=inputs).logits
+            chosen = labels != IGNORED
+            total += float(cross_entropy(logits[chosen].float(), labels[chosen], reduction="sum"))
+            advance(len(inputs))
+    return total

@@ -1,0 +1,90 @@
+"""What was measured along the way: held-out scores against steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from relexify.artifacts import write_file
+from relexify.errors import InputError
+
+__all__ = ["Curve", "Measurement"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Held-out scores at one step.
+
+    Attributes:
+        step: Finished steps, over all stages.
+        tokens: Tokens seen so far.
+        stage: The stage that was running.
+        bits_per_byte: Comparable across tokenizers.
+        perplexity: Of a token; of a masked language model, the pseudo-perplexity.
+        loss: Mean training loss, in nats a token, since the last measurement; None before the first step.
+    """
+
+    step: int
+    tokens: int
+    stage: str
+    bits_per_byte: float
+    perplexity: float
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Measurements of one run, by rising step."""
+
+    points: tuple[Measurement, ...]
+
+    @classmethod
+    def of(cls, points: Iterable[Measurement]) -> Curve:
+        """Put in order; of two measurements at the same step the later one counts."""
+        return cls(tuple(point for _, point in sorted({point.step: point for point in points}.items())))
+
+    @property
+    def first(self) -> Measurement:
+        """Before training."""
+        return self.points[0]
+
+    @property
+    def last(self) -> Measurement:
+        """At the end."""
+        return self.points[-1]
+
+    @property
+    def best(self) -> Measurement:
+        """The lowest bits per byte; the earliest of equals."""
+        return min(self.points, key=lambda point: point.bits_per_byte)
+
+    def at(self, step: int) -> Measurement:
+        """The measurement nearest to a step."""
+        return min(self.points, key=lambda point: abs(point.step - step))
+
+    def first_reaching(self, bits_per_byte: float) -> Measurement | None:
+        """The earliest measurement that is as good as that, if any is."""
+        return next((point for point in self.points if point.bits_per_byte <= bits_per_byte), None)
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """Plain data for json."""
+        return [asdict(point) for point in self.points]
+
+    def save(self, path: str | Path) -> Path:
+        """Write as json."""
+        return write_file(path, json.dumps(self.as_list(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Curve:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        try:
+            return cls.of(Measurement(**point) for point in json.loads(Path(path).read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{path} holds no training curve ({error}): train anew") from error

@@ -1,0 +1,118 @@
+"""A model that, when called, gives the loss and nothing else.
+
+Inside the context its forward takes inputs and labels (already in their places: nothing is shifted) and returns the
+summed negative log likelihood. The head waits until the loss is computed, chunk by chunk, so that no logits are ever
+whole in memory; blocks are compiled one for all, which is as fast as compiling the model and ten times sooner done.
+Since the loss is made inside the forward, wrappers for several devices see an ordinary model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, linear
+
+from relexify.scoring import IGNORED
+from relexify.training.fused_loss import chunk_nats, head_nats
+
+__all__ = ["loss_forward", "repeated_blocks"]
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | None = None) -> Iterator[None]:
+    """Let a language model return the summed nats of its labels.
+
+    Args:
+        model: A decoder or a masked language model.
+        compiled: Compile its blocks and the loss.
+        stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
+    """
+    head, use_cache = model.get_output_embeddings(), getattr(model.config, "use_cache", None)
+    own_forward = model.forward
+    waits = _head_can_wait(model, head)
+    if not waits:
+        logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
+    loss = torch.compile(chunk_nats, dynamic=False) if compiled else chunk_nats
+
+    def forward(
+        input_ids: torch.Tensor, labels: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        hidden = own_forward(input_ids=input_ids, attention_mask=attention_mask).logits
+        if waits:
+            return head_nats(hidden, head.weight, head.bias, labels, loss=loss)
+        return cross_entropy(hidden.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+
+    blocks = repeated_blocks(model) if compiled else []
+    hook = model.get_input_embeddings().register_forward_hook(_handed_on(stream)) if stream else None
+    try:
+        for block in blocks:
+            block.compile(dynamic=False)
+        model.forward = forward
+        if waits:
+            head.forward = _identity
+        if use_cache is not None:
+            model.config.use_cache = False
+        yield
+    finally:
+        _restore(model, head, blocks)
+        if use_cache is not None:
+            model.config.use_cache = use_cache
+        if hook is not None:
+            hook.remove()
+
+
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """The layers of a model: the members of its outermost lists of equal modules."""
+    found: list[nn.Module] = []
+    inside: set[nn.Module] = set()
+    for module in model.modules():
+        if module in inside or not isinstance(module, nn.ModuleList) or len(module) < 2:
+            continue
+        if len({type(member) for member in module}) == 1:
+            found.extend(module)
+            inside.update(part for member in module for part in member.modules())
+    return found
+
+
+def _head_can_wait(model: Any, head: Any) -> bool:
+    """Whether the logits are what the head makes of what it is given, and nothing more; tried out on a few tokens."""
+    if not isinstance(head, nn.Linear):
+        return False
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            tokens = torch.arange(8, device=head.weight.device)[None] % head.out_features
+            whole = model(input_ids=tokens).logits
+            head.forward = _identity
+            waited = linear(model(input_ids=tokens).logits, head.weight, head.bias)
+    except RuntimeError:  # shapes that do not fit: something is done to the logits
+        return False
+    finally:
+        vars(head).pop("forward", None)
+        model.train(was_training)
+    return whole.shape == waited.shape and torch.allclose(whole.float(), waited.float(), rtol=1e-2, atol=1e-3)
+
+
+def _identity(hidden: torch.Tensor) -> torch.Tensor:
+    return hidden
+
+
+def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]:
+    return lambda module, inputs, output: output.to(dtype)
+
+
+def _restore(model: Any, head: Any, blocks: list[nn.Module]) -> None:
+    """Take everything away that was put on the instances; what the classes have comes back."""
+    for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
+    vars(head).pop("forward", None)
+    for block in blocks:
+        block._compiled_call_impl = None

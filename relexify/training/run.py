@@ -1,0 +1,250 @@
+"""A whole training: text packed once, stages one after the other, a model to load at the end.
+
+Beside the output lies `OUTPUT.training` until the work is done: the checkpoints and results of stages, and logs. The same
+command goes on from there, whenever it was stopped, and ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from relexify.artifacts import MARKER, check_output, write_file, write_folder
+from relexify.errors import InputError
+from relexify.grafting import MIXTURE_FILE, load_model, load_tokenizer, save_tokenizer
+from relexify.progress import Progress, silent
+from relexify.scoring import check_fit, held_out_windows, model_kind, usable_length
+from relexify.text import Corpus
+from relexify.tokens import encoder_of
+from relexify.training.batches import Blocks
+from relexify.training.checkpoints import claim_folder
+from relexify.training.curve import Curve
+from relexify.training.packing import PackedText, pack
+from relexify.training.plan import Stage, Training, plan_stages
+from relexify.training.stage_run import StageResult, Text, run_stage
+
+__all__ = ["CURVE_FILE", "TrainingResult", "train"]
+
+CURVE_FILE = "training.json"
+HELD_OUT_EVERY = 100
+_RESULT = "result"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training came to.
+
+    Attributes:
+        output: The folder with the trained model.
+        curve: What was measured on held-out text.
+        selected: The step whose parameters were kept: the last, or the best measured one.
+        tokens: Tokens seen.
+        seconds: Wall-clock time of this call.
+        tokens_per_second: Of training alone, in this call; None where it was too short to tell.
+    """
+
+    output: Path
+    curve: Curve
+    selected: int
+    tokens: int
+    seconds: float
+    tokens_per_second: float | None
+
+
+def train(
+    model: str | Path,
+    output: str | Path,
+    corpus: Any,
+    training: Training | None = None,
+    *,
+    held_out: Any = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> TrainingResult:
+    """Train a model on, measure it along the way, and write it to a folder.
+
+    Args:
+        model: A folder, a Hub name, or `smollm2-135m`; a decoder or a masked language model.
+        output: The folder to write; checkpoints lie in `OUTPUT.training` until it is written.
+        corpus: Text to learn from, whatever `Corpus.open` takes.
+        training: How.
+        held_out: Text to measure on; where none is given, one line in 100 of the corpus is kept aside. What it shares
+            with the corpus is not learnt from.
+        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        progress: Told about everything that takes long.
+
+    Raises:
+        InputError: Something about model, text or options does not fit, or checkpoints are another run's or damaged.
+        VocabularyError: The tokenizer is not the model's.
+        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        OutputError: A checkpoint or the result cannot be written.
+    """
+    begun, training, output = time.monotonic(), training or Training(), Path(output)
+    stages = plan_stages(training)
+    training = replace(training, steps=sum(stage.steps for stage in stages))
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    with processes.main_process_first():
+        if processes.is_main_process:
+            check_output(output, overwrite=overwrite)
+        learner, tokenizer = load_model(model), load_tokenizer(model)
+    dtype = learner.dtype
+    learner = learner.float()
+    _check_model(learner, tokenizer, training)
+    with processes.main_process_first():
+        text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
+    work = output.with_name(f"{output.name}.training")
+    if processes.is_main_process:
+        _claim(work, _run_of(learner, tokenizer, packed, training, stages), overwrite)
+    processes.wait_for_everyone()
+    speeds: list[float] = []
+    curve, selected, done = Curve(()), 0, 0
+    for place, stage in enumerate(stages):
+        folder, is_last = work / f"{place + 1}-{stage.name}", place == len(stages) - 1
+        if not (folder / _RESULT).exists():
+            if place:
+                learner = load_model(work / f"{place}-{stages[place - 1].name}" / _RESULT)
+            result = run_stage(
+                learner, text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
+            )
+            speeds += [result.tokens_per_second] if result.tokens_per_second else []
+            if processes.is_main_process:
+                _keep(folder, result)
+            processes.wait_for_everyone()
+            del result
+        notes = json.loads((folder / _RESULT / MARKER).read_text())
+        curve = Curve.of([*curve.points, *Curve.load(folder / _RESULT / CURVE_FILE).points])
+        selected, done = notes["selected"], done + stage.steps
+    seen = max(point.tokens for point in curve.points)
+    outcome = TrainingResult(output, curve, selected, seen, time.monotonic() - begun, speeds[-1] if speeds else None)
+    if processes.is_main_process:
+        trained = load_model(work / f"{len(stages)}-{stages[-1].name}" / _RESULT).to(dtype)
+        _finish(trained, tokenizer, model, work, outcome, training, overwrite)
+    processes.wait_for_everyone()
+    return outcome
+
+
+def _check_model(model: Any, tokenizer: Any, training: Training) -> None:
+    """Refuse what cannot be trained, before any work is done."""
+    kind = model_kind(model)
+    if kind not in ("decoder", "encoder"):
+        reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
+        raise InputError(
+            f"{type(model).__name__} {reason}: only decoders (CLM) and masked language models (MLM) can be trained"
+        )
+    check_fit(model, tokenizer)
+    longest = usable_length(model)
+    if longest is not None and training.length > longest:
+        raise InputError(
+            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
+            f"give {longest} or less (--length)"
+        )
+
+
+def _text(
+    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, progress: Progress
+) -> tuple[Text, PackedText]:
+    """Text to learn from and text to measure on, which never meet."""
+    whole = Corpus.open(corpus)
+    learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
+    kind = model_kind(model)
+    sample = kept.sample_bytes(training.held_out_bytes)
+    windows = held_out_windows(tokenizer, sample.splitlines(), kind, length=training.length)
+    packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
+    blocks = Blocks(
+        packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed
+    )
+    epochs = training.steps * training.batch / blocks.count
+    logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
+    return Text(blocks, windows, kind), packed
+
+
+def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
+    """Make sure that the folder for checkpoints is this run's."""
+    try:
+        claim_folder(work, run)
+    except InputError as error:
+        if not overwrite:
+            raise
+        logger.warning("%s; it is removed", str(error).partition(";")[0])
+        shutil.rmtree(work)
+        claim_folder(work, run)
+
+
+def _run_of(
+    model: Any, tokenizer: Any, packed: PackedText, training: Training, stages: tuple[Stage, ...]
+) -> dict[str, Any]:
+    """All that the result depends on; not the devices, which may change when a run goes on."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    names = (
+        "batch", "length", "weight_decay", "beta1", "beta2", "epsilon", "clip", "masking", "seed", "micro_batch",
+        "patience", "keep_best",
+    )  # fmt: skip
+    return {
+        "model": digest.hexdigest(),
+        "tokenizer": encoder_of(tokenizer).identity,
+        "text": packed.name,
+        "stages": [asdict(stage) for stage in stages],
+        **{name: getattr(training, name) for name in names},
+    }
+
+
+def _keep(folder: Path, result: StageResult) -> None:
+    """Write a stage's result, and let go of its checkpoints."""
+    with write_folder(folder / _RESULT, overwrite=True) as beside:
+        result.model.save_pretrained(beside, state_dict=result.weights)
+        result.curve.save(beside / CURVE_FILE)
+        write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _finish(
+    model: Any,
+    tokenizer: Any,
+    source: str | Path,
+    work: Path,
+    outcome: TrainingResult,
+    training: Training,
+    overwrite: bool,
+) -> None:
+    """Write the trained model with all that is known about it; only then let go of the work."""
+    with write_folder(outcome.output, overwrite=overwrite) as folder:
+        model.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
+        outcome.curve.save(folder / CURVE_FILE)
+        notes = _notes_of(source)
+        notes["training"] = {
+            **asdict(training),
+            "selected_step": outcome.selected,
+            "tokens_seen": outcome.tokens,
+            "tokens_per_second": outcome.tokens_per_second,
+        }
+        write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
+        if (Path(source) / MIXTURE_FILE).is_file():
+            shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
+        for logs in sorted(work.glob("*/logs")):
+            shutil.copytree(logs, folder / "logs" / logs.parent.name)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _notes_of(source: str | Path) -> dict[str, Any]:
+    """What the source folder says about itself, so that a trained graft still tells of its graft."""
+    try:
+        notes = json.loads((Path(source) / MARKER).read_text())
+    except (OSError, ValueError):
+        return {"trained_from": str(source)}
+    return {**notes, "trained_from": str(source)} if isinstance(notes, dict) else {"trained_from": str(source)}

@@ -1,0 +1,296 @@
+"""One stage, from a model to a better one: what is trained, with which arguments, from which checkpoint on."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import EarlyStoppingCallback, TrainingArguments
+
+from relexify.errors import InputError, MissingExtra, TrainingError
+from relexify.progress import Progress
+from relexify.scoring import HeldOut, Kind
+from relexify.training.batches import Blocks, Sequences
+from relexify.training.checkpoints import find_checkpoint, sweep
+from relexify.training.curve import Curve, Measurement
+from relexify.training.freezing import freeze_all_but
+from relexify.training.loss_forward import loss_forward
+from relexify.training.plan import Stage, Training
+from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
+
+__all__ = ["StageResult", "Text", "run_stage"]
+
+COMPILING_PAYS_FROM = 100
+WARM_STEPS = 5
+LONG_WAIT = 24 * 3600
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a run learns from and is measured on.
+
+    Attributes:
+        blocks: To learn from.
+        held_out: To measure on.
+        kind: Of the model.
+    """
+
+    blocks: Blocks
+    held_out: HeldOut
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage came to.
+
+    Attributes:
+        model: The trained model, unwrapped.
+        weights: Its parameters, where they are spread over devices; None otherwise.
+        curve: What was measured.
+        selected: The step, of the whole run, whose parameters these are.
+        tokens_per_second: Without compilation, measuring and saving; None for a stage of a few steps.
+    """
+
+    model: Any
+    weights: dict[str, Any] | None
+    curve: Curve
+    selected: int
+    tokens_per_second: float | None
+
+
+@dataclass
+class _Clock:
+    """Time spent in steps alone."""
+
+    last: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    pauses: set[int] = field(default_factory=set)
+
+
+def run_stage(
+    model: Any,
+    text: Text,
+    stage: Stage,
+    training: Training,
+    folder: Path,
+    *,
+    first_step: int = 0,
+    is_last: bool = True,
+    progress: Progress,
+) -> StageResult:
+    """Train one stage, or go on with it where an earlier run was stopped.
+
+    Args:
+        model: In float32; it is changed.
+        text: To learn from and to measure on.
+        stage: What to train, and how long.
+        training: Everything else.
+        folder: For checkpoints and logs.
+        first_step: Steps of the stages before.
+        is_last: Whether patience and the choice of the best are asked for here.
+        progress: Told about steps.
+
+    Raises:
+        InputError: All checkpoints are damaged, or the batch cannot be cut as asked.
+        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        OutputError: A checkpoint cannot be written.
+    """
+    sweep(folder)
+    checkpoint = find_checkpoint(folder)
+    if checkpoint is not None:
+        logger.info("going on from %s", checkpoint)
+    trained = freeze_all_but(model, stage.trains)
+    logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
+    arguments = _arguments(stage, training, folder, select=is_last and training.selects_best)
+    arguments.eval_on_start = checkpoint is None and first_step == 0
+    compiled = _compiles(training, stage, arguments)
+    stream = torch.bfloat16 if arguments.bf16 else None
+    clock = _Clock()
+    with (
+        progress(f"training: {stage.name}", stage.steps) as advance,
+        _own_randomness(),
+        loss_forward(model, compiled=compiled, stream=stream),
+    ):
+        done = 0
+
+        def on_step(step: int) -> None:
+            nonlocal done
+            advance(step - done)
+            done = step
+            _tick(clock, step, trainer)
+
+        watch = Watch(text.held_out, text.kind, _measured(training, stage, first_step), _save_every(training), on_step)
+        count = stage.steps * training.batch
+        sequences = Sequences(text.blocks, first_step * training.batch, count)
+        callbacks = _callbacks(training, folder, is_last)
+        trainer = StageTrainer(model, arguments, sequences, watch, callbacks)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            size = arguments.per_device_train_batch_size
+            raise TrainingError(
+                f"the GPU's memory does not suffice for {size} sequences of {training.length} tokens at once: "
+                f"take fewer of them (--micro-batch {max(1, size // 2)}), or shorter ones (--length)"
+            ) from error
+    spread = trainer.is_fsdp_enabled
+    return StageResult(
+        model=trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False) if spread else model,
+        weights=trainer.accelerator.get_state_dict(trainer.model) if spread else None,
+        curve=_curve(trainer.state, stage, training, first_step),
+        selected=first_step + _selected(trainer),
+        tokens_per_second=training.tokens_a_step * clock.steps / clock.seconds if clock.seconds else None,
+    )
+
+
+def _arguments(stage: Stage, training: Training, folder: Path, *, select: bool) -> TrainingArguments:
+    """What the Trainer is told."""
+    every = training.evaluate_every or max(1, training.steps // 20)
+    on_gpu = torch.cuda.is_available()
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=stage.steps,
+        learning_rate=stage.learning_rate,
+        lr_scheduler_type=stage.schedule if stage.schedule != "constant" else "constant_with_warmup",
+        warmup_steps=stage.warmup_steps,
+        weight_decay=training.weight_decay,
+        adam_beta1=training.beta1,
+        adam_beta2=training.beta2,
+        adam_epsilon=training.epsilon,
+        max_grad_norm=training.clip,
+        optim="adamw_torch_fused" if on_gpu else "adamw_torch",
+        bf16=_in_bfloat16(training),
+        use_cpu=not on_gpu,
+        eval_strategy="steps",
+        eval_steps=min(every, stage.steps),
+        logging_strategy="steps",
+        logging_steps=max(1, min(every, 50)),
+        logging_nan_inf_filter=False,  # it waits for the device after every step; see StageTrainer._check_finite
+        save_strategy="best" if select else "steps",
+        save_steps=min(every, stage.steps),
+        load_best_model_at_end=select,
+        metric_for_best_model=BITS,
+        greater_is_better=False,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        report_to=[],
+        dataloader_pin_memory=on_gpu,
+        ddp_timeout=LONG_WAIT,
+        seed=training.seed,
+    )
+    devices = arguments.world_size
+    size = training.micro_batch or max(1, training.batch // devices)
+    if training.batch % (size * devices):
+        raise InputError(
+            f"a batch of {training.batch} cannot be cut into parts of {size} on each of {devices} devices: "
+            "give a batch that is a multiple of both, or another micro_batch"
+        )
+    return replace_sizes(arguments, size, training.batch // (size * devices))
+
+
+def replace_sizes(arguments: TrainingArguments, size: int, parts: int) -> TrainingArguments:
+    """The same arguments for batches cut into so many parts of so many sequences."""
+    arguments.per_device_train_batch_size = arguments.per_device_eval_batch_size = size
+    arguments.gradient_accumulation_steps = parts
+    return arguments
+
+
+def _in_bfloat16(training: Training) -> bool:
+    if training.precision == "auto":
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return training.precision == "bfloat16"
+
+
+def _compiles(training: Training, stage: Stage, arguments: TrainingArguments) -> bool:
+    if training.compile is not None:
+        return training.compile
+    return arguments.device.type == "cuda" and stage.steps >= COMPILING_PAYS_FROM
+
+
+def _save_every(training: Training) -> int | None:
+    import os
+
+    if training.save_every is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return training.evaluate_every or max(1, training.steps // 20)
+    return training.save_every
+
+
+def _measured(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
+    """The steps of this stage that are measured because of the run: a tenth of it, and every so many of its steps."""
+    every = training.evaluate_every or max(1, training.steps // 20)
+    wanted = {round(training.steps / 10), *range(every, training.steps + 1, every)}
+    return frozenset(step - first_step for step in wanted if 0 < step - first_step <= stage.steps)
+
+
+def _callbacks(training: Training, folder: Path, is_last: bool) -> list[Any]:
+    found: list[Any] = []
+    if training.patience is not None and is_last:
+        found.append(EarlyStoppingCallback(training.patience))
+    if training.tensorboard is not False:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+            from transformers.integrations import TensorBoardCallback
+        except ImportError as error:
+            if training.tensorboard:
+                raise MissingExtra("tensorboard", "writing a log for TensorBoard", "tensorboard") from error
+        else:
+            found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))  # type: ignore[no-untyped-call]
+    return found
+
+
+def _tick(clock: _Clock, step: int, trainer: StageTrainer) -> None:
+    """Count the time since the last step, unless it held more than a step."""
+    now = time.monotonic()
+    if clock.last is not None and clock.skipped >= WARM_STEPS and step - 1 not in clock.pauses:
+        clock.steps += 1
+        clock.seconds += now - clock.last
+    clock.last = now
+    clock.skipped += 1
+    if trainer.control.should_evaluate or trainer.control.should_save or step in trainer.watch.measured:
+        clock.pauses.add(step)
+
+
+def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Curve:
+    """What the Trainer's log holds, which its checkpoints keep."""
+    points, loss = [], None
+    for entry in state.log_history:
+        loss = entry.get("loss", loss)
+        if BITS in entry:
+            step = first_step + entry["step"]
+            tokens = step * training.tokens_a_step
+            points.append(Measurement(step, tokens, stage.name, entry[BITS], entry[PERPLEXITY], loss))
+    return Curve.of(points)
+
+
+def _selected(trainer: StageTrainer) -> int:
+    best = trainer.state.best_global_step
+    return int(best) if trainer.args.load_best_model_at_end and best else int(trainer.state.global_step)
+
+
+def _sizes(model: Any, names: list[str]) -> tuple[int, int]:
+    parameters = dict(model.named_parameters())
+    return sum(parameters[name].numel() for name in names), sum(each.numel() for each in parameters.values())
+
+
+@contextmanager
+def _own_randomness() -> Iterator[None]:
+    """Give the caller's random state back after the Trainer has set seeds."""
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(arrays)  # noqa: NPY002

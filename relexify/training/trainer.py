@@ -1,0 +1,206 @@
+"""transformers' Trainer for one stage: summed nats as loss, a fixed order, sealed checkpoints, held-out scores.
+
+Everything that makes training hard (devices, accumulation, precision, schedules, resuming) is the Trainer's and
+accelerate's own. Here is only what they leave open.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch.utils.data import Sampler, SequentialSampler
+from transformers import PrinterCallback, Trainer, TrainerCallback
+
+from relexify.errors import OutputError, TrainingError
+from relexify.scoring import IGNORED, HeldOut, Kind, scores_of
+from relexify.training.batches import Sequences
+from relexify.training.checkpoints import drop_checkpoint, seal, sealed_checkpoints
+
+__all__ = ["StageTrainer", "Watch"]
+
+BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
+LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
+CHECKPOINT_SHARE = 0.03
+"""How much of the time checkpoints may take, where nobody says how often they are wanted."""
+CHECKPOINTS_KEPT = 2
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What happens beside training.
+
+    Attributes:
+        held_out: Text to measure on.
+        kind: Of the model.
+        measured: Steps to measure after, beside the regular ones.
+        save_every: Steps between two checkpoints; by the clock if not given.
+        on_step: Told about every finished step.
+    """
+
+    held_out: HeldOut
+    kind: Kind
+    measured: frozenset[int]
+    save_every: int | None
+    on_step: Callable[[int], None]
+
+
+class StageTrainer(Trainer):  # type: ignore[misc]
+    """Trains one stage of a model whose forward gives summed nats (see `loss_forward`)."""
+
+    def __init__(self, model: Any, arguments: Any, sequences: Sequences, watch: Watch, callbacks: list[Any]) -> None:
+        super().__init__(
+            model=model,
+            args=arguments,
+            train_dataset=sequences,
+            eval_dataset=sequences,  # asked for, never read: see `evaluate`
+            data_collator=_ready,
+            callbacks=[*callbacks, _Schedule(watch)],
+        )
+        self.remove_callback(PrinterCallback)
+        self.watch = watch
+        self.model_accepts_loss_kwargs = True  # the loss below is already over the whole accumulated batch
+        self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+        return SequentialSampler(self.train_dataset)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], torch.Tensor]:
+        """The parts of one step, and how many labels count in all of them on all devices."""
+        parts = list(islice(epoch_iterator, num_batches))
+        counts = [(part["labels"] != IGNORED).sum() for part in parts]
+        count = torch.stack(counts).sum().to(device) if counts else torch.zeros((), device=device)
+        return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """Mean nats a label of the whole step; devices average their gradients, hence their number."""
+        loss: torch.Tensor = model(**inputs) * self.args.world_size / num_items_in_batch
+        self._finite &= loss.detach().isfinite()
+        return loss
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Measure on held-out text, each device its share of the windows."""
+        self._check_finite()
+        held_out, model = self.watch.held_out, self.model_wrapped
+        was_training = model.training
+        model.eval()
+        total = torch.zeros((), dtype=torch.float64, device=self.args.device)
+        with torch.no_grad():
+            for inputs, labels in self._shares(held_out):
+                total += model(input_ids=inputs, labels=labels).double()
+        model.train(was_training)
+        nats = float(self.accelerator.reduce(total, "sum"))
+        bits, perplexity = scores_of(nats, held_out.tokens, held_out.bytes, self.watch.kind)
+        if not math.isfinite(nats):
+            raise self._not_finite("the held-out loss")
+        metrics = {BITS: bits.value, PERPLEXITY: perplexity.value}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _shares(self, held_out: HeldOut) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+        """This device's windows in batches of one size; places beyond the last window count nothing."""
+        size, devices, rank = self.args.per_device_eval_batch_size, self.args.world_size, self.args.process_index
+        windows = len(held_out.inputs)
+        for start in range(0, windows, size * devices):
+            places = torch.arange(start + rank * size, start + (rank + 1) * size)
+            inputs = torch.from_numpy(held_out.inputs)[places % windows]
+            labels = torch.from_numpy(held_out.labels)[places % windows]
+            labels[places >= windows] = IGNORED
+            yield inputs.to(self.args.device), labels.to(self.args.device)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Write, then seal; rotate only after that."""
+        self._check_finite()
+        folder = Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        try:
+            if self.args.should_save and checkpoint.exists():
+                drop_checkpoint(checkpoint)
+            self.accelerator.wait_for_everyone()
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and of no use here
+                seal(checkpoint)
+        except (OSError, SafetensorError, RuntimeError) as error:
+            if self.args.should_save:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            raise OutputError(
+                f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
+            ) from error
+        if self.args.should_save:
+            self._rotate(folder)
+
+    def _rotate(self, folder: Path) -> None:
+        best = f"checkpoint-{self.state.best_global_step}" if self.state.best_global_step else None
+        for old in sealed_checkpoints(folder)[:-CHECKPOINTS_KEPT]:
+            if old.name != best:
+                drop_checkpoint(old)
+
+    def _check_finite(self) -> None:
+        """Stop before numbers that are none are measured or kept; all devices stop together."""
+        if float(self.accelerator.reduce(self._finite.float(), "sum")) < self.args.world_size:
+            raise self._not_finite("the training loss")
+        trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        if not all(bool(parameter.isfinite().all()) for parameter in trained):
+            raise self._not_finite("a parameter")
+
+    def _not_finite(self, what: str) -> TrainingError:
+        rate = self._get_learning_rate() if self.lr_scheduler is not None else math.nan
+        return TrainingError(
+            f"{what} is no longer a number at step {self.state.global_step} (learning rate {rate:.1e}): "
+            f"{self._last_good()}; try a lower learning rate or a longer warm-up"
+        )
+
+    def _last_good(self) -> str:
+        found = sealed_checkpoints(Path(self.args.output_dir))
+        return f"the last good checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
+
+
+class _Schedule(TrainerCallback):  # type: ignore[misc]
+    """Measures where asked, saves now and then, tells of every step, and keeps the time."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.saved, self.cost = time.monotonic(), 0.0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self.watch.on_step(state.global_step)
+        if state.global_step in self.watch.measured or state.global_step >= state.max_steps:
+            control.should_evaluate = True
+        # After the last step the result itself is written.
+        control.should_save = state.global_step < state.max_steps and self._due(state.global_step, args.world_size)
+        control.should_log = control.should_log or control.should_evaluate or control.should_save
+        self.began = time.monotonic()
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self.saved = time.monotonic()
+        self.cost = self.saved - self.began
+
+    def _due(self, step: int, devices: int) -> bool:
+        if self.watch.save_every is not None:
+            return step % self.watch.save_every == 0
+        # Several processes have several clocks, and must save together: they are given `save_every`.
+        wait = max(LEAST_SECONDS_BETWEEN_CHECKPOINTS, self.cost / CHECKPOINT_SHARE)
+        return devices == 1 and time.monotonic() - self.saved > wait
+
+
+def _ready(batch: Any) -> Any:
+    """What `Sequences` gives is a batch already."""
+    return batch

@@ -1,0 +1,436 @@
+"""A whole run as a TOML file: reading, refusing, overriding, writing, and the recipes that ship."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.lexicon import BilingualLexicon
+from relexify.recipes.recipe import METHODS, Transfer
+from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
+from relexify.training.plan import PLANS, Stage, Training
+from relexify.vectors import VectorTraining
+
+SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+TOP = 'output = "out"\nmodel = "gpt2"\ncorpus = "text.txt"\n'
+
+FULL = """
+title = "WECHSEL for GPT-2"
+output = "gpt2-swahili"
+model = "gpt2"
+corpus = ["$TEXT/sw.train.txt.xz", "more/*.txt", "hf:cc100:sw"]
+held_out = "${TEXT}/sw.held.txt.xz"
+
+[transfer]
+method = "wechsel"
+vocab_size = 50_000
+temperature = 1
+dictionary = "en-sw.tsv"
+tokenizer = "./tokenizer"
+score = false
+
+[transfer.vectors]
+method = "skipgram"
+width = 300
+
+[transfer.overrides]
+"Ġshule" = "Ġschool"
+
+[training]
+learning_rate = 1e-4
+
+[[training.stages]]
+name = "embeddings"
+steps = 100
+trains = "wte|lm_head$"
+
+[[training.stages]]
+name = "everything"
+steps = 400
+learning_rate = 5e-4
+
+[compare]
+runs = ["wechsel", "transinner", {name = "mine", method = "fvt", plan = "embeddings-first"}]
+seeds = [0, 1]
+subsamples = ["16 MiB", 1000, "1.5 kB"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEXT", "/texts")
+    monkeypatch.delenv("NOWHERE", raising=False)
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+
+    def write(text: str, name: str = "recipe.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def refusal(path: Path, *overrides: str) -> str:
+    with pytest.raises(InputError) as refused:
+        read_recipe(path, overrides)
+    return str(refused.value)
+
+
+def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):
+    recipe = read_recipe(write(FULL))
+    corpus = ("/texts/sw.train.txt.xz", str(tmp_path / "more/*.txt"), "hf:cc100:sw")
+    assert recipe == RecipeFile(
+        title="WECHSEL for GPT-2",
+        output=tmp_path / "gpt2-swahili",
+        model="gpt2",
+        corpus=corpus,
+        held_out="/texts/sw.held.txt.xz",
+        transfer=Transfer(
+            model="gpt2",
+            output=tmp_path / "gpt2-swahili",
+            corpus=corpus,
+            held_out="/texts/sw.held.txt.xz",
+            method="wechsel",
+            vocab_size=50_000,
+            temperature=1.0,
+            dictionary=tmp_path / "en-sw.tsv",
+            tokenizer=str(tmp_path / "tokenizer"),
+            score=False,
+            vectors=VectorTraining(method="skipgram", width=300),
+            overrides={"Ġshule": "Ġschool"},
+        ),
+        training=Training(
+            steps=500,
+            learning_rate=1e-4,
+            stages=(
+                Stage("embeddings", 100, "wte|lm_head$", learning_rate=1e-4),
+                Stage("everything", 400, learning_rate=5e-4),
+            ),
+        ),
+        compare=Comparing(
+            runs=(RUNS["wechsel"], RUNS["transinner"], Run("mine", "fvt", "embeddings-first")),
+            seeds=(0, 1),
+            subsamples=(16 * 2**20, 1000, 1500),
+        ),
+    )
+    assert recipe.source == tmp_path / "recipe.toml"
+    assert type(recipe.transfer.temperature) is float
+
+
+def test_a_recipe_needs_no_title_and_no_tables(write, tmp_path):
+    recipe = read_recipe(write(TOP, "small.toml"))
+    assert recipe == RecipeFile("small", tmp_path / "out", "gpt2", str(tmp_path / "text.txt"))
+
+
+def test_an_empty_transfer_is_a_transfer_with_all_defaults(write, tmp_path):
+    recipe = read_recipe(write(TOP + "[transfer]"))
+    assert recipe.transfer == Transfer("gpt2", tmp_path / "out", str(tmp_path / "text.txt"))
+    assert read_recipe(write(recipe_text(recipe))).transfer == recipe.transfer
+
+
+def test_a_byte_order_mark_is_no_error(write):
+    assert read_recipe(write("\ufeff" + TOP)).model == "gpt2"
+
+
+@pytest.mark.parametrize(
+    "text", [FULL, TOP, TOP + "[transfer]\n[training]\n[compare]\nruns = [{name = 'a', method = 'fvt'}]"]
+)
+def test_a_written_recipe_reads_back_as_itself_wherever_it_lies(write, tmp_path, text):
+    recipe = read_recipe(write(text))
+    (tmp_path / "elsewhere").mkdir()
+    assert read_recipe(write(recipe_text(recipe), "elsewhere/again.toml")) == recipe
+
+
+def test_odd_characters_survive_writing(write, tmp_path):
+    folder = tmp_path / "a $HOME"
+    recipe = RecipeFile(
+        title='quotes " and \\, tab\t, line\n, bell\x07, delete\x7f, 語, 𒀀',
+        output=folder,
+        model=f"{folder}/model",
+        corpus=(f"{folder}/text.txt", "hf:a$b"),
+        held_out=f"{folder}/held.txt",
+        transfer=Transfer(
+            f"{folder}/model",
+            folder,
+            (f"{folder}/text.txt", "hf:a$b"),
+            held_out=f"{folder}/held.txt",
+            tokenizer=f"{folder}/tokens",
+            source_corpus=f"{folder}/en.txt",
+            dictionary=folder / "en.tsv",
+            overrides={"a.b = c": "$d", "": '"'},
+        ),
+        training=Training(learning_rate=1e-300, epsilon=1e22, compile=False),
+    )
+    assert read_recipe(write(recipe_text(recipe))) == recipe
+
+
+def test_defaults_are_not_written(write):
+    text = recipe_text(
+        read_recipe(write(TOP + "[transfer]\nvocab_size = 32_000\nneighbours = 3\n[training]\nbatch=64"))
+    )
+    assert tomllib.loads(text)["transfer"] == {"neighbours": 3}
+    assert tomllib.loads(text)["training"] == {}
+
+
+def test_a_stage_whose_rate_is_the_usual_one_keeps_it_beside_another_rate_of_the_training(write):
+    stages = (Stage("one", 3, learning_rate=5e-4), Stage("two", 4, learning_rate=1e-3, schedule="cosine"))
+    recipe = read_recipe(write(TOP))
+    recipe = replace(recipe, training=Training(steps=7, learning_rate=1e-3, schedule="cosine", stages=stages))
+    assert read_recipe(write(recipe_text(recipe))) == recipe
+
+
+def test_a_lexicon_in_memory_cannot_be_written(write):
+    recipe = read_recipe(write(TOP + "[transfer]"))
+    lexicon = BilingualLexicon((("a", "b"),))
+    with pytest.raises(InputError, match=r"dictionary is a BilingualLexicon.*give the path"):
+        recipe_text(replace(recipe, transfer=replace(recipe.transfer, dictionary=lexicon)))
+    with pytest.raises(InputError, match=r"source_corpus is a dict.*give the path"):
+        recipe_text(replace(recipe, transfer=replace(recipe.transfer, source_corpus={})))
+
+
+REFUSALS = {
+    "top key": ("titel = 'x'\n" + TOP, ["there is no key 'titel' in the top of the file", "did you mean 'title'?"]),
+    "key": (TOP + "[training]\nstepz = 5", ["no key 'stepz' in [training]", "did you mean 'steps'?"]),
+    "dash": (TOP + "[transfer]\nvocab-size = 5", ["no key 'vocab-size' in [transfer]", "did you mean 'vocab_size'?"]),
+    "far key": (TOP + "[compare]\nxyz = 5", ["choose one of runs, seeds, subsamples, keep_models"]),
+    "nested key": (TOP + "[transfer.vectors]\nwidht = 5", ["no key 'widht' in [transfer.vectors]", "'width'"]),
+    "stage key": (
+        TOP + "[[training.stages]]\nname = 'a'\nstep = 5",
+        ["no key 'step' in [training.stages[0]]", "did you mean 'steps'?"],
+    ),
+    "misplaced": (TOP + "[transfer]\ncorpus = 'x'", ["corpus has no place in [transfer]", "above the first table"]),
+    "overwrite": (TOP + "[transfer]\noverwrite = true", ["overwrite has no place in [transfer]", "command line"]),
+    "text for int": (TOP + "[training]\nsteps = 'many'", ["training.steps is the text 'many'", "give a whole number"]),
+    "bool for int": (TOP + "[training]\nsteps = true", ["training.steps is true", "give a whole number"]),
+    "float for int": (TOP + "[training]\nsteps = 1e3", ["training.steps is the number 1000.0", "give a whole number"]),
+    "bool for float": (TOP + "[training]\nwarmup = true", ["training.warmup is true", "give a number"]),
+    "int for bool": (TOP + "[transfer]\nscore = 1", ["transfer.score is the number 1", "give true or false"]),
+    "int for text": (TOP + "[training]\nplan = 1", ["training.plan is the number 1", "give text in quotes"]),
+    "int for path": (TOP + "[transfer]\ndictionary = 1", ["transfer.dictionary is the number 1", "give text"]),
+    "date": (TOP + "[training]\nsteps = 2020-01-01", ["training.steps is a date", "give a whole number"]),
+    "list for table": (TOP + "training = []", ["training is a list", "give a table"]),
+    "table for list": (TOP + "[compare.runs]", ["compare.runs is a table", "give a list"]),
+    "corpus": ("output = 'o'\nmodel = 'm'\ncorpus = 3", ["corpus is the number 3", "a list of names"]),
+    "corpus item": ("output = 'o'\nmodel = 'm'\ncorpus = ['a', 3]", ["corpus[1] is the number 3", "give text"]),
+    "no corpora": ("output = 'o'\nmodel = 'm'\ncorpus = []", ["corpus is an empty list"]),
+    "empty path": ("output = ''\nmodel = 'm'\ncorpus = 'c'", ["output is empty"]),
+    "empty model": ("output = 'o'\nmodel = ''\ncorpus = 'c'", ["model is empty"]),
+    "token": (TOP + "[transfer.overrides]\na = 1", ["transfer.overrides.a is the number 1", "give text"]),
+    "missing": ("title = 'x'", ["the top of the file lacks output, model and corpus: add them"]),
+    "missing one": ("output = 'o'\nmodel = 'm'", ["lacks corpus: add it"]),
+    "stage lacks": (TOP + "[[training.stages]]", ["[training.stages[0]] lacks name and steps: add them"]),
+    "runs missing": (TOP + "[compare]", ["[compare] lacks runs: add it"]),
+    "no runs": (TOP + "[compare]\nruns = []", ["compare.runs is an empty list: name at least one"]),
+    "no seeds": (TOP + "[compare]\nruns = ['fvt']\nseeds = []", ["compare.seeds is an empty list"]),
+    "run": (TOP + "[compare]\nruns = ['wechsle']", ["compare.runs[0]: there is no run 'wechsle'", "'wechsel'?"]),
+    "runs twice": (TOP + "[compare]\nruns = ['fvt', 'fvt']", ["compare.runs has 'fvt' twice"]),
+    "seeds twice": (TOP + "[compare]\nruns = ['fvt']\nseeds = [1, 1]", ["compare.seeds has 1 twice"]),
+    "seed": (TOP + "[compare]\nruns = ['fvt']\nseeds = [-1]", ["compare.seeds has -1: give 0 or more"]),
+    "run's method": (
+        TOP + "[compare]\nruns = [{name = 'a', method = 'ftv'}]",
+        ["compare.runs[0].method: there is no method 'ftv'", "did you mean 'fvt'?"],
+    ),
+    "run's plan": (
+        TOP + "[compare]\nruns = [{name = 'a', method = 'fvt', plan = 'embedding-first'}]",
+        ["compare.runs[0].plan: there is no training plan", "did you mean 'embeddings-first'?"],
+    ),
+    "run's name": (
+        TOP + "[compare]\nruns = [{name = '../a', method = 'fvt'}]",
+        ["compare.runs[0].name is '../a', which names no folder"],
+    ),
+    "size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = ['16 apples']", ["subsamples[0] is '16 apples'", "16 MiB"]),
+    "bare size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = ['16']", ["subsamples[0] is '16'"]),
+    "no size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = [0]", ["compare.subsamples has 0: give 1 or more"]),
+    "method": (TOP + "[transfer]\nmethod = 'belnd'", ["transfer.method: there is no method 'belnd'", "'blend'?"]),
+    "vectors": (TOP + "[transfer.vectors]\nmethod = 'count'", ["transfer.vectors.method", "did you mean 'counts'?"]),
+    "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer.vectors", "width = 0 is not possible"]),
+    "plan": (TOP + "[training]\nplan = 'x'", ["training: there is no training plan 'x'"]),
+    "steps": (TOP + "[training]\nsteps = 0", ["training:", "steps"]),
+    "rate": (TOP + "[training]\nlearning_rate = inf", ["training: learning_rate = inf is not possible"]),
+    "regex": (TOP + "[[training.stages]]\nname = 'a'\nsteps = 1\ntrains = '('", ["training: the stage 'a' trains '('"]),
+    "disagreeing": (
+        TOP + "[training]\nsteps = 9\n[[training.stages]]\nname = 'a'\nsteps = 5",
+        ["training.steps is 9, but the stages have 5 steps together", "leave steps out"],
+    ),
+    "too short": (
+        TOP + "[training]\nsteps = 1\n[compare]\nruns = ['transinner']",
+        ["training: steps = 1 is too few", "embeddings-first"],
+    ),
+    "variable": (TOP + "[transfer]\ndictionary = '$NOWHERE/x'", ["transfer.dictionary", "variable NOWHERE is not set"]),
+    "braces": ("output = 'o'\nmodel = '${NOWHERE}'\ncorpus = 'c'", ["model", "variable NOWHERE is not set"]),
+    "in a list": ("output = 'o'\nmodel = 'm'\ncorpus = ['$NOWHERE']", ["corpus", "variable NOWHERE is not set"]),
+    "syntax": (TOP + "steps 5\n", [", line 4: this is not TOML", "Expected '='"]),
+    "unclosed": (TOP + "x = [1,\n", [", line 4: this is not TOML"]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_wrong_recipe_is_refused_with_file_key_and_remedy(write, name):
+    text, expected = REFUSALS[name]
+    message = refusal(write(text))
+    for part in ["recipe.toml", *expected]:
+        assert part in message
+
+
+def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path):
+    (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
+    assert "none.toml cannot be read" in refusal(tmp_path / "none.toml")
+    assert "cannot be read" in refusal(tmp_path)
+    assert "latin.toml is not text in UTF-8 (byte 9)" in refusal(tmp_path / "latin.toml")
+
+
+def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(write):
+    recipe = read_recipe(
+        write(TOP + "[training]\nsteps = 5\n[compare]\nruns = ['fvt']"),
+        [
+            "training.steps=500",
+            "training.steps = 600",
+            "compare.seeds=[0,1,2]",
+            "title=A new one",
+            "training.compile=true",
+        ],
+    )
+    assert (recipe.training.steps, recipe.compare.seeds, recipe.title) == (600, (0, 1, 2), "A new one")
+    assert recipe.training.compile is True
+
+
+def test_overrides_reach_tables_that_the_file_lacks_and_quoted_keys(write):
+    recipe = read_recipe(write(TOP), ["transfer.vectors.width=7", 'transfer.overrides."a.b"=c', "model=smollm2-135m"])
+    assert recipe.transfer.vectors.width == 7
+    assert recipe.transfer.overrides == {"a.b": "c"}
+    assert recipe.transfer.model == "smollm2-135m"
+
+
+def test_paths_of_overrides_are_relative_to_the_current_folder(write, tmp_path):
+    recipe = read_recipe(
+        write(TOP + "[transfer]\nrotation = 'r'"),
+        ["transfer.dictionary=x.tsv", "corpus=['a', '$TEXT/b']", "output=runs/one"],
+    )
+    assert recipe.transfer.dictionary == tmp_path / "home" / "x.tsv"
+    assert recipe.corpus == (str(tmp_path / "home" / "a"), "/texts/b")
+    assert recipe.output == tmp_path / "home" / "runs" / "one"
+    assert recipe.transfer.rotation == tmp_path / "r"
+
+
+@pytest.mark.parametrize("override", ["training.steps", "", "=5", "training..steps=5", "a b=5"])
+def test_an_override_that_is_no_pair_of_key_and_value_is_refused(write, override):
+    assert f"the override {override!r} is not of the form KEY=VALUE" in refusal(write(TOP), override)
+
+
+def test_an_override_that_is_wrong_is_told_as_an_override(write):
+    path = write(TOP + "[training]\nsteps = 5\n[compare]\nruns = ['fvt']")
+    message = refusal(path, "training.stepz=5")
+    assert "the overrides of" in message
+    assert "no key 'stepz' in [training]: did you mean 'steps'?" in message
+    assert "the overrides of" in refusal(path, "training.steps=many")
+    assert "the overrides of" not in refusal(write(TOP + "[training]\nsteps = true"), "training.batch=5")
+    assert "leads through title, which is no table" in refusal(write("title = 'x'\n" + TOP), "title.x=5")
+
+
+def test_a_value_that_smuggles_a_second_key_is_text(write):
+    assert read_recipe(write(TOP), ["title='a'\nmodel='b'"]).title == "'a'\nmodel='b'"
+
+
+def test_a_model_is_a_path_only_where_it_looks_like_one_or_is_one(write, tmp_path):
+    def model(name: str) -> str:
+        return read_recipe(write(f"output = 'o'\nmodel = '{name}'\ncorpus = 'c'")).model
+
+    (tmp_path / "here").mkdir()
+    assert model("gpt2") == "gpt2"
+    assert model("nobody/gpt2") == "nobody/gpt2"
+    assert model("here") == str(tmp_path / "here")
+    assert model("../gpt2") == str(tmp_path.parent / "gpt2")
+    assert model("$TEXT/gpt2") == "/texts/gpt2"
+    assert model("~/gpt2") == str(Path.home() / "gpt2")
+
+
+def test_a_recipe_that_is_named_relatively_has_absolute_paths(write, tmp_path):
+    write(TOP)
+    assert read_recipe("../recipe.toml").output == tmp_path / "out"
+
+
+def test_every_preset_is_a_run_that_can_be_made():
+    for name, run in RUNS.items():
+        assert run.name == name
+        assert run.method in {*METHODS, "fullrand"}
+        assert run.plan in PLANS
+    assert {name for name, run in RUNS.items() if run.plan == "embeddings-first"} == {
+        "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen",
+    }  # fmt: skip
+
+
+# The shipped recipes.
+
+
+@pytest.fixture
+def shipped(monkeypatch, tmp_path):
+    monkeypatch.setenv("RELEXIFY_DATA", str(tmp_path))
+    return {path.stem: read_recipe(path) for path in SHIPPED}
+
+
+def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
+    assert len(shipped) == 11
+    for name, recipe in shipped.items():
+        assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
+        verb = "compare" if recipe.compare else "run"
+        text = recipe.source.read_text()
+        assert text.startswith("# ")
+        assert f"relexify {verb} recipes/{name}.toml" in text
+        assert recipe.output == recipe.source.parents[1] / "runs" / name
+        assert recipe.transfer is not None
+
+
+def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
+    for name in ("wechsel-gpt2", "wechsel-roberta", "wechsel-low-resource", "compare-gpt2", "freezing-gpt2",
+                 "relearning-gpt2", "data-size"):  # fmt: skip
+        training, transfer = shipped[name].training, shipped[name].transfer
+        assert (training.batch, training.length, training.weight_decay) == (512, 512, 0.01)
+        assert (training.epsilon, training.beta1, training.beta2) == (1e-6, 0.9, 0.98)
+        assert (training.warmup, training.schedule) == (0.1, "linear")
+        assert training.learning_rate == (1e-4 if name == "wechsel-roberta" else 5e-4)
+        assert training.steps == (75_000 if name in ("freezing-gpt2", "relearning-gpt2") else 250_000)
+        assert (transfer.vocab_size, transfer.neighbours, transfer.temperature) == (50_000, 10, 0.1)
+        assert shipped[name].model == ("roberta-base" if name == "wechsel-roberta" else "gpt2")
+
+
+def names(recipe: RecipeFile) -> list[str]:
+    return [run.name for run in recipe.compare.runs]
+
+
+def test_the_recipes_of_the_paper_compare_what_it_compares(shipped):
+    assert names(shipped["compare-gpt2"]) == ["wechsel", "wechsel-tfr", "transinner", "fullrand"]
+    assert set(names(shipped["freezing-gpt2"])) == {
+        "wechsel", "wechsel-frozen", "transinner", "random", "transinner-shuffle", "shuffle",
+    }  # fmt: skip
+    assert shipped["relearning-gpt2"].training.plan == "embeddings-only"
+    assert shipped["data-size"].compare.subsamples == tuple(size * 2**20 for size in (16, 64, 256, 1024))
+    assert shipped["data-size"].transfer.target_vectors is None
+    assert shipped["data-size"].transfer.vectors.width == 300
+    for name in ("data-size", "wechsel-low-resource"):
+        training = shipped[name].training
+        assert names(shipped[name]) == ["wechsel", "transinner", "fullrand"]
+        assert (training.evaluate_every, training.patience, training.selects_best) == (2_500, 4, True)
+
+
+@pytest.mark.parametrize("language", ["german", "swahili", "chinese"])
+def test_the_recipes_for_one_gpu_compare_seven_runs_alike(shipped, language):
+    recipe = shipped[f"smollm2-{language}"]
+    assert len(names(recipe)) == 7
+    assert recipe.training == Training(steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25)
+    assert recipe.transfer.vocab_size == 32_000
+    assert recipe.transfer.dictionary.name == f"{language}.txt"
+
+
+def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
+    recipe = shipped["smollm2-uyghur"]
+    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
+    assert (recipe.training.steps, recipe.training.batch, recipe.training.learning_rate) == (2_000, 16, 5e-4)
+    assert (recipe.training.evaluate_every, recipe.training.patience, recipe.training.selects_best) == (50, 4, True)
+    assert recipe.transfer.vocab_size == 16_000
+    assert recipe.held_out is None

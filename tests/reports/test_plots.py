@@ -1,0 +1,107 @@
+"""Curves as pictures."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from relexify.errors import InputError, MissingExtra
+from relexify.reports import Comparison, plot_curves
+from tests.reports.curves import FAST, SLOW, compare, curve
+
+OVERFITTED = {0: 3.0, 10: 2.0, 50: 1.5, 100: 1.9}
+
+
+def texts(path):
+    return [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_picture_names_its_runs_once_and_its_panels(tmp_path):
+    panels = [compare("Swahili", fast=FAST, slow=[SLOW, FAST]), compare("German", fast=FAST, other=SLOW)]
+    shown = texts(plot_curves(panels, tmp_path / "new" / "curves.svg"))
+    for name in ("fast", "slow", "other", "Swahili", "German"):
+        assert shown.count(name) == 1
+    assert shown.count("steps of 1,000 tokens") == 2
+    assert shown.count("bits per byte") == 2
+    assert "best, if not last" not in shown
+
+
+def test_the_same_curves_give_the_same_bytes(tmp_path):
+    panels = [compare(fast=[FAST, SLOW], slow=OVERFITTED)]
+    for suffix in ("svg", "png"):
+        first = plot_curves(panels, tmp_path / f"first.{suffix}").read_bytes()
+        assert plot_curves(panels, tmp_path / f"second.{suffix}").read_bytes() == first
+        assert len(first) > 1000
+    assert (tmp_path / "first.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_owners_settings_are_neither_used_nor_changed(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    plain = plot_curves([compare(fast=FAST)], tmp_path / "plain.svg").read_bytes()
+    with matplotlib.rc_context({"lines.linewidth": 9, "axes.facecolor": "red", "font.size": 30}):
+        assert plot_curves([compare(fast=FAST)], tmp_path / "mine.svg").read_bytes() == plain
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_a_run_that_became_worse_is_marked_at_its_best(tmp_path):
+    assert "best, if not last" in texts(plot_curves([compare(run=OVERFITTED)], tmp_path / "curves.svg"))
+
+
+def test_a_run_has_one_colour_in_all_panels(tmp_path):
+    panels = [compare(a=FAST, b=SLOW), compare(b=FAST), compare(c=FAST, b=SLOW)]
+    drawn = plot_curves(panels, tmp_path / "curves.svg").read_text()
+    assert len(re.findall("stroke: #d55e00", drawn)) == 4  # b: three panels and the legend
+    assert len(re.findall("stroke: #009e73", drawn)) == 2  # c
+
+
+def test_the_start_does_not_flatten_the_rest():
+    from matplotlib.figure import Figure
+
+    from relexify.reports.plots import _draw
+
+    panel = compare(run={0: 30.0, 5: 20.0, 10: 3.0, 100: 1.0}, bad={0: 2.0, 10: 2.0, 100: 4.0})
+    figure = _draw([panel], "bits_per_byte")
+    assert isinstance(figure, Figure)
+    low, high = figure.axes[0].get_ylim()
+    assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
+    assert list(figure.axes[0].lines[0].get_xdata()) == [5, 10, 100]
+
+
+@pytest.mark.parametrize("scores", [{0: 2.0}, {5: 2.0}, {0: math.nan, 5: math.inf}, {0: 2.0, 5: 0.0, 10: 0.0}])
+def test_odd_curves_are_drawn_too(tmp_path, recwarn, scores):
+    assert "run" in texts(plot_curves([compare(run=scores)], tmp_path / "curves.svg"))
+    assert not recwarn.list
+
+
+def test_names_are_shown_as_they_are(tmp_path):
+    names = ["_hidden", "<b> & $x$", *(f"run {place}" for place in range(20))]
+    many = Comparison("5 $ < 6 $ & more", {name: (curve(FAST),) for name in names}, 1)
+    shown = texts(plot_curves([many] * 5, tmp_path / "curves.svg", metric="perplexity"))
+    assert set(names) <= set(shown)
+    assert shown.count("5 $ < 6 $ & more") == shown.count("perplexity") == 5
+
+
+def test_what_cannot_be_drawn_is_told(tmp_path):
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_curves([], tmp_path / "curves.svg")
+    with pytest.raises(InputError, match=r"curves\.docx is no name for a picture: let it end in \.svg or \.png"):
+        plot_curves([compare(fast=FAST)], tmp_path / "curves.docx")
+    with pytest.raises(InputError, match="no metric 'accuracy'"):
+        plot_curves([compare(fast=FAST)], tmp_path / "curves.svg", metric="accuracy")
+
+
+def test_missing_matplotlib_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"drawing plots needs the package matplotlib: .*relexify\[plots\]"):
+        plot_curves([compare(fast=FAST)], tmp_path / "curves.svg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_importing_the_room_does_not_load_matplotlib():
+    code = "import sys, relexify.reports; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

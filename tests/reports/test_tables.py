@@ -1,0 +1,119 @@
+"""Comparisons as rows of text."""
+
+from __future__ import annotations
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.reports import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.tables import tokens_text
+from tests.reports.curves import FAST, SLOW, compare
+
+
+def test_scores_of_runs_that_end_together():
+    assert score_rows(compare(fast=FAST, slow=SLOW)) == [
+        ["initialisation", "step 0", "step 10 (10 %)", "step 100 (end)", "best", "perplexity (end)", "tokens"],
+        ["fast", "3.000", "2.000", "1.200", "1.200 (step 100)", "12.0", "100k"],
+        ["slow", "4.000", "3.000", "1.800", "1.800 (step 100)", "18.0", "100k"],
+    ]
+
+
+def test_scores_of_a_run_that_stopped_early_tell_their_steps():
+    early = compare(fast=FAST, early={0: 3.0, 5: 2.5, 30: 1.5, 50: 1.6})
+    assert score_rows(early) == [
+        ["initialisation", "step 0", "10 %", "end", "best", "perplexity (end)", "tokens"],
+        ["fast", "3.000", "2.000 (step 10)", "1.200 (step 100)", "1.200 (step 100)", "12.0", "100k"],
+        ["early", "3.000", "2.500 (step 5)", "1.600 (step 50)", "1.500 (step 30)", "16.0", "50.0k"],
+    ]
+
+
+def test_a_shared_step_is_no_share_of_runs_that_end_apart():
+    assert score_rows(compare(a={0: 3.0, 10: 2.0, 100: 1.0}, b={0: 3.0, 10: 2.0, 80: 1.0}))[0][2] == "step 10"
+
+
+def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_told():
+    rows = score_rows(compare(run=[{0: 3.0, 100: 1.0}, {0: 3.0, 100: 2.0}, {0: 3.0, 100: 3.0}], alone=SLOW))
+    assert rows[1][3] == "2.000 ± 1.000"
+    assert rows[1][5] == "20.0 ± 10.0"
+    assert rows[2][3] == "1.800"
+    assert [row[-1] for row in rows] == ["seeds", "3", "1"]
+
+
+def test_the_reach_matrix():
+    assert reach_rows(compare(fast=FAST, slow=SLOW, ready={0: 1.0, 100: 1.0})) == [
+        ["initialisation", "fast (1.200)", "slow (1.800)", "ready (1.000)"],
+        ["fast", "–", "step 30 (3.3×)", "never"],
+        ["slow", "never", "–", "never"],
+        ["ready", "step 0", "step 0", "–"],
+    ]
+
+
+def test_effort_is_relative_to_the_least_training():
+    assert effort_rows(compare(fast=FAST, slow=SLOW)) == [
+        ["initialisation", "steps to reach 1.800, the end of slow", "tokens", "effort"],
+        ["fast", "30", "30.0k", "1.0×"],
+        ["slow", "100", "100k", "3.3×"],
+    ]
+
+
+def test_effort_for_another_reference_may_be_without_end_or_none_at_all():
+    rows = effort_rows(compare(fast=FAST, slow=SLOW, ready={0: 1.0, 100: 0.9}), reference="fast")
+    assert rows[1:] == [
+        ["fast", "100", "100k", "1.0×"],
+        ["slow", "never", "–", "–"],
+        ["ready", "0", "0", "none"],
+    ]
+    with pytest.raises(InputError, match="no run 'x'"):
+        effort_rows(compare(fast=FAST), reference="x")
+
+
+def test_what_needs_a_little_training_is_not_shown_as_none():
+    rows = reach_rows(compare(quick={0: 3.0, 100: -1000.0}, slow={0: 3.0, 100: 2.9}))
+    assert rows[1][2].startswith("step 1 (")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1.00k"),
+        (32_768, "32.8k"),
+        (999_499, "999k"),
+        (999_999, "1.00M"),
+        (9_999_000, "10.0M"),
+        (16_384_000, "16.4M"),
+        (327_680_000, "328M"),
+        (1_234_000_000, "1.23B"),
+        (4e12, "4.00T"),
+    ],
+)
+def test_tokens_have_three_digits(tokens, text):
+    assert tokens_text(tokens) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(18.34, "18.3"), (12_345.6, "12,346"), (3e7, "3.0e+07"), (1e999, "inf")])
+def test_perplexities_have_the_digits_they_deserve(value, text):
+    assert score_rows(compare(run={0: value / 10}))[1][-2] == text
+
+
+def test_markdown_is_aligned_and_escapes_what_would_end_a_cell():
+    assert markdown(["run", "score"], [["a|b", "1.0"], ["c\\|d\ne", "10.0 ± 0.5"]]) == (
+        "| run      |      score |\n"
+        "| -------- | ---------: |\n"
+        "| a\\|b     |        1.0 |\n"
+        "| c\\\\\\|d e | 10.0 ± 0.5 |\n"
+    )
+
+
+def test_markdown_of_no_rows_is_a_header():
+    assert markdown(["a", "b"], []) == "| a   |   b |\n| --- | --: |\n"
+
+
+def test_markdown_refuses_rows_that_do_not_fit():
+    with pytest.raises(InputError, match=r"does not fit the 2 columns"):
+        markdown(["a", "b"], [["1"]])
+    with pytest.raises(InputError, match=r"does not fit the 1 columns"):
+        markdown(["a"], [["1", "2"]])
+    with pytest.raises(InputError, match=r"does not fit the 1 columns"):
+        markdown(["a"], [[]])

@@ -1,0 +1,425 @@
+"""Packed text: the ids are the tokenizer's own, held-out text stays out, and what is kept is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+
+from relexify.errors import InputError, OutputError, VocabularyError
+from relexify.text import Corpus
+from relexify.tokens import separator_of
+from relexify.training.packing import pack
+from tests import pico
+
+LINES = [
+    *pico.sentences(50),
+    *pico.sentences(20, words=pico.foreign_words()),
+    "  leading and   inner  spaces ",
+    "</s> <|endoftext|> [SEP] <mask> <tool_call> written out",
+    "emoji 😀 and 到处都可以 and \u200b",
+]
+TOKENIZERS: dict[str, Callable[..., Any]] = {
+    maker.__name__: maker
+    for maker in (
+        *dict.fromkeys(maker for maker, _ in pico.FAMILIES.values()),
+        pico.llama2_layout,
+        pico.mistral_layout,
+        pico.gemma_layout,
+        pico.llama3_layout,
+        pico.qwen_layout,
+    )
+}
+
+
+def plain_ids(tokenizer: Any, lines: list[str]) -> list[int]:
+    """What the tokenizer says of each line by itself, each followed by the separator."""
+    end = separator_of(tokenizer)
+    return [id for line in lines for id in (*tokenizer(line, add_special_tokens=False).input_ids, end)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return pico.byte_level()
+
+
+class Counted:
+    """Lines that know how often they were read."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines, self.readings = lines, 0
+
+    def __call__(self) -> Iterator[str]:
+        self.readings += 1
+        return iter(self.lines)
+
+
+@pytest.mark.parametrize("maker", TOKENIZERS)
+def test_ids_are_those_of_a_plain_call_for_every_family(tmp_path: Path, maker: str) -> None:
+    tokenizer = TOKENIZERS[maker]()
+    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
+    assert len(packed) == len(packed.tokens)
+    assert packed.paragraphs == np.count_nonzero([line.strip() for line in LINES]) == len(LINES)
+    assert packed.bytes == sum(len(line.encode()) + 1 for line in LINES)
+
+
+def test_a_tokenizer_without_a_fast_backend_is_packed_too(tmp_path: Path) -> None:
+    tokenizer = ByT5Tokenizer()
+    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
+    assert pack(Corpus.of_lines(LINES), ByT5Tokenizer(), folder=tmp_path).name == packed.name
+    assert pack(Corpus.of_lines(LINES), ByT5Tokenizer(extra_ids=7), folder=tmp_path).name != packed.name
+
+
+def test_batches_do_not_show_in_the_stream(tmp_path: Path, tokenizer: Any) -> None:
+    lines = [*pico.sentences(200), "the river " * 150_000, *pico.sentences(40_000)]
+    packed = pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    assert packed.tokens.tolist() == [
+        id for ids in tokenizer(lines, add_special_tokens=False).input_ids for id in (*ids, packed.separator)
+    ]
+
+
+@pytest.mark.parametrize("maker", [ByT5Tokenizer, pico.byte_level])
+def test_a_batch_that_ends_with_the_text_leaves_no_empty_one(tmp_path: Path, maker: Callable[[], Any]) -> None:
+    tokenizer = maker()
+    packed = pack(Corpus.of_lines(["a" * 999_999]), tokenizer, folder=tmp_path)
+    assert packed.bytes == 1_000_000
+    assert packed.tokens[-1] == packed.separator
+    with pytest.raises(InputError, match="no text but that of"):
+        pack(Corpus.of_lines(["a"]), tokenizer, excluding=Corpus.of_lines(["a"]), folder=tmp_path)
+
+
+def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(tmp_path: Path) -> None:
+    tokenizer = pico.roberta_tokenizer()
+    expected, plain = plain_ids(tokenizer, LINES), pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "plain")
+    tokenizer(LINES, truncation=True, max_length=4, padding="max_length")
+    before = tokenizer.backend_tokenizer.to_str()
+    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "truncating")
+    assert packed.tokens.tolist() == expected
+    assert packed.name == plain.name
+    assert tokenizer.backend_tokenizer.to_str() == before, "the caller's tokenizer was changed"
+
+
+def test_special_tokens_that_are_to_be_split_are_split(tmp_path: Path) -> None:
+    tokenizer = pico.roberta_tokenizer()
+    whole = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    tokenizer.split_special_tokens = True
+    split = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert split.tokens.tolist() == plain_ids(tokenizer, LINES) != whole.tokens.tolist()
+
+
+def test_half_surrogates_do_not_stop_the_packing(tmp_path: Path, tokenizer: Any) -> None:
+    packed = pack(Corpus.of_lines(["a \ud83d b", "\ud83d\ude00"]), tokenizer, folder=tmp_path)
+    assert packed.tokens.tolist() == plain_ids(tokenizer, ["a \ufffd b", "😀"])
+    assert packed.bytes == len("a \ufffd b\n😀\n".encode())
+
+
+def test_ids_beyond_sixteen_bits_are_not_cut_off(tmp_path: Path) -> None:
+    backend = Tokenizer(models.WordLevel({f"w{number}": number for number in range(70_000)}, unk_token="w0"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wide = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w69999", unk_token="w0")
+    packed = pack(Corpus.of_lines(["w1 w65535 w65536"]), wide, folder=tmp_path)
+    assert packed.tokens.dtype == np.uint32
+    assert packed.tokens.tolist() == [1, 65535, 65536, 69999]
+    narrow = pack(Corpus.of_lines(LINES), pico.byte_level(), folder=tmp_path)
+    assert narrow.tokens.dtype == np.uint16
+
+
+def test_tokens_are_a_map_of_the_file_that_nobody_can_write_to(tmp_path: Path, tokenizer: Any) -> None:
+    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert isinstance(packed.tokens, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        packed.tokens[0] = 1
+
+
+def test_every_block_has_a_label_for_its_last_token_and_no_block_is_missing(tmp_path: Path, tokenizer: Any) -> None:
+    packed = pack(Corpus.of_lines(["the river", "bread"]), tokenizer, folder=tmp_path)
+    for length in range(1, len(packed) + 3):
+        whole = [start for start in range(0, len(packed), length) if start + length + 1 <= len(packed)]
+        assert packed.blocks(length) == len(whole)
+    with pytest.raises(InputError, match="length of one or more"):
+        packed.blocks(0)
+
+
+@pytest.mark.parametrize(
+    ("roles", "text"),
+    [
+        ({"eos_token": "E", "sep_token": "S", "bos_token": "B"}, "E"),
+        ({"sep_token": "S", "bos_token": "B"}, "S"),
+        ({"bos_token": "B"}, "B"),
+    ],
+)
+def test_a_paragraph_ends_with_eos_or_else_sep_or_else_bos(roles: dict[str, str], text: str) -> None:
+    tokenizer = pico.byte_level(**roles)
+    assert separator_of(tokenizer) == tokenizer.convert_tokens_to_ids(text)
+
+
+def test_a_tokenizer_without_any_separator_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VocabularyError, match="neither eos_token, sep_token nor bos_token"):
+        pack(Corpus.of_lines(LINES), pico.byte_level(pad_token="<pad>"), folder=tmp_path)
+
+
+def test_what_is_kept_is_not_tokenised_again(tmp_path: Path, tokenizer: Any) -> None:
+    lines = Counted(LINES)
+    corpus = Corpus.of_lines(lines)
+    first = pack(corpus, tokenizer, folder=tmp_path)
+    assert lines.readings == 2, "once for the fingerprint, once for the tokens"
+    second = pack(corpus, tokenizer, folder=tmp_path)
+    assert lines.readings == 2
+    pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    assert lines.readings == 3, "another corpus has to find its fingerprint, and no more"
+    assert second.tokens.tolist() == first.tokens.tolist()
+    names = ("separator", "paragraphs", "bytes", "left_out", "name")
+    assert [getattr(second, name) for name in names] == [getattr(first, name) for name in names]
+
+
+def test_the_cache_folder_is_used_where_no_other_is_given(
+    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
+    packed = pack(Corpus.of_lines(LINES), tokenizer)
+    assert (tmp_path / "packed" / packed.name / "tokens.bin").stat().st_size == 2 * len(packed)
+
+
+def test_names_follow_contents_and_not_paths(tmp_path: Path, tokenizer: Any) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("\n".join(LINES))
+    (tmp_path / "other.txt").write_text("\n".join(LINES[1:]))
+    one, two, other = (Corpus.open(tmp_path / name) for name in ("one.txt", "two.txt", "other.txt"))
+    kept = tmp_path / "kept"
+    first = pack(one, tokenizer, folder=kept).name
+    assert pack(two, pico.byte_level(), folder=kept).name == first
+    held_out = Corpus.of_lines(["never seen"])
+    others = [
+        pack(other, tokenizer, folder=kept).name,
+        pack(one, pico.byte_level(size=380), folder=kept).name,
+        pack(one, pico.wordpiece(), folder=kept).name,
+        pack(one, tokenizer, excluding=held_out, folder=kept).name,
+        pack(one.split(2)[0], tokenizer, folder=kept).name,
+        pack(one.subsample(1000), tokenizer, folder=kept).name,
+        pack(one.subsample(1000, seed=1), tokenizer, folder=kept).name,
+    ]
+    assert len({first, *others}) == 8
+
+
+def test_another_separator_is_another_name(tmp_path: Path) -> None:
+    tokenizer = pico.roberta_tokenizer()
+    first = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    tokenizer.eos_token = "<s>"
+    second = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert (first.separator, second.separator) == (2, 0)
+    assert first.name != second.name
+    assert second.tokens[-1] == 0
+
+
+def test_held_out_paragraphs_do_not_leak_into_the_stream(
+    tmp_path: Path, tokenizer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    held_out = [LINES[3], LINES[60], "  not in the text  "]
+    lines = [*LINES, f"\t{LINES[3]} "]
+    with caplog.at_level("INFO"):
+        packed = pack(Corpus.of_lines(lines), tokenizer, excluding=Corpus.of_lines(held_out), folder=tmp_path)
+    left = [line for line in LINES if line not in held_out]
+    assert packed.tokens.tolist() == plain_ids(tokenizer, left)
+    assert (packed.left_out, packed.paragraphs) == (3, len(left))
+    assert packed.bytes == sum(len(line.encode()) + 1 for line in left)
+    assert "3 paragraphs of the given text were left out" in caplog.text
+    assert pack(Corpus.of_lines(lines), tokenizer, excluding=Corpus.of_lines(held_out), folder=tmp_path).left_out == 3
+
+
+def test_text_without_tokens_is_refused_and_leaves_nothing(tmp_path: Path, tokenizer: Any) -> None:
+    cases = [
+        (Corpus.of_lines([" ", ""]), None, tokenizer, "holds no text"),
+        (Corpus.of_lines(LINES), Corpus.of_lines(LINES), tokenizer, "has no text but that of"),
+        (Corpus.of_lines(["\u200b\u200b"]), None, pico.wordpiece(), "finds no tokens"),
+    ]
+    for corpus, excluding, reader, message in cases:
+        with pytest.raises(InputError, match=message):
+            pack(corpus, reader, excluding=excluding, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["shorter", "longer", "odd", "no tokens", "no json", "half json", "other json"])
+def test_a_damaged_stream_is_made_anew(
+    tmp_path: Path, tokenizer: Any, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    first = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    expected = first.tokens.tolist()
+    tokens, summary = (tmp_path / first.name / name for name in ("tokens.bin", "packed.json"))
+    content = tokens.read_bytes()
+    {
+        "shorter": lambda: tokens.write_bytes(content[:-2]),
+        "longer": lambda: tokens.write_bytes(content + b"ab"),
+        "odd": lambda: tokens.write_bytes(content[:-1]),
+        "no tokens": tokens.unlink,
+        "no json": summary.unlink,
+        "half json": lambda: summary.write_text(summary.read_text()[:20]),
+        "other json": lambda: summary.write_text(json.dumps({"tokens": len(expected)})),
+    }[damage]()
+    again = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    assert again.tokens.tolist() == expected
+    assert "damaged, and made anew" in caplog.text
+    caplog.clear()
+    assert pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path).tokens.tolist() == expected
+    assert not caplog.records
+
+
+def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"{line}\n" for line in pico.sentences(40_000)))
+    told: list[Any] = []
+
+    @contextmanager
+    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        told.append((description, total))
+        yield told.append
+
+    held_out = Corpus.of_lines(pico.sentences(100))
+    packed = pack(Corpus.open(path), tokenizer, excluding=held_out, folder=tmp_path / "kept", progress=progress)
+    assert told[0] == ("packing text", path.stat().st_size)
+    assert len(told) > 2
+    assert sum(told[1:]) == path.stat().st_size > packed.bytes
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, tokenizer: Any) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "file")
+
+
+def test_a_failure_to_read_is_not_taken_for_a_full_disk(tmp_path: Path, tokenizer: Any) -> None:
+    lines = Counted(LINES)
+
+    def broken() -> Iterator[str]:
+        yield from lines()
+        if lines.readings > 1:
+            raise OSError("the network is gone")
+
+    with pytest.raises(InputError, match=r"cannot be read to its end .*network is gone"):
+        pack(Corpus.of_lines(broken), tokenizer, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_stream_of_a_run_that_was_faster_is_no_obstacle(tmp_path: Path, tokenizer: Any) -> None:
+    lines = Counted(LINES)
+    faster = []
+
+    def overtaken() -> Iterator[str]:
+        yield from lines()
+        if lines.readings == 2:
+            faster.append(pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path))
+
+    slower = pack(Corpus.of_lines(overtaken), tokenizer, folder=tmp_path)
+    assert slower.name == faster[0].name
+    assert slower.tokens.tolist() == faster[0].tokens.tolist() == plain_ids(tokenizer, LINES)
+    assert [path.name for path in tmp_path.iterdir()] == [slower.name]
+
+
+def test_runs_that_finish_together_do_not_break_one_another(tmp_path: Path, tokenizer: Any) -> None:
+    expected = plain_ids(tokenizer, LINES)
+    together = Barrier(4)
+
+    def meeting(counted: Counted) -> Iterator[str]:
+        yield from counted()
+        if counted.readings == 2:
+            together.wait(60)
+
+    def run(number: int) -> list[bool]:
+        corpora = [Corpus.of_lines(partial(meeting, Counted(LINES))) for _ in range(20)]
+        streams = [pack(corpus, tokenizer, folder=tmp_path / str(round)) for round, corpus in enumerate(corpora)]
+        return [stream.tokens.tolist() == expected for stream in streams]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [[True] * 20] * 4
+
+
+SCRIPT = """
+import resource, sys, time
+from pathlib import Path
+from relexify.errors import OutputError
+from relexify.text import Corpus
+from relexify.training.packing import pack
+from tests import pico
+
+sentences, folder = pico.sentences(30_000), Path(sys.argv[1])
+tokenizer = pico.byte_level()
+"""
+
+
+def start(script: str, folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", SCRIPT + script, str(folder)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_run_leaves_no_half_stream(tmp_path: Path, tokenizer: Any) -> None:
+    script = """
+readings = []
+def lines():
+    readings.append(1)
+    yield from sentences
+    if len(readings) > 1:
+        print("in the middle", flush=True)
+        time.sleep(600)
+pack(Corpus.of_lines(lines), tokenizer, folder=folder)
+"""
+    process = start(script, tmp_path)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in the middle\n"
+        (begun,) = tmp_path.glob(".*/tokens.bin")
+        assert begun.stat().st_size > 100_000, "the run was not killed in the middle"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    lines = pico.sentences(30_000)
+    packed = pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    assert begun.parent.name.startswith(f".{packed.name}."), "it was another text"
+    assert packed.paragraphs == len(lines)
+    assert [path.name for path in tmp_path.iterdir()] == [packed.name]
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    script = """
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+try:
+    pack(Corpus.of_lines(sentences), tokenizer, folder=folder)
+except OutputError as error:
+    print(error)
+"""
+    output, _ = start(script, tmp_path).communicate()
+    assert "could not be written (File too large)" in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_text_and_tokens_are_not_gathered_in_memory(tmp_path: Path) -> None:
+    script = """
+def lines():
+    for number in range(8):
+        for sentence in sentences:
+            yield f"{number} {sentence}"
+small = pack(Corpus.of_lines(sentences), tokenizer, folder=folder)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+packed = pack(Corpus.of_lines(lines), tokenizer, folder=folder)
+print(packed.bytes, len(packed), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    output, _ = start(script, tmp_path).communicate()
+    size, tokens, growth = map(int, output.split())
+    assert size > 12_000_000
+    assert tokens > 4_000_000
+    assert growth < 40_000, f"{growth} KB more for {tokens} tokens"

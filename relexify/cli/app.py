@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import align, demo, inspect, methods, transfer, vectors
+from relexify.cli import align, demo, evaluate, inspect, methods, run, train, transfer, vectors
 from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 
@@ -29,6 +29,10 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("transfer")(transfer.transfer)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("run")(run.run)
+app.command("compare")(run.compare)
 app.add_typer(vectors.app, name="vectors")
 app.command("align")(align.align)
 app.command("inspect")(inspect.inspect)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from relexify.cli.console import results, table
-from relexify.vectors import Rotation
+from typing import TYPE_CHECKING
 
-__all__ = ["print_alignment", "print_scores", "print_tokens"]
+from relexify.cli.console import results, table
+
+if TYPE_CHECKING:
+    from relexify.training import Curve, TrainingResult
+    from relexify.vectors import Rotation
+
+__all__ = ["print_alignment", "print_curve", "print_effort", "print_scores", "print_tokens"]
 
 
 def print_tokens(origins: dict[str, int]) -> None:
@@ -45,3 +50,33 @@ def print_scores(scores: dict[str, float]) -> None:
     for name, value in scores.items():
         shown.add_row(name, f"{value:.3f}")
     results.print(shown)
+
+
+SHOWN = 12
+
+
+def print_curve(curve: Curve, selected: int) -> None:
+    """Tell how the held-out scores went, a dozen of them at most."""
+    points = curve.points
+    every = -(-len(points) // SHOWN)
+    wanted = {0, len(points) - 1, *range(0, len(points), every)}
+    chosen = [
+        point for place, point in enumerate(points) if place in wanted or point.step in (selected, curve.best.step)
+    ]
+    shown = table("Held-out text (lower is better)", "step", "tokens", "stage", "bits per byte", "perplexity")
+    for point in chosen:
+        mark = " (kept)" if point.step == selected else ""
+        shown.add_row(
+            f"{point.step:,}{mark}",
+            f"{point.tokens:,}",
+            point.stage,
+            f"{point.bits_per_byte:.4f}",
+            f"{point.perplexity:,.2f}",
+        )
+    results.print(shown)
+
+
+def print_effort(result: TrainingResult) -> None:
+    """Tell what the training took."""
+    speed = f", {result.tokens_per_second:,.0f} tokens a second" if result.tokens_per_second else ""
+    results.print(f"{result.tokens:,} tokens seen in {result.seconds:,.0f} s{speed}", highlight=False)

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results
+from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment, print_scores, print_tokens
 from relexify.errors import InputError
@@ -119,7 +120,7 @@ def transfer(
         temperature=temperature,
         overrides=_overrides(override or []),
         score=score,
-        device=_device(device),
+        device=chosen_device(device),
         pad_to_multiple_of=pad_to_multiple_of,
         seed=seed,
         overwrite=overwrite,
@@ -141,17 +142,3 @@ def _overrides(pairs: list[str]) -> dict[str, str]:
             raise InputError(f"--override {pair!r} is not of the form TARGET=SOURCE")
         overrides[target] = source
     return overrides
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"--device {name!r} is none that torch knows: use cpu, cuda or auto") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name} was asked for, but torch sees no GPU: use --device cpu")
-    return name

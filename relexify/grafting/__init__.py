@@ -1,5 +1,6 @@
 """Tokenizer, embeddings, head and config into a model that AutoModel loads."""
 
+from relexify.grafting.fresh import fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
@@ -13,6 +14,7 @@ __all__ = [
     "GraftReport",
     "cache_folder",
     "check_roles",
+    "fresh_twin",
     "graft",
     "lexical_axes",
     "load_model",

@@ -23,7 +23,7 @@ class Run:
 
     Attributes:
         name: What tables, figures and folders call it.
-        method: One of `METHODS`, or `"fullrand"`: all parameters random.
+        method: One of `METHODS`.
         plan: One of `PLANS`.
     """
 
@@ -94,7 +94,7 @@ def read_comparing(table: object, place: Place) -> Comparing:
 
 def method_names() -> tuple[str, ...]:
     """All that `Run.method` may be."""
-    return tuple(dict.fromkeys((*METHODS, "fullrand")))
+    return tuple(METHODS)
 
 
 def _check_lists(comparing: Comparing, place: Place) -> None:

@@ -7,10 +7,12 @@ known and every initialisation can be held against the best there could be.
 from __future__ import annotations
 
 import random as randomness
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from relexify.artifacts import check_output, write_file, write_folder
@@ -24,7 +26,7 @@ from relexify.recipes.recipe import Transfer
 from relexify.scoring import bits_per_byte
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
 from relexify.tokens import retrained
-from relexify.training import Continuation, continue_training
+from relexify.training import Training, train
 from relexify.vectors import VectorTraining
 
 __all__ = ["Demonstration", "DemonstrationResult", "Material", "make_material", "oracle", "run_demonstration"]
@@ -54,7 +56,9 @@ class Demonstration:
     vector_width: int = 100
     text_bytes: int | None = None
     score_bytes: int = 12_288
-    training: Continuation = field(default_factory=lambda: Continuation(steps=10, learning_rate=1e-3))
+    training: Training = field(
+        default_factory=lambda: Training(steps=10, batch=8, length=128, learning_rate=1e-3, held_out_bytes=4_096)
+    )
     seed: int = 0
     overwrite: bool = False
 
@@ -115,12 +119,12 @@ def run_demonstration(
         for name, mixture in mixtures.items()
     }
     after = {}
-    for name in ("random", "blend"):
-        tell(f"training on for {options.training.steps} steps, from {name} embeddings")
-        grafted = graft(model, new, mixtures[name], seed=options.seed)
-        continue_training(grafted.model, new, material.invented, options.training, progress=progress)
-        after[name] = bits_per_byte(grafted.model, new, text, progress=progress).value
-    _save(options, material, grafted)
+    with TemporaryDirectory() as place:
+        for name in ("random", "blend"):
+            tell(f"training on for {options.training.steps} steps, from {name} embeddings")
+            trained = _trained(options, material, graft(model, new, mixtures[name], seed=options.seed), place, progress)
+            after[name] = bits_per_byte(load_model(trained), new, text, progress=progress).value
+        _save(options, material, trained)
     english = material.english[0][:300]
     sample = (english, material.language.translate(english))
     return DemonstrationResult(before, after, options.training.steps, sample, options.output)
@@ -186,11 +190,27 @@ def oracle(material: Material, old: Any, new: Any) -> Mixture:
     return first_of(special(old, new), neutral(old, new), meanings, method="oracle")
 
 
-def _save(options: Demonstration, material: Material, trained: Graft) -> None:
+def _trained(options: Demonstration, material: Material, grafted: Graft, place: str, progress: Progress) -> Path:
+    """The folder of the grafted model after a few steps of training."""
+    start, trained = Path(place) / "grafted", Path(place) / "trained"
+    grafted.save(start, overwrite=True)
+    train(
+        start,
+        trained,
+        Corpus.of_lines(material.invented),
+        options.training,
+        held_out=Corpus.of_lines(material.held_out),
+        overwrite=True,
+        progress=progress,
+    )
+    return trained
+
+
+def _save(options: Demonstration, material: Material, trained: Path) -> None:
     """Keep the text, the dictionary and the trained model."""
     with write_folder(options.output, overwrite=options.overwrite) as folder:
         write_file(folder / "english.txt", "\n".join(material.english) + "\n")
         write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
         write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
         write_file(folder / "dictionary.tsv", "".join(f"{old}\t{new}\n" for old, new in material.lexicon.pairs))
-        trained.save(folder / "model")
+        shutil.copytree(trained, folder / "model")

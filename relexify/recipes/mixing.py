@@ -44,7 +44,7 @@ def mix(
         corpus: Text of the new language to learn from.
         progress: Told about everything that takes long.
     """
-    if recipe.method == "random":
+    if recipe.method in ("random", "fullrand"):
         return random(old, new), None
     if recipe.method == "shuffle":
         return shuffle(old, new, seed=recipe.seed), None

@@ -73,6 +73,13 @@ METHODS: Mapping[str, Method] = {
         uses_vectors=False,
         takes_overrides=False,
     ),
+    "fullrand": Method(
+        "random, and every inner parameter too: a model of the same shape that knows nothing, a baseline",
+        "nothing",
+        "Minixhofer et al. 2022, section 4",
+        uses_vectors=False,
+        takes_overrides=False,
+    ),
 }
 """What `Transfer.method` may be."""
 

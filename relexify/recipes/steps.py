@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 from relexify import __version__
 from relexify.artifacts import write_folder
 from relexify.errors import InputError
-from relexify.grafting import cache_folder, load_tokenizer, save_tokenizer
+from relexify.grafting import MIXTURE_FILE, cache_folder, load_tokenizer, save_tokenizer
+from relexify.mixture import Mixture
+from relexify.vectors import Rotation
 
-__all__ = ["kept_file", "kept_tokenizer", "step_name"]
+__all__ = ["kept_file", "kept_mixture", "kept_tokenizer", "step_name"]
 
 Result = TypeVar("Result")
 
@@ -56,6 +58,28 @@ def kept_tokenizer(name: str, make: Callable[[], Any]) -> Any:
     with write_folder(path, overwrite=True) as folder:
         save_tokenizer(tokenizer, folder)
     return load_tokenizer(path)
+
+
+def kept_mixture(name: str, make: Callable[[], tuple[Mixture, Rotation | None]]) -> tuple[Mixture, Rotation | None]:
+    """The same for a mixture and the alignment it rests on, if it does."""
+    path = cache_folder() / "mixtures" / name
+    found = _kept("mixture", path, _load_mixture)
+    if found is not None:
+        return found
+    mixture, rotation = make()
+    with write_folder(path, overwrite=True) as folder:
+        mixture.save(folder / MIXTURE_FILE)
+        if rotation is not None:
+            rotation.save(folder / _ROTATION)
+    return mixture, rotation
+
+
+def _load_mixture(path: Path) -> tuple[Mixture, Rotation | None]:
+    rotation = path / _ROTATION
+    return Mixture.load(path / MIXTURE_FILE), Rotation.load(rotation) if rotation.exists() else None
+
+
+_ROTATION = "rotation.safetensors"
 
 
 def _kept(kind: str, path: Path, load: Callable[[Path], Result]) -> Result | None:

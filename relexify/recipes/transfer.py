@@ -10,17 +10,18 @@ from typing import Any
 
 from relexify import __version__
 from relexify.artifacts import Provenance, sha256_of
-from relexify.grafting import Graft, check_roles, graft, load_model, load_tokenizer
+from relexify.grafting import Graft, check_roles, fresh_twin, graft, load_model, load_tokenizer
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import random, shuffle
+from relexify.mixture import Mixture
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix
-from relexify.recipes.recipe import Transfer
-from relexify.recipes.steps import kept_tokenizer, step_name
+from relexify.recipes.recipe import METHODS, Transfer
+from relexify.recipes.steps import kept_mixture, kept_tokenizer, step_name
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.text import Corpus
-from relexify.tokens import retrained
+from relexify.tokens import encoder_of, retrained
 from relexify.vectors import Rotation, VectorTraining
 
 __all__ = ["TransferResult", "run_transfer"]
@@ -56,8 +57,9 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
     new = _tokenizer(recipe, old, training, progress)
     check_roles(old, new, _needed_roles(model))
-    mixture, rotation = mix(evidence, model, old, new, training, progress=progress)
-    result = graft(model, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+    mixture, rotation = _mixture(evidence, model, old, new, training, progress)
+    body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
+    result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
     scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
     result.save(
@@ -83,6 +85,29 @@ def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -
     )
 
 
+def _mixture(
+    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, progress: Progress
+) -> tuple[Mixture, Rotation | None]:
+    """The mixture, or that of an earlier run with the same evidence."""
+    if not METHODS[recipe.method].uses_vectors:
+        return mix(recipe, model, old, new, corpus, progress=progress)
+    text, lexicon = recipe.source_corpus, recipe.dictionary
+    files = {name: getattr(recipe, name) for name in ("rotation", "source_vectors", "target_vectors")}
+    own = None if text is not None or recipe.source_vectors is not None else model.get_input_embeddings().weight
+    name = step_name(
+        "mixture",
+        method=recipe.method,
+        tokenizers=[encoder_of(old).identity, encoder_of(new).identity],
+        corpus=corpus.fingerprint(),
+        source_corpus=None if text is None else Corpus.open(text).fingerprint(),
+        dictionary=lexicon.pairs if isinstance(lexicon, BilingualLexicon) else None,
+        files={name: None if path is None else sha256_of(path) for name, path in files.items()},
+        embedding=None if own is None else hashlib.sha256(own.detach().float().cpu().numpy().tobytes()).hexdigest(),
+        options=[recipe.neighbours, recipe.temperature, asdict(recipe.vectors), recipe.seed, dict(recipe.overrides)],
+    )
+    return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus, progress=progress))
+
+
 def _needed_roles(model: Any) -> tuple[str, ...]:
     kind = model_kind(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
@@ -100,7 +125,7 @@ def _scores(
     for name, mixture in (("random", random(old, new)), ("shuffle", shuffle(old, new, seed=recipe.seed))):
         baseline = graft(model, new, mixture, seed=recipe.seed).model.to(recipe.device)
         scores[name] = bits_per_byte(baseline, new, text, progress=progress).value
-    scores[result.mixture.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
+    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
     return scores
 
 

@@ -129,7 +129,7 @@ def usable_length(model: Any) -> int | None:
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:  # RoBERTa counts from after its padding
-            return int(positions) - padding - 1
+            return int(positions) - int(padding) - 1
     return int(positions)
 
 

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from relexify.errors import InputError
 from relexify.progress import Progress
 from relexify.scoring.windows import IGNORED
+from relexify.tokens import encodable
 
 __all__ = ["half_nats"]
 
@@ -41,14 +42,14 @@ def half_nats(
 
 def _halves(tokenizer: Any, paragraphs: Iterable[str], length: int) -> tuple[list[tuple[list[int], list[int]]], int]:
     examples, size = [], 0
-    for paragraph in paragraphs:
+    for paragraph in (encodable(line)[0] for line in paragraphs):
         middle = paragraph.find(" ", len(paragraph) // 2)
         if middle <= 0:
             continue
         written = tokenizer(paragraph[middle:], add_special_tokens=False, verbose=False).input_ids[:length]
         examples.append((tokenizer(paragraph[:middle], verbose=False).input_ids[:length], written))
         cut = len(written) == length
-        size += len((tokenizer.decode(written) if cut else paragraph[middle:]).encode("utf-8", "replace"))
+        size += len((tokenizer.decode(written) if cut else paragraph[middle:]).encode())
     if not examples:
         raise InputError("the held-out text has no paragraph of two words to cut in half")
     return examples, size

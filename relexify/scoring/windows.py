@@ -60,7 +60,7 @@ def held_out_windows(
             many windows as there are tokens.
 
     Raises:
-        InputError: There is no text.
+        InputError: There is no text, or no room for it in a window.
         VocabularyError: The tokenizer lacks a token that this kind of model needs.
     """
     lines = [encodable(line)[0] for line in paragraphs if line and not line.isspace()]
@@ -69,6 +69,8 @@ def held_out_windows(
     separator = separator_of(tokenizer)
     ids = [np.array([*row, separator]) for row in encoder_of(tokenizer).encode(lines)]
     stream, size = np.concatenate(ids), sum(len(line.encode()) for line in lines)
+    if (stream == separator).all():
+        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
     _warn_of_unknown(tokenizer, stream)
     if kind == "decoder":
         inputs, labels = _decoder_windows(stream, separator, length)
@@ -97,6 +99,8 @@ def frame_of(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 def _starts(size: int, length: int) -> list[tuple[int, int]]:
     """Where windows start, and how many of their places were in an earlier one."""
+    if length < 1:
+        raise InputError("a window leaves no room for text beside its special tokens: give longer windows")
     starts = list(range(0, size - length + 1, length))
     if starts[-1] + length < size:
         starts.append(size - length)

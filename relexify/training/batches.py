@@ -48,7 +48,7 @@ class Blocks:
         self.packed, self.seed = packed, seed
         if self.count < 1:
             raise InputError(
-                f"the text has {len(packed)} tokens, less than one sequence of {length}: "
+                f"the text has {len(packed)} tokens, but one sequence of {length} needs {self.body + 1}: "
                 "give more text, or shorter sequences (length)"
             )
         self.masks = _Masks(tokenizer, masking, seed) if kind == "encoder" else None

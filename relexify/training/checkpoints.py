@@ -1,7 +1,7 @@
 """Checkpoints that a killed run goes on from: whole or not there, and known to belong to the run.
 
-A checkpoint is sealed last of all: a file that lists its files with their sizes and checksums. Without a seal it is what
-a killed run left behind, and swept away; with a seal that does not fit, it is damaged, and the one before it is taken.
+A checkpoint is sealed last of all: a file lists its files with their sizes and checksums. Without a seal it is what a
+killed run left behind, and swept away; with a seal that does not fit, it is damaged, and the one before it is taken.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ def _damage(checkpoint: Path) -> str:
                 return f"{name} has {path.stat().st_size} bytes, not {entry['size']}"
             if _checksum(path) != entry["crc32"]:
                 return f"{name} is not what was written"
+        if not entries:
+            return "it lists no files"
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         return f"its list of files cannot be read: {error}"
     return ""

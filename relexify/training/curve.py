@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,8 +59,8 @@ class Curve:
 
     @property
     def best(self) -> Measurement:
-        """The lowest bits per byte; the earliest of equals."""
-        return min(self.points, key=lambda point: point.bits_per_byte)
+        """The lowest bits per byte; the earliest of equals. What is not a number counts as the worst."""
+        return min(self.points, key=lambda point: (math.isnan(point.bits_per_byte), point.bits_per_byte))
 
     def at(self, step: int) -> Measurement:
         """The measurement nearest to a step."""

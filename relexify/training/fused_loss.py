@@ -17,7 +17,7 @@ from relexify.scoring import IGNORED
 
 __all__ = ["chunk_nats", "head_nats"]
 
-CHUNK = 8_192
+CHUNK = 4_096
 
 ChunkLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 
@@ -26,7 +26,9 @@ def chunk_nats(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
 ) -> torch.Tensor:
     """The summed negative log likelihood of some places: hidden [n × d], weight [V × d], bias [V], labels [n]."""
-    return cross_entropy(linear(hidden, weight, bias).float(), labels, ignore_index=IGNORED, reduction="sum")
+    logits = linear(hidden, weight, bias)
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return cross_entropy(wide, labels, ignore_index=IGNORED, reduction="sum")
 
 
 def head_nats(
@@ -49,10 +51,10 @@ def head_nats(
         loss: What is computed for a chunk; `chunk_nats`, or that compiled.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (flat, weight, bias)):
         return _HeadNats.apply(flat, weight, bias, targets, chunk, loss)  # type: ignore[no-any-return, no-untyped-call]
-    parts = zip(flat.split(chunk), targets.split(chunk), strict=True)
-    return torch.stack([loss(part, weight, bias, target) for part, target in parts]).sum()
+    parts = [slice(start, start + chunk) for start in range(0, len(flat), chunk)]
+    return torch.stack([loss(flat[part], weight, bias, targets[part]) for part in parts]).sum()
 
 
 class _HeadNats(torch.autograd.Function):
@@ -69,27 +71,34 @@ class _HeadNats(torch.autograd.Function):
         loss: ChunkLoss,
     ) -> torch.Tensor:
         wanted = ctx.needs_input_grad[:3]
-        inputs = [hidden, weight, bias]
-        sums = [torch.zeros_like(each) if want else None for each, want in zip(inputs, wanted, strict=True)]
+        whole = (hidden, weight, bias)
+        sums = [
+            torch.zeros_like(each) if want and each is not None else None
+            for each, want in zip(whole, wanted, strict=True)
+        ]
         total = torch.zeros((), device=hidden.device)
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             with torch.enable_grad():
-                leaves = [
-                    None if each is None else each.detach().requires_grad_(want)
-                    for each, want in zip((hidden[part], weight, bias), wanted, strict=True)
-                ]
-                nats = loss(*leaves, labels[part])  # type: ignore[arg-type]
+                leaves = [_leaf(each, want) for each, want in zip((hidden[part], weight, bias), wanted, strict=True)]
+                nats = loss(leaves[0], leaves[1], leaves[2], labels[part])
                 needed = [leaf for leaf, want in zip(leaves, wanted, strict=True) if want]
-                found = iter(torch.autograd.grad(nats, needed))  # type: ignore[arg-type]
-            total += nats.detach()
-            for place, (sum_, want) in enumerate(zip(sums, wanted, strict=True)):
-                if sum_ is not None and want:
-                    (sum_[part] if place == 0 else sum_).add_(next(found))
+                found = torch.autograd.grad(nats, needed)
+            total = total + nats.detach()
+            targets = [None if sums[0] is None else sums[0][part], *sums[1:]]
+            for sum_, gradient in zip((each for each in targets if each is not None), found, strict=True):
+                sum_.add_(gradient)
         ctx.gradients = sums
         return total
 
     @staticmethod
     def backward(ctx: Any, *outputs: torch.Tensor) -> Any:
-        scale = outputs[0]
-        return (*(None if each is None else each.mul_(scale) for each in ctx.gradients), None, None, None)
+        if ctx.gradients is None:
+            raise RuntimeError("the gradients of this loss were already handed on: compute it again")
+        # Scaled in place and given away, so that no copy of the head's gradient is made.
+        gradients, ctx.gradients, scale = ctx.gradients, None, outputs[0]
+        return (*(None if each is None else each.mul_(scale) for each in gradients), None, None, None)
+
+
+def _leaf(tensor: Any, wanted: bool) -> Any:
+    return None if tensor is None else tensor.detach().requires_grad_(wanted)

@@ -39,14 +39,15 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
     waits = _head_can_wait(model, head)
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
-    loss = torch.compile(chunk_nats, dynamic=False) if compiled else chunk_nats
+    # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
+    loss, chunk = (torch.compile(chunk_nats, dynamic=False), 32_768) if compiled else (chunk_nats, 4_096)
 
     def forward(
         input_ids: torch.Tensor, labels: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         hidden = own_forward(input_ids=input_ids, attention_mask=attention_mask).logits
         if waits:
-            return head_nats(hidden, head.weight, head.bias, labels, loss=loss)
+            return head_nats(hidden, head.weight, head.bias, labels, chunk=chunk, loss=loss)
         return cross_entropy(hidden.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
     blocks = repeated_blocks(model) if compiled else []
@@ -56,7 +57,7 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
             block.compile(dynamic=False)
         model.forward = forward
         if waits:
-            head.forward = _identity
+            vars(head)["forward"] = _identity
         if use_cache is not None:
             model.config.use_cache = False
         yield
@@ -91,14 +92,19 @@ def _head_can_wait(model: Any, head: Any) -> bool:
         with torch.no_grad():
             tokens = torch.arange(8, device=head.weight.device)[None] % head.out_features
             whole = model(input_ids=tokens).logits
-            head.forward = _identity
+            vars(head)["forward"] = _identity
             waited = linear(model(input_ids=tokens).logits, head.weight, head.bias)
+            # Logits that are capped or scaled look untouched as long as they are small.
+            steep = torch.linspace(-1e3, 1e3, head.out_features).to(head.weight).expand(*tokens.shape, -1)
+            vars(head)["forward"] = lambda hidden: steep
+            untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)
     except RuntimeError:  # shapes that do not fit: something is done to the logits
         return False
     finally:
         vars(head).pop("forward", None)
         model.train(was_training)
-    return whole.shape == waited.shape and torch.allclose(whole.float(), waited.float(), rtol=1e-2, atol=1e-3)
+    same = whole.shape == waited.shape and torch.allclose(whole.float(), waited.float(), rtol=1e-2, atol=1e-3)
+    return same and untouched
 
 
 def _identity(hidden: torch.Tensor) -> torch.Tensor:
@@ -115,4 +121,4 @@ def _restore(model: Any, head: Any, blocks: list[nn.Module]) -> None:
         vars(model).pop(name, None)
     vars(head).pop("forward", None)
     for block in blocks:
-        block._compiled_call_impl = None
+        vars(block).pop("_compiled_call_impl", None)

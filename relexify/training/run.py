@@ -1,6 +1,6 @@
 """A whole training: text packed once, stages one after the other, a model to load at the end.
 
-Beside the output lies `OUTPUT.training` until the work is done: the checkpoints and results of stages, and logs. The same
+Beside the output lies `OUTPUT.training` until the work is done: checkpoints, results of stages, and logs. The same
 command goes on from there, whenever it was stopped, and ends with the same bits.
 """
 
@@ -26,7 +26,7 @@ from relexify.scoring import check_fit, held_out_windows, model_kind, usable_len
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
-from relexify.training.checkpoints import claim_folder
+from relexify.training.checkpoints import claim_folder, find_checkpoint
 from relexify.training.curve import Curve
 from relexify.training.packing import PackedText, pack
 from relexify.training.plan import Stage, Training, plan_stages
@@ -161,9 +161,7 @@ def _text(
     sample = kept.sample_bytes(training.held_out_bytes)
     windows = held_out_windows(tokenizer, sample.splitlines(), kind, length=training.length)
     packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
-    blocks = Blocks(
-        packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed
-    )
+    blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * training.batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
     return Text(blocks, windows, kind), packed
@@ -173,6 +171,8 @@ def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
     """Make sure that the folder for checkpoints is this run's."""
     try:
         claim_folder(work, run)
+        for stage in sorted(work.glob("*/")) if overwrite else ():
+            find_checkpoint(stage)  # where all are damaged, beginning anew is what was asked for
     except InputError as error:
         if not overwrite:
             raise

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +178,12 @@ def _arguments(stage: Stage, training: Training, folder: Path, *, select: bool) 
         logging_strategy="steps",
         logging_steps=max(1, min(every, 50)),
         logging_nan_inf_filter=False,  # it waits for the device after every step; see StageTrainer._check_finite
-        save_strategy="best" if select else "steps",
+        save_strategy="steps",  # when exactly: see trainer._Schedule
         save_steps=min(every, stage.steps),
         load_best_model_at_end=select,
         metric_for_best_model=BITS,
         greater_is_better=False,
+        restore_callback_states_from_checkpoint=True,  # patience goes on where it was
         remove_unused_columns=False,
         disable_tqdm=True,
         report_to=[],
@@ -246,7 +247,7 @@ def _callbacks(training: Training, folder: Path, is_last: bool) -> list[Any]:
             if training.tensorboard:
                 raise MissingExtra("tensorboard", "writing a log for TensorBoard", "tensorboard") from error
         else:
-            found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))  # type: ignore[no-untyped-call]
+            found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
     return found
 
 

@@ -109,7 +109,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             raise self._not_finite("the held-out loss")
         metrics = {BITS: bits.value, PERPLEXITY: perplexity.value}
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def _shares(self, held_out: HeldOut) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
@@ -123,8 +123,16 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             labels[places >= windows] = IGNORED
             yield inputs.to(self.args.device), labels.to(self.args.device)
 
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """A better model than any before is kept at once, where the best one is asked for."""
+        is_best: bool = super()._determine_best_metric(metrics, trial)
+        self.control.should_save |= is_best and self.args.load_best_model_at_end
+        return is_best
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write, then seal; rotate only after that."""
+        if self.control.should_training_stop and self.state.best_global_step != self.state.global_step:
+            return  # out of patience: the result itself is written, and a run that went on from here would train on
         self._check_finite()
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -137,7 +145,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             if self.args.should_save:
                 (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and of no use here
                 seal(checkpoint)
-        except (OSError, SafetensorError, RuntimeError) as error:
+        except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             if self.args.should_save:
                 shutil.rmtree(checkpoint, ignore_errors=True)
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -179,6 +187,11 @@ class _Schedule(TrainerCallback):  # type: ignore[misc]
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.saved, self.cost = time.monotonic(), 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if best.exists():  # the folder may have been moved since the checkpoint was written
+            state.best_model_checkpoint = str(best)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         self.watch.on_step(state.global_step)

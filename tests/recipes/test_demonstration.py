@@ -8,7 +8,7 @@ import pytest
 from relexify.methods import random, translations
 from relexify.recipes.demonstration import Demonstration, make_material, oracle, run_demonstration
 from relexify.tokens import retrained, vocabulary_of
-from relexify.training import Continuation
+from relexify.training import Training
 from tests import pico
 
 MATERIAL = make_material(0, 500, limit=150_000)
@@ -60,7 +60,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
         dictionary_size=500,
         text_bytes=150_000,
         score_bytes=2000,
-        training=Continuation(steps=3, batch=4, length=32),
+        training=Training(steps=3, batch=4, length=32),
     )
     result = run_demonstration(options, tell=told.append)
     assert list(result.before) == ["random", "shuffle", "wechsel", "blend", "oracle"]

@@ -1,0 +1,80 @@
+"""`relexify run` and `relexify compare`: whole runs out of a recipe file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import results, table
+from relexify.cli.device import chosen_device
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_alignment, print_curve, print_effort, print_scores, print_tokens
+from relexify.errors import InputError
+
+__all__ = ["compare", "run"]
+
+Recipe = Annotated[Path, typer.Argument(help="A TOML file; those in recipes/ are examples.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as training.steps=500. Repeatable."),
+]
+Device = Annotated[str, typer.Option(help="Where to search and score: cpu, cuda, or auto.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output of another run.")]
+
+
+def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite: Overwrite = False) -> None:
+    """Transfer a model and train it on, as RECIPE says; stopped, the same command goes on.
+
+    Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
+    """
+    from relexify.recipes.recipe_file import read_recipe
+    from relexify.recipes.running import run_recipe
+    from relexify.training import TrainingResult
+
+    read = read_recipe(recipe, set_ or ())
+    if read.compare is not None:
+        raise InputError(f"{recipe} has a table [compare]: use relexify compare {recipe}")
+    with bars() as progress:
+        result = run_recipe(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
+    if isinstance(result, TrainingResult):
+        print_curve(result.curve, result.selected)
+        print_effort(result)
+    else:
+        print_tokens(result.graft.report.origins)
+        print_alignment(result.rotation)
+        print_scores(result.scores)
+    results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]")
+
+
+def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite: Overwrite = False) -> None:
+    """Train several initialisations on the same text in the same order, and show which learns fastest.
+
+    Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
+    runs or seeds to the recipe and give the command again.
+
+    Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
+    """
+    from relexify.recipes.recipe_file import read_recipe
+    from relexify.recipes.running import run_comparison
+    from relexify.reports import effort_rows, reach_rows, score_rows
+
+    read = read_recipe(recipe, set_ or ())
+    with bars() as progress:
+        comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
+    for comparison in comparisons:
+        _show(f"{comparison.title}: bits per byte (lower is better)", score_rows(comparison))
+        if len(comparison.curves) > 1:
+            _show("Steps to reach another run's final score", reach_rows(comparison))
+            _show("Training effort", effort_rows(comparison))
+    results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
+
+
+def _show(title: str, rows: list[list[str]]) -> None:
+    header, *body = rows
+    shown = table(title, *header)
+    for row in body:
+        shown.add_row(*map(escape, row))
+    results.print(shown)

@@ -1,0 +1,108 @@
+"""`relexify train`: continue the training of a model in its new language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import results
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_curve, print_effort
+from relexify.training.plan import PLANS, Training
+
+__all__ = ["train"]
+
+TEXT, PLAN, MEASURING, RUN = "Text", "Plan", "Measuring and keeping", "Run"
+
+
+def train(
+    model: Annotated[str, typer.Argument(help="A model folder, such as relexify transfer wrote; or a Hub name.")],
+    output: Annotated[Path, typer.Argument(help="The folder to write; checkpoints lie in OUTPUT.training until then.")],
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            help="Text to learn from: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME. Repeatable.",
+            rich_help_panel=TEXT,
+        ),
+    ],
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(help="Text to measure on; else one line in 100 of --corpus.", rich_help_panel=TEXT),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)] = Training.steps,
+    batch: Annotated[
+        int, typer.Option(help="Sequences a step, over all devices.", rich_help_panel=PLAN)
+    ] = Training.batch,
+    length: Annotated[int, typer.Option(help="Tokens a sequence.", rich_help_panel=PLAN)] = Training.length,
+    learning_rate: Annotated[float, typer.Option(help="The peak.", rich_help_panel=PLAN)] = Training.learning_rate,
+    plan: Annotated[
+        str, typer.Option(help="; ".join(f"{name}: {each.does}" for name, each in PLANS.items()), rich_help_panel=PLAN)
+    ] = Training.plan,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(help="Steps between two measurements; a twentieth of all by default.", rich_help_panel=MEASURING),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after so many measurements without a better one, and keep the best model.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    save_every: Annotated[
+        int | None,
+        typer.Option(help="Steps between two checkpoints; by default 3 % of the time.", rich_help_panel=MEASURING),
+    ] = None,
+    micro_batch: Annotated[
+        int | None, typer.Option(help="Sequences a device takes at once, where memory is short.", rich_help_panel=RUN)
+    ] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 where a GPU has it.", rich_help_panel=RUN)
+    ] = Training.precision,
+    compile: Annotated[
+        bool | None,
+        typer.Option(help="Compile the layers; if not said, on a GPU from 100 steps on.", rich_help_panel=RUN),
+    ] = None,
+    tensorboard: Annotated[
+        bool | None, typer.Option(help="Log for TensorBoard; if it is installed, if not said.", rich_help_panel=RUN)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the order, masks and dropout.", rich_help_panel=RUN)] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)
+    ] = False,
+) -> None:
+    """Train MODEL on and write it to OUTPUT, measured on held-out text along the way.
+
+    Decoders learn to predict the next token, masked language models the masked ones. A run that was stopped, even with
+    kill -9, goes on from its last checkpoint when the same command is given again, and ends with the same bits.
+    Several GPUs: torchrun --nproc-per-node 4 -m relexify train …, or accelerate launch -m relexify train …
+
+    Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
+    """
+    from relexify.training import train as run_training
+
+    options = Training(
+        steps=steps,
+        batch=batch,
+        length=length,
+        learning_rate=learning_rate,
+        plan=plan,
+        evaluate_every=evaluate_every,
+        patience=patience,
+        save_every=save_every,
+        micro_batch=micro_batch,
+        precision=precision,
+        compile=compile,
+        tensorboard=tensorboard,
+        seed=seed,
+    )
+    with bars() as progress:
+        result = run_training(
+            model, output, corpus, options, held_out=held_out or None, overwrite=overwrite, progress=progress
+        )
+    print_curve(result.curve, result.selected)
+    print_effort(result)
+    results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]")

@@ -1,0 +1,198 @@
+"""Bits per byte and perplexity against slow loops and numbers counted by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertForPreTraining
+
+from relexify.errors import InputError, VocabularyError
+from relexify.scoring import bits_per_byte, check_fit, language_model_scores, model_kind, scores_of, usable_length
+from relexify.tokens import separator_of
+from tests import pico
+
+LINES = [*pico.sentences(2), "naïve 😀 words"]
+TEXT = "\n".join(LINES)
+SIZE = len(TEXT.encode())
+DECODERS = ["gpt2", "llama tied", "llama untied", "gemma"]
+ENCODERS = ["bert", "roberta", "modernbert"]
+
+
+def stream_of(tokenizer: Any, lines: list[str]) -> list[int]:
+    separator = separator_of(tokenizer)
+    return [id for line in lines for id in (*tokenizer(line, add_special_tokens=False).input_ids, separator)]
+
+
+def nats(model: Any, inputs: list[int], place: int, wanted: int) -> float:
+    """What one token costs at one place."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([inputs])).logits[0, place]
+    return -float(torch.log_softmax(logits.double(), 0)[wanted])
+
+
+def uniform(family: str) -> tuple[Any, Any]:
+    """A model that knows nothing."""
+    model, tokenizer = pico.pair(family)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("window", [16, 64])
+def test_a_decoder_costs_what_a_loop_over_its_tokens_says(family, window):
+    model, tokenizer = pico.pair(family)
+    stream = stream_of(tokenizer, LINES)
+    shown = [separator_of(tokenizer), *stream]
+    total = 0.0
+    for place, wanted in enumerate(stream):
+        start = min(place // window * window, max(0, len(stream) - window))
+        total += nats(model, shown[start : place + 1], -1, wanted)
+    bits, perplexity = language_model_scores(model, tokenizer, LINES, window=window, batch=3)
+    assert bits.value == pytest.approx(total / math.log(2) / (SIZE + 1), rel=1e-5)
+    assert perplexity.value == pytest.approx(math.exp(total / len(stream)), rel=1e-5)
+    assert bits_per_byte(model, tokenizer, TEXT, window=window).value == pytest.approx(bits.value, rel=1e-6)
+    assert (bits.examples, perplexity.examples) == (SIZE + 1, len(stream))
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_an_encoder_costs_what_a_loop_that_masks_one_token_says(family):
+    model, tokenizer = pico.pair(family)
+    stream, separator = stream_of(tokenizer, LINES[:2]), separator_of(tokenizer)
+    body = 14
+    costs = []
+    for place, wanted in enumerate(stream):
+        if wanted != separator:
+            start = min(place // body * body, len(stream) - body)
+            row = [tokenizer.cls_token_id, *stream[start : start + body], tokenizer.sep_token_id]
+            row[place - start + 1] = tokenizer.mask_token_id
+            costs.append(nats(model, row, place - start + 1, wanted))
+    bits, perplexity = language_model_scores(model, tokenizer, LINES[:2], window=16, mask_stride=None)
+    size = sum(len(line.encode()) for line in LINES[:2])
+    assert bits.value == pytest.approx(sum(costs) / math.log(2) / size, rel=1e-5)
+    assert perplexity.value == pytest.approx(math.exp(sum(costs) / len(costs)), rel=1e-5)
+    assert (bits.metric, perplexity.metric) == ("masked bits per byte", "pseudo-perplexity")
+
+
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODERS])
+def test_a_model_that_knows_nothing_wavers_between_all_words(family):
+    model, tokenizer = uniform(family)
+    stream, separator = stream_of(tokenizer, LINES), separator_of(tokenizer)
+    is_encoder = model_kind(model) == "encoder"
+    tokens = sum(id != separator for id in stream) if is_encoder else len(stream)
+    size = SIZE + 1 - len(LINES) if is_encoder else SIZE + 1
+    bits, perplexity = language_model_scores(model, tokenizer, LINES, window=32)
+    assert bits.value == pytest.approx(tokens * math.log2(len(tokenizer)) / size, rel=1e-5)
+    assert perplexity.value == pytest.approx(len(tokenizer), rel=1e-4)
+    assert (bits.examples, perplexity.examples) == (size, tokens)
+    assert not bits.higher_is_better
+    assert not perplexity.higher_is_better
+
+
+def test_a_model_that_knows_nothing_in_numbers_counted_by_hand():
+    model, tokenizer = uniform("gpt2")
+    assert len(tokenizer) == 400
+    text = "\x00\x01\x02"  # a token each, and the separator: four tokens for four bytes
+    assert bits_per_byte(model, tokenizer, text).value == pytest.approx(8.643856, rel=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_the_batch_does_not_change_the_score(family):
+    model, tokenizer = pico.pair(family)
+    one, many = (bits_per_byte(model, tokenizer, TEXT, window=16, batch=batch) for batch in (1, 50))
+    assert one.value == pytest.approx(many.value, rel=1e-6)
+
+
+def test_a_window_longer_than_the_model_can_take_is_cut_to_it():
+    for family in ("gpt2", "bert", "roberta"):
+        model, tokenizer = pico.pair(family)
+        text = "\n".join(pico.sentences(12))
+        assert bits_per_byte(model, tokenizer, text, window=512) == bits_per_byte(model, tokenizer, text, window=64)
+
+
+@pytest.mark.parametrize(
+    ("family", "length"),
+    [("gpt2", 64), ("llama tied", 64), ("bert", 64), ("roberta", 64), ("modernbert", 64), ("t5", None)],
+)
+def test_the_usable_length_is_what_the_model_takes(family, length):
+    model, _ = pico.pair(family)
+    assert usable_length(model) == length
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "roberta"])
+def test_one_token_more_than_the_usable_length_is_too_much(family):
+    model, _ = pico.pair(family)
+    longest = usable_length(model)
+    assert model(input_ids=torch.full((1, longest), 7)).logits.isfinite().all()
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, longest + 1), 7))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])
+def test_lone_surrogates_do_not_stop_the_measurement(family):
+    model, tokenizer = pico.pair(family)
+    score = bits_per_byte(model, tokenizer, "the old \ud83d river sees\ude00 the door\n\udfff")
+    assert math.isfinite(score.value)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_of_the_model_comes_back_and_dropout_is_off(training):
+    model, tokenizer = pico.pair("gpt2")
+    expected = bits_per_byte(model, tokenizer, TEXT).value
+    model.train(training)
+    assert bits_per_byte(model, tokenizer, TEXT).value == expected
+    assert model.training == training
+    with pytest.raises(InputError):
+        bits_per_byte(model, tokenizer, " \n")
+    assert model.training == training
+
+
+def test_unknown_tokens_are_warned_of(caplog):
+    model, tokenizer = pico.pair("bert")
+    bits_per_byte(model, tokenizer, "the river 日本語 日本 日本語")
+    assert "unknown to the tokenizer: the scores flatter" in caplog.text
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused():
+    model, _ = pico.pair("gpt2")
+    larger = pico.byte_level(size=420)
+    message = r"tokenizer has 420 tokens, the model only 400 embeddings"
+    with pytest.raises(VocabularyError, match=message):
+        check_fit(model, larger)
+    with pytest.raises(VocabularyError, match=message):
+        bits_per_byte(model, larger, TEXT)
+    check_fit(model, pico.byte_level(size=380))
+
+
+def test_models_without_a_head_of_their_own_are_refused():
+    model, tokenizer = pico.pair("bert")
+    for headless in (model.bert, BertForPreTraining(model.config)):
+        with pytest.raises(InputError, match=f"{type(headless).__name__} has no language-modelling head"):
+            bits_per_byte(headless, tokenizer, TEXT)
+
+
+def test_scores_of_a_known_sum_are_counted_by_hand():
+    bits, perplexity = scores_of(8 * math.log(2), 4, 2, "decoder")
+    assert (bits.value, perplexity.value) == (pytest.approx(4.0), pytest.approx(4.0))
+    assert (bits.metric, perplexity.metric) == ("bits per byte", "perplexity")
+
+
+def test_a_loss_beyond_all_numbers_is_not_a_crash():
+    assert math.isnan(scores_of(math.nan, 4, 2, "decoder")[1].value)
+    assert math.isfinite(scores_of(1e9, 4, 2, "decoder")[1].value)
+
+
+def test_better_knowledge_of_a_text_costs_fewer_bits():
+    model, tokenizer = pico.pair("gpt2")
+    before = bits_per_byte(model, tokenizer, TEXT).value
+    ids = torch.tensor([stream_of(tokenizer, LINES)[:60]])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+    assert bits_per_byte(model, tokenizer, TEXT).value < before

@@ -1,0 +1,210 @@
+"""Windows over held-out text: every token is asked for exactly once, whatever the lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from relexify.errors import InputError, VocabularyError
+from relexify.scoring import IGNORED, HeldOut, frame_of, held_out_windows, model_kind
+from tests import pico
+
+SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+WORDS = 120
+
+
+def one_word_one_token() -> PreTrainedTokenizerFast:
+    """A tokenizer under which every word w0, w1, … is a token of its own, so that places can be told apart."""
+    names = [*SPECIAL.values(), *(f"w{number}" for number in range(WORDS))]
+    backend = Tokenizer(models.WordLevel({name: id for id, name in enumerate(names)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, **{f"{role}_token": name for role, name in SPECIAL.items()}
+    )
+
+
+TOKENIZER = one_word_one_token()
+SEPARATOR = TOKENIZER.sep_token_id
+
+
+def paragraphs_of(lengths: list[int]) -> list[str]:
+    """Paragraphs of so many words, no word twice."""
+    words = iter(range(WORDS))
+    return [" ".join(f"w{next(words)}" for _ in range(length)) for length in lengths]
+
+
+def stream_of(paragraphs: list[str]) -> list[int]:
+    return [id for line in paragraphs for id in (*TOKENIZER(line, add_special_tokens=False).input_ids, SEPARATOR)]
+
+
+texts = st.lists(st.integers(1, 20), min_size=1, max_size=6).map(paragraphs_of)
+
+
+@settings(max_examples=150, deadline=None)
+@given(paragraphs=texts, length=st.integers(1, 140))
+def test_a_decoder_is_asked_for_every_token_once_and_in_order(paragraphs, length):
+    stream = stream_of(paragraphs)
+    held_out = held_out_windows(TOKENIZER, paragraphs, "decoder", length=length)
+    labels = held_out.labels[held_out.labels != IGNORED]
+    assert labels.tolist() == stream
+    assert held_out.tokens == len(stream)
+    assert held_out.bytes == sum(len(line) + 1 for line in paragraphs)
+    assert held_out.inputs.shape == held_out.labels.shape == (-(-len(stream) // length), min(length, len(stream)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(paragraphs=texts, length=st.integers(1, 140))
+def test_a_decoder_sees_the_token_before_the_one_it_is_asked_for(paragraphs, length):
+    held_out = held_out_windows(TOKENIZER, paragraphs, "decoder", length=length)
+    shown, stream = [SEPARATOR, *stream_of(paragraphs)], np.array(stream_of(paragraphs))
+    size, width = len(stream), held_out.inputs.shape[1]
+    starts = [min(number * width, size - width) for number in range(len(held_out.inputs))]
+    assert held_out.inputs.tolist() == [shown[start : start + width] for start in starts]
+    for start, labels in zip(starts, held_out.labels, strict=True):
+        counted = labels != IGNORED
+        assert labels[counted].tolist() == stream[start : start + width][counted].tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(paragraphs=texts, length=st.integers(3, 140), stride=st.none() | st.integers(1, 12))
+def test_an_encoder_is_asked_for_every_token_but_separators_once(paragraphs, length, stride):
+    stream = stream_of(paragraphs)
+    held_out = held_out_windows(TOKENIZER, paragraphs, "encoder", length=length, mask_stride=stride)
+    labels = held_out.labels[held_out.labels != IGNORED]
+    assert sorted(labels.tolist()) == sorted(id for id in stream if id != SEPARATOR)
+    assert held_out.tokens == len(labels)
+    assert held_out.bytes == sum(len(line) for line in paragraphs), "separators are not asked for, and have no byte"
+
+
+@settings(max_examples=100, deadline=None)
+@given(paragraphs=texts, length=st.integers(3, 140), stride=st.none() | st.integers(1, 12))
+def test_an_encoder_sees_all_but_what_it_is_asked_for(paragraphs, length, stride):
+    stream = stream_of(paragraphs)
+    held_out = held_out_windows(TOKENIZER, paragraphs, "encoder", length=length, mask_stride=stride)
+    body = min(length - 2, len(stream))
+    assert held_out.inputs.shape == held_out.labels.shape == (len(held_out.inputs), body + 2)
+    windows = {tuple(stream[start : start + body]) for start in range(len(stream) - body + 1)}
+    for inputs, labels in zip(held_out.inputs, held_out.labels, strict=True):
+        asked = labels != IGNORED
+        assert (inputs[asked] == TOKENIZER.mask_token_id).all()
+        assert (inputs != TOKENIZER.mask_token_id)[~asked].all()
+        whole = np.where(asked, labels, inputs).tolist()
+        assert (whole[0], whole[-1]) == (TOKENIZER.cls_token_id, SEPARATOR)
+        assert tuple(whole[1:-1]) in windows
+        gaps = np.diff(np.flatnonzero(asked))
+        assert (gaps % stride == 0).all() if stride else asked.sum() == 1
+
+
+def test_text_shorter_than_a_window_is_one_window_without_padding():
+    decoder = held_out_windows(TOKENIZER, ["w0 w1 w2"], "decoder", length=512)
+    assert (decoder.inputs.shape, decoder.tokens) == ((1, 4), 4)
+    encoder = held_out_windows(TOKENIZER, ["w0 w1 w2"], "encoder", length=512)
+    assert encoder.inputs.shape == (3, 6)
+    assert TOKENIZER.pad_token_id not in encoder.inputs
+
+
+def test_the_last_window_reaches_back_and_counts_nothing_twice():
+    stream = stream_of(["w0 w1 w2 w3 w4 w5 w6 w7 w8"])
+    held_out = held_out_windows(TOKENIZER, ["w0 w1 w2 w3 w4 w5 w6 w7 w8"], "decoder", length=4)
+    assert held_out.inputs.tolist() == [[SEPARATOR, *stream[:3]], stream[3:7], stream[5:9]]
+    assert held_out.labels.tolist() == [stream[:4], stream[4:8], [IGNORED, IGNORED, *stream[8:]]]
+
+
+def test_blank_paragraphs_count_for_nothing():
+    plain = held_out_windows(TOKENIZER, ["w0 w1", "w2"], "decoder")
+    spaced = held_out_windows(TOKENIZER, ["", "w0 w1", " \t", "w2", "\u2003"], "decoder")
+    assert (spaced.tokens, spaced.bytes) == (plain.tokens, plain.bytes)
+    assert spaced.labels.tolist() == plain.labels.tolist()
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_halves_of_surrogate_pairs_count_as_what_they_are_replaced_by(kind):
+    tokenizer = pico.roberta_tokenizer()
+    line = "the old \ud83d river"
+    broken, replaced = (
+        held_out_windows(tokenizer, [text], kind)
+        for text in (line, line.replace("\ud83d", "\N{REPLACEMENT CHARACTER}"))
+    )
+    assert same(broken, replaced)
+    assert broken.bytes == len("the old  river") + 3 + (kind == "decoder")
+
+
+def same(one: HeldOut, other: HeldOut) -> bool:
+    return (
+        np.array_equal(one.inputs, other.inputs)
+        and np.array_equal(one.labels, other.labels)
+        and (one.tokens, one.bytes) == (other.tokens, other.bytes)
+    )
+
+
+def test_a_tokenizer_that_truncates_does_not_cut_the_text():
+    tokenizer = one_word_one_token()
+    tokenizer.model_max_length = 4
+    tokenizer("w0 w1 w2 w3 w4 w5", truncation=True, padding="max_length", max_length=4)
+    assert held_out_windows(tokenizer, ["w0 w1 w2 w3 w4 w5"], "decoder").tokens == 7
+
+
+def test_unknown_tokens_are_warned_of(caplog):
+    line = "w0 w1 w2 unheard w3"
+    held_out_windows(TOKENIZER, [line], "decoder")
+    assert "16.7 % of the held-out tokens are unknown" in caplog.text
+    caplog.clear()
+    held_out_windows(TOKENIZER, ["w0 w1 w2"], "decoder")
+    held_out_windows(pico.byte_level(), ["日本語"], "decoder")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_text_without_words_or_tokens_is_refused(kind):
+    for paragraphs in ([], ["", " \n"]):
+        with pytest.raises(InputError, match="no held-out text to measure on"):
+            held_out_windows(TOKENIZER, paragraphs, kind)
+    with pytest.raises(InputError, match="finds no tokens in the held-out text"):
+        held_out_windows(pico.wordpiece(), ["\u200b\u200b"], kind)
+
+
+@pytest.mark.parametrize(("kind", "length"), [("decoder", 0), ("encoder", 2), ("encoder", 0)])
+def test_a_window_without_room_for_text_is_refused(kind, length):
+    with pytest.raises(InputError, match="no room for text"):
+        held_out_windows(TOKENIZER, ["w0 w1"], kind, length=length)
+
+
+def test_tokenizers_that_lack_what_is_needed_are_refused():
+    with pytest.raises(VocabularyError, match="no mask token"):
+        held_out_windows(pico.byte_level(), ["the river"], "encoder")
+    with pytest.raises(VocabularyError, match="no token to put between paragraphs"):
+        held_out_windows(pico.byte_level(pad_token="<pad>"), ["the river"], "decoder")
+
+
+@pytest.mark.parametrize(
+    ("make", "frame"),
+    [
+        (pico.wordpiece, (["[CLS]"], ["[SEP]"])),
+        (pico.roberta_tokenizer, (["<s>"], ["</s>"])),
+        (pico.unigram, ([], ["</s>"])),
+        (pico.byte_fallback, (["<s>"], ["</s>"])),
+    ],
+)
+def test_the_frame_is_what_the_model_was_trained_with(make: Callable[[], Any], frame):
+    tokenizer = make()
+    assert frame_of(tokenizer) == tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
+
+
+KINDS = {"bert": "encoder", "roberta": "encoder", "modernbert": "encoder"} | dict.fromkeys(
+    ("t5", "bart"), "encoder-decoder"
+)
+
+
+@pytest.mark.parametrize("family", list(pico.FAMILIES))
+def test_the_kind_of_every_family_is_known(family):
+    model, _ = pico.pair(family)
+    assert model_kind(model) == KINDS.get(family, "decoder")
+    if family != "t5":  # its base model is itself
+        assert model_kind(model.base_model) == "headless"

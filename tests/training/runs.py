@@ -1,0 +1,229 @@
+"""Tiny trainings for the tests of the training room, among them such as die at a given moment."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pkgutil
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from relexify.progress import Progress, silent
+from relexify.training import Curve, Training, TrainingResult, train
+from tests import pico
+
+LENGTH, BATCH = 16, 4
+TRAINING = Training(
+    steps=12,
+    batch=BATCH,
+    length=LENGTH,
+    learning_rate=1e-2,
+    evaluate_every=3,
+    save_every=2,
+    tensorboard=False,
+)
+"""Twelve steps, with checkpoints after every second."""
+LINES = pico.sentences(25)
+"""An epoch of them is a few steps of `TRAINING`."""
+HELD_OUT = pico.sentences(12, seed=1)
+
+_children = multiprocessing.get_context("forkserver")
+_children.set_forkserver_preload(["relexify.training.run", "tests.training.runs"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A source, its text, and a place for outputs."""
+
+    source: Path
+    corpus: Path
+    held_out: Path
+    folder: Path
+    cache: Path
+
+    def output(self, name: str = "out") -> Path:
+        return self.folder / name
+
+    def work(self, name: str = "out") -> Path:
+        """Where checkpoints lie."""
+        return self.folder / f"{name}.training"
+
+    def train(self, training: Training = TRAINING, name: str = "out", **options: Any) -> TrainingResult:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RELEXIFY_CACHE", str(self.cache))
+            return train(
+                self.source, self.output(name), self.corpus, training, **{"held_out": self.held_out, **options}
+            )
+
+    def train_until_killed(self, moment: Moment, training: Training = TRAINING, name: str = "out") -> None:
+        """Train in a process that dies at a moment."""
+        assert in_a_process(train_and_die, self, moment, training, name) == -signal.SIGKILL, f"{moment} never came"
+
+
+def make_run(folder: Path, family: str = "gpt2", **options: Any) -> Run:
+    """A source of a family with a tiny text; options as for `save_source`."""
+    run = Run(folder / "source", folder / "corpus.txt", folder / "held-out.txt", folder, folder / "cache")
+    save_source(run.source, family, **options)
+    run.corpus.write_text("\n".join(LINES))
+    run.held_out.write_text("\n".join(HELD_OUT))
+    return run
+
+
+def beside(run: Run, folder: Path) -> Run:
+    """The same source and text, with a place of its own for outputs."""
+    return replace(run, folder=folder)
+
+
+def save_source(folder: Path, family: str, *, dropout: bool = True, dtype: torch.dtype = torch.float32) -> Path:
+    model, tokenizer = pico.pair(family)
+    for name in vars(model.config):
+        if not dropout and isinstance(getattr(model.config, name), float) and ("dropout" in name or "pdrop" in name):
+            setattr(model.config, name, 0.0)
+    model.to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tensors(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_bits(one: Path, other: Path) -> None:
+    first, second = tensors(one), tensors(other)
+    assert first.keys() == second.keys()
+    different = [name for name in first if not torch.equal(first[name], second[name])]
+    assert not different
+
+
+def assert_close(one: Path, other: Path, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    first, second = tensors(one), tensors(other)
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(
+            first[name], second[name], rtol=rtol, atol=atol, msg=lambda text, at=name: f"{at}: {text}"
+        )
+
+
+def assert_curves_close(one: Curve, other: Curve) -> None:
+    assert [point.step for point in one.points] == [point.step for point in other.points]
+    for first, second in zip(one.points, other.points, strict=True):
+        assert first.bits_per_byte == pytest.approx(second.bits_per_byte, abs=1e-5)
+        assert first.loss == (None if second.loss is None else pytest.approx(second.loss, rel=1e-4))
+
+
+def in_a_process(target: Callable[..., None], *arguments: Any) -> int | None:
+    """The exit code of a function in a process of its own; torch is imported there already."""
+    return in_processes([{}], target, *arguments)
+
+
+def in_two_processes(target: Callable[..., None], *arguments: Any, **environment: str) -> int | None:
+    """As a launcher would have it: where one of the two dies, the other is ended too."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    common = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    ranks = [{**common, **environment, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    return in_processes(ranks, target, *arguments)
+
+
+def in_processes(environments: list[dict[str, str]], target: Callable[..., None], *arguments: Any) -> int | None:
+    """The exit code of the first that fails; None where they do not end."""
+    processes = [_children.Process(target=_in_child, args=(each, target, *arguments)) for each in environments]
+    for process in processes:
+        process.start()
+    left, code = list(processes), 0
+    while left and not code and (ended := wait([process.sentinel for process in left], timeout=100)):
+        for process in [process for process in left if process.sentinel in ended]:
+            process.join()
+            left.remove(process)
+            code = code or process.exitcode
+    for process in left:
+        process.kill()
+        process.join()
+    return None if left and not code else code
+
+
+def _in_child(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> None:
+    os.environ.update(environment)
+    torch.set_num_threads(1)
+    target(*arguments)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a training dies: the n-th time that something is about to be done.
+
+    Attributes:
+        doing: `step` (just done), `stage` (just begun), `measured` (a stage, all steps done), or a key of `_PLACES`.
+        count: The how manieth time.
+    """
+
+    doing: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.doing} {self.count}"
+
+
+_PLACES = {
+    "writing": ("relexify.training.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
+    "sealing": ("relexify.training.trainer", "seal"),
+    "rotating": ("relexify.training.checkpoints.shutil", "rmtree"),
+    "keeping a stage": ("relexify.training.run", "_keep"),
+    "finishing": ("relexify.training.run", "_finish"),
+}
+
+
+@dataclass
+class _Countdown:
+    """Ends the process, without a chance to tidy up, when it has been called so many times."""
+
+    left: int
+    otherwise: Callable[..., Any] = field(default=lambda *arguments, **options: None)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.otherwise(*arguments, **options)
+
+
+def train_and_die(run: Run, moment: Moment | None, training: Training, name: str) -> None:
+    """For a process of its own; without a moment it lives."""
+    run.train(training, name, progress=progress_to(moment) if moment else silent)
+
+
+def progress_to(moment: Moment) -> Progress:
+    """What ends this process at a moment; for processes that are to die."""
+    countdown = _Countdown(moment.count)
+    if moment.doing in _PLACES:
+        place, name = _PLACES[moment.doing]
+        owner = pkgutil.resolve_name(place)
+        countdown.otherwise = getattr(owner, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:  # a function, so that it can be a method
+            return countdown(*arguments, **options)
+
+        setattr(owner, name, counted)
+        return silent
+
+    @contextmanager
+    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        is_training = description.startswith("training: ")
+        if is_training and moment.doing == "stage":
+            countdown()
+        yield lambda amount: countdown() if is_training and moment.doing == "step" else None
+        if is_training and moment.doing == "measured":
+            countdown()
+
+    return progress

@@ -1,0 +1,108 @@
+"""Curves: what is asked of measurements, and that they outlive the process."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relexify.errors import InputError
+from relexify.training.curve import Curve, Measurement
+
+
+def point(step: int, bits: float, loss: float | None = 3.0) -> Measurement:
+    return Measurement(step, 1_000 * step, "everything", bits, 10 * bits, loss)
+
+
+CURVE = Curve.of([point(0, 4.0, None), point(10, 2.0), point(20, 1.5), point(30, 1.5), point(40, 1.75)])
+
+
+def test_points_are_put_in_order_and_the_later_of_equals_counts():
+    assert [each.step for each in Curve.of(reversed(CURVE.points)).points] == [0, 10, 20, 30, 40]
+    assert Curve.of([point(10, 2.0), point(0, 4.0), point(10, 1.0)]).points == (point(0, 4.0), point(10, 1.0))
+
+
+def test_first_last_and_best_are_what_they_say():
+    assert (CURVE.first.step, CURVE.last.step) == (0, 40)
+    assert CURVE.best.step == 20, "the earliest of equals"
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_the_best_is_never_one_that_is_not_a_number(place):
+    points = list(CURVE.points)
+    points[place] = point(points[place].step, math.nan)
+    assert Curve.of(points).best.step == (30 if place == 2 else 20)
+
+
+def test_infinite_bits_are_better_than_none_and_worse_than_all_others():
+    assert Curve.of([point(0, math.nan), point(1, math.inf)]).best.step == 1
+    assert Curve.of([point(0, math.inf), point(1, 9.0)]).best.step == 1
+
+
+def test_where_nothing_is_a_number_the_first_is_given():
+    assert Curve.of([point(5, math.nan), point(6, math.nan)]).best.step == 5
+
+
+@pytest.mark.parametrize(("step", "nearest"), [(-3, 0), (0, 0), (4, 0), (6, 10), (15, 10), (16, 20), (999, 40)])
+def test_the_nearest_measurement_is_found(step, nearest):
+    assert CURVE.at(step).step == nearest
+
+
+@pytest.mark.parametrize(("bits", "step"), [(5.0, 0), (4.0, 0), (3.9, 10), (1.75, 20), (1.5, 20)])
+def test_the_earliest_measurement_as_good_is_found(bits, step):
+    reached = CURVE.first_reaching(bits)
+    assert reached is not None
+    assert reached.step == step
+
+
+def test_a_score_that_was_never_reached_is_not_found():
+    assert CURVE.first_reaching(1.49) is None
+    assert Curve.of([point(0, math.nan)]).first_reaching(10.0) is None
+
+
+numbers = st.floats(allow_nan=False)
+
+
+@given(
+    st.lists(st.builds(Measurement, st.integers(0), st.integers(0), st.text(), numbers, numbers, numbers | st.none()))
+)
+def test_what_was_saved_comes_back_exactly(tmp_path_factory, points):
+    curve = Curve.of(points)
+    path = curve.save(tmp_path_factory.getbasetemp() / "curve.json")
+    assert Curve.load(path) == curve
+
+
+def test_a_measurement_that_is_not_a_number_survives_the_file(tmp_path):
+    loaded = Curve.load(Curve.of([point(0, math.nan), point(1, math.inf)]).save(tmp_path / "curve.json"))
+    assert math.isnan(loaded.first.bits_per_byte)
+    assert loaded.last.bits_per_byte == math.inf
+
+
+WHOLE = json.dumps(CURVE.as_list())
+DAMAGED = {
+    "empty": b"",
+    "cut": WHOLE[:-30].encode(),
+    "not text": b"\xff\xfe\x00",
+    "a number": b"3",
+    "numbers": b"[3]",
+    "null": b"null",
+    "other fields": b'[{"step": 1}]',
+    "more fields": WHOLE.replace('"step"', '"more": 1, "step"').encode(),
+    "an object": b'{"points": []}',
+}
+
+
+@pytest.mark.parametrize("damage", list(DAMAGED))
+def test_a_damaged_file_is_named_and_refused(tmp_path, damage):
+    path = tmp_path / "curve.json"
+    path.write_bytes(DAMAGED[damage])
+    with pytest.raises(InputError, match=r"curve\.json holds no training curve"):
+        Curve.load(path)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"none\.json holds no training curve"):
+        Curve.load(tmp_path / "none.json")

@@ -1,0 +1,120 @@
+"""Plans: the stages are the papers' own, and impossible options are refused by name."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relexify.errors import InputError
+from relexify.training.plan import PLANS, Stage, Training, plan_stages, scaled
+
+
+def summary(training: Training) -> list[tuple[str, int, str, int]]:
+    return [(stage.name, stage.steps, stage.trains, stage.warmup_steps) for stage in plan_stages(training)]
+
+
+def test_direct_trains_everything_with_one_warm_up():
+    assert summary(Training(steps=1_000)) == [("everything", 1_000, "everything", 100)]
+
+
+def test_embeddings_only_never_trains_anything_else():
+    assert summary(Training(steps=1_000, plan="embeddings-only")) == [("embeddings", 1_000, "embeddings", 100)]
+
+
+def test_embeddings_first_warms_up_twice_as_transinner_does():
+    # Minixhofer et al. 2022: 250,000 steps, the first 25,000 for the embeddings with a rising rate throughout,
+    # then everything, with a warm-up of 10 % of all steps of its own.
+    assert summary(Training(steps=250_000, plan="embeddings-first")) == [
+        ("embeddings", 25_000, "embeddings", 25_000),
+        ("everything", 225_000, "everything", 25_000),
+    ]
+
+
+def test_a_warm_up_of_ones_own_is_a_share_of_all_steps():
+    assert summary(Training(steps=1_000, warmup=0.5))[0][-1] == 500
+    assert summary(Training(steps=1_000, warmup=0))[0][-1] == 0
+    assert [stage[-1] for stage in summary(Training(steps=1_000, plan="embeddings-first", warmup=0.05))] == [50, 50]
+    assert [stage[-1] for stage in summary(Training(steps=1_000, plan="embeddings-first", warmup=1))] == [100, 900]
+
+
+@given(plan=st.sampled_from(sorted(PLANS)), steps=st.integers(2, 10_000), warmup=st.floats(0, 1, allow_subnormal=False))
+def test_stages_add_up_to_all_steps_and_none_warms_up_longer_than_it_lasts(plan, steps, warmup):
+    stages = plan_stages(Training(steps=steps, plan=plan, warmup=warmup))
+    assert sum(stage.steps for stage in stages) == steps
+    assert all(stage.steps >= 1 for stage in stages)
+    assert all(0 <= stage.warmup_steps <= stage.steps for stage in stages)
+
+
+def test_rate_and_schedule_reach_every_stage():
+    stages = plan_stages(Training(plan="embeddings-first", learning_rate=3e-3, schedule="cosine"))
+    assert [(stage.learning_rate, stage.schedule) for stage in stages] == [(3e-3, "cosine")] * 2
+
+
+def test_stages_of_ones_own_replace_the_plan():
+    stages = (Stage("first", 3, r"\.bias$"), Stage("second", 5))
+    assert plan_stages(Training(plan="none such", stages=stages)) == stages
+
+
+def test_every_plan_names_its_paper():
+    assert all(plan.does and plan.paper for plan in PLANS.values())
+    assert all(sum(part[1] for part in plan.parts) == pytest.approx(1) for plan in PLANS.values())
+
+
+REFUSED = {
+    "plan": (Training(plan="all"), r"no training plan 'all': choose one of direct, embeddings-first, embeddings-only"),
+    "too few steps": (Training(steps=1, plan="embeddings-first"), r"steps = 1 is too few for the 2 stages"),
+    "no steps": (Training(steps=0), r"steps = 0 is too few"),
+    "batch": (Training(batch=0), r"batch = 0 is not possible: give 1 or more"),
+    "length": (Training(length=-1), r"length = -1 is not possible"),
+    "short length": (Training(length=7), r"length = 7 tokens a sequence is too short"),
+    "micro batch": (Training(micro_batch=0), r"micro_batch = 0 is not possible"),
+    "evaluate": (Training(evaluate_every=0), r"evaluate_every = 0 is not possible"),
+    "save": (Training(save_every=0), r"save_every = 0 is not possible"),
+    "patience": (Training(patience=0), r"patience = 0 is not possible"),
+    "held out": (Training(held_out_bytes=0), r"held_out_bytes = 0 is not possible"),
+    "warm-up": (Training(warmup=1.5), r"warmup = 1.5 is not a share: give a number from 0 to 1"),
+    "masking": (Training(masking=-0.1), r"masking = -0.1 is not a share"),
+    "masking not a number": (Training(masking=math.nan), r"masking = nan is not a share"),
+    "no masking": (Training(masking=0), r"nothing to learn: give a share such as 0.15"),
+    "precision": (Training(precision="half"), r"no precision 'half': choose one of auto, float32, bfloat16"),
+    "parts": (Training(batch=64, micro_batch=24), r"batch of 64 cannot be cut into parts of 24"),
+    "seed": (Training(seed=-1), r"seed = -1 is not possible"),
+    "rate": (Training(learning_rate=0), r"learning_rate = 0 is not possible: give a number above 0"),
+    "endless rate": (Training(learning_rate=math.inf), r"learning_rate = inf is not possible"),
+    "rate not a number": (Training(learning_rate=math.nan), r"learning_rate = nan is not possible"),
+    "schedule": (Training(schedule="sine"), r"no schedule 'sine': choose one of linear, cosine, constant, inverse_"),
+    "stage steps": (Training(stages=(Stage("a", 0),)), r"stage 'a' has 0 steps: give 1 or more"),
+    "stage warm-up": (Training(stages=(Stage("a", 3, warmup_steps=4),)), r"'a' warms up for 4 of its 3 steps"),
+    "expression": (Training(stages=(Stage("a", 3, trains="(wte"),)), r"trains '\(wte', which is neither everything"),
+    "names": (Training(stages=(Stage("a", 3), Stage("a", 4))), r"two stages have the same name \(a, a\)"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_impossible_options_are_refused_by_name(case):
+    training, message = REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        plan_stages(training)
+
+
+def test_the_best_is_selected_where_patience_or_the_user_asks_for_it():
+    assert not Training().selects_best
+    assert Training(patience=3).selects_best
+    assert Training(keep_best=True).selects_best
+    assert not Training(patience=3, keep_best=False).selects_best
+
+
+def test_a_training_scaled_to_other_steps_keeps_its_shape():
+    assert scaled(Training(plan="embeddings-first"), 50) == Training(plan="embeddings-first", steps=50)
+    own = Training(stages=(Stage("a", 10, warmup_steps=10), Stage("b", 90, warmup_steps=20)))
+    half = scaled(own, 50)
+    assert [(stage.steps, stage.warmup_steps) for stage in half.stages] == [(5, 5), (45, 10)]
+    assert half.steps == 50
+    assert len(plan_stages(scaled(own, 1))) == 2
+
+
+def test_tokens_a_step_are_those_of_the_whole_batch():
+    assert Training(batch=6, length=10, micro_batch=2).tokens_a_step == 60

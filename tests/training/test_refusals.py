@@ -1,0 +1,257 @@
+"""What cannot be trained is refused before any work; what goes wrong on the way is told, and leaves the run whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from relexify.artifacts import MARKER
+from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.text import Corpus
+from relexify.training import Stage, Training
+from tests import pico
+from tests.training.runs import (
+    LINES,
+    TRAINING,
+    Moment,
+    Run,
+    assert_same_bits,
+    in_a_process,
+    tensors,
+)
+
+
+def left(run: Run) -> set[str]:
+    return {path.name for path in run.folder.iterdir()}
+
+
+def test_a_text_shorter_than_one_sequence_is_refused(run_of):
+    run = run_of()
+    (run.folder / "short.txt").write_text("water")
+    with pytest.raises(InputError, match=r"has \d tokens, but one sequence of 16 needs 17"):
+        replace(run, corpus=run.folder / "short.txt").train()
+    assert left(run) == {"short.txt"}
+
+
+def test_a_missing_text_is_refused(run_of):
+    run = run_of()
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
+        replace(run, corpus=run.folder / "nowhere.txt").train()
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
+        replace(run, held_out=run.folder / "nowhere.txt").train()
+    assert not left(run)
+
+
+def test_a_tokenizer_of_another_model_is_refused(run_of):
+    run = run_of()
+    shutil.copytree(run.source, run.folder / "mixed")
+    pico.byte_level(size=430).save_pretrained(run.folder / "mixed")
+    with pytest.raises(VocabularyError, match="they do not belong together"):
+        replace(run, source=run.folder / "mixed").train()
+    assert left(run) == {"mixed"}
+
+
+@pytest.mark.parametrize(("family", "longest"), [("gpt2", 64), ("roberta", 64)])
+def test_sequences_longer_than_the_model_can_take_are_refused(run_of, family, longest):
+    run = run_of(family)
+    with pytest.raises(InputError, match=f"length = 65 is more than the {longest} tokens"):
+        run.train(replace(TRAINING, length=65))
+    assert not left(run)
+
+
+def test_an_encoder_decoder_is_refused(run_of):
+    run = run_of("t5")
+    with pytest.raises(InputError, match="is an encoder-decoder: only decoders"):
+        run.train()
+    assert not left(run)
+
+
+def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(run_of):
+    run = run_of()
+    run.train()
+    before = tensors(run.output())
+
+    def progress(description: str, total: int | None = None) -> None:
+        raise AssertionError(description)
+
+    with pytest.raises(OutputError, match="exists already"):
+        run.train(replace(TRAINING, seed=1), progress=progress)
+    assert all(tensor.equal(before[name]) for name, tensor in tensors(run.output()).items())
+    run.train(replace(TRAINING, seed=1), overwrite=True)
+    assert any(not tensor.equal(before[name]) for name, tensor in tensors(run.output()).items())
+    assert left(run) == {"out"}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("stages", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
+)
+def test_checkpoints_of_another_training_are_refused_by_what_differs(killed_copy, name, other):
+    run = killed_copy()
+    with pytest.raises(InputError, match=rf"another training: its {name} was .*--overwrite to begin anew"):
+        run.train(replace(TRAINING, **other))
+    assert (run.work() / "1-everything" / "checkpoint-8").exists()
+
+
+def test_checkpoints_of_another_model_are_refused(killed_copy, shared_run):
+    run = killed_copy()
+    with pytest.raises(InputError, match="another training: its model was"):
+        replace(run, source=shared_run("gpt2", dtype=torch.bfloat16).source).train()
+
+
+def test_overwrite_begins_anew_where_checkpoints_are_of_another_training(killed_copy, run_of, caplog):
+    run, other = killed_copy(), replace(TRAINING, learning_rate=2e-2)
+    result = run.train(other, overwrite=True)
+    assert "it is removed" in caplog.text
+    assert_same_bits(result.output, run_of().train(other, "anew").output)
+
+
+@pytest.fixture(scope="module")
+def killed(shared_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that was killed after its ninth step, with checkpoints of the sixth and the eighth."""
+    run = replace(shared_run("gpt2"), folder=tmp_path_factory.mktemp("killed"))
+    run.train_until_killed(Moment("step", 9))
+    return run
+
+
+@pytest.fixture
+def killed_copy(killed: Run, tmp_path: Path) -> Callable[[], Run]:
+    def copy() -> Run:
+        shutil.copytree(killed.work(), tmp_path / killed.work().name)
+        return replace(killed, folder=tmp_path)
+
+    return copy
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(shared_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replace(shared_run("gpt2"), folder=tmp_path_factory.mktemp("whole")).train().output
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "flipped": ("model.safetensors", flip, "model.safetensors is not what was written"),
+    "truncated": ("optimizer.pt", truncate, r"optimizer.pt has \d+ bytes, not \d+"),
+    "removed": ("rng_state.pth", Path.unlink, "rng_state.pth is missing"),
+    "unreadable": (MARKER, lambda path: path.write_text("{"), "its list of files cannot be read"),
+    "empty": (MARKER, lambda path: path.write_text("{}"), "it lists no files"),
+    "foreign": (MARKER, lambda path: path.write_text("[]"), "its list of files cannot be read"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_told_of_and_the_one_before_it_is_taken(killed_copy, uninterrupted, caplog, damage):
+    run, (name, harm, reason) = killed_copy(), DAMAGES[damage]
+    harm(run.work() / "1-everything" / "checkpoint-8" / name)
+    with caplog.at_level("INFO"):
+        result = run.train()
+    assert re.search(f"checkpoint-8 is damaged .*{reason}", caplog.text)
+    assert "checkpoint-6" in caplog.text
+    assert_same_bits(result.output, uninterrupted)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_begins_anew_if_asked(killed_copy, uninterrupted):
+    run = killed_copy()
+    for checkpoint in run.work().glob("*/checkpoint-*"):
+        flip(checkpoint / "model.safetensors")
+    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*pass --overwrite to begin anew"):
+        run.train()
+    assert_same_bits(run.train(overwrite=True).output, uninterrupted)
+
+
+def test_a_damaged_list_of_what_the_run_was_is_refused_and_begins_anew_if_asked(killed_copy, uninterrupted):
+    run = killed_copy()
+    (run.work() / "run.json").write_text('{"batch"')
+    with pytest.raises(InputError, match=r"run\.json is damaged"):
+        run.train()
+    assert_same_bits(run.train(overwrite=True).output, uninterrupted)
+
+
+EXPLODING = (Stage("wild", 20, learning_rate=1e38, warmup_steps=20),)
+"""The first step has no rate at all, the second one that nothing survives."""
+
+
+def test_a_loss_that_is_no_number_stops_training_and_names_the_last_good_checkpoint(run_of):
+    run = run_of()
+    with pytest.raises(TrainingError, match=r"no longer a number at step .*the last good checkpoint is") as refusal:
+        run.train(replace(TRAINING, stages=EXPLODING, save_every=1))
+    checkpoints = sorted(run.work().glob("*/checkpoint-*"))
+    assert f"{checkpoints[-1]}; try a lower learning rate" in str(refusal.value)
+    for checkpoint in checkpoints:
+        assert all(tensor.isfinite().all() for tensor in tensors(checkpoint).values())
+    assert not run.output().exists()
+
+
+def test_a_loss_that_is_no_number_is_told_of_where_there_is_no_checkpoint_yet(run_of):
+    with pytest.raises(TrainingError, match=r"no longer a number at step .*there is no checkpoint yet"):
+        run_of().train(replace(TRAINING, stages=EXPLODING, save_every=9))
+
+
+def test_weights_that_are_no_numbers_are_told_of_before_the_first_step(run_of):
+    run = run_of()
+    source = run.folder / "broken"
+    shutil.copytree(run.source, source)
+    weights = load_file(source / "model.safetensors")
+    weights["transformer.h.0.ln_1.weight"][3] = float("nan")
+    save_file(weights, source / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(TrainingError, match=r"no longer a number at step 0 .*there is no checkpoint yet"):
+        replace(run, source=source).train()
+
+
+def train_on_a_small_disk(run: Run, limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        run.train()
+    except OutputError as error:
+        (run.folder / "told.json").write_text(json.dumps(str(error)))
+
+
+def test_a_full_disk_is_told_of_with_the_last_good_checkpoint_and_the_run_goes_on_later(killed_copy, uninterrupted):
+    run = killed_copy()
+    assert in_a_process(train_on_a_small_disk, run, 50_000) == 0
+    told = json.loads((run.folder / "told.json").read_text())
+    last = run.work() / "1-everything" / "checkpoint-8"
+    assert told.startswith("the checkpoint of step 10 could not be written (")
+    assert told.endswith(f"the last good checkpoint is {last}")
+    assert {path.name for path in last.parent.glob("checkpoint-*")} == {"checkpoint-6", "checkpoint-8"}
+    assert_same_bits(run.train().output, uninterrupted)
+
+
+def test_text_that_is_only_held_out_text_is_refused(run_of):
+    run = run_of()
+    with pytest.raises(InputError, match="has no text but that of"):
+        run.train(held_out=Corpus.of_lines(LINES))
+
+
+def test_options_that_cannot_be_are_refused_before_the_model_is_read(tmp_path):
+    nothing = Run(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path, tmp_path)
+    cases = [
+        ({"steps": 0}, "steps = 0"),
+        ({"plan": "sideways"}, "no training plan 'sideways'"),
+        ({"schedule": "steep"}, "no schedule 'steep'"),
+        ({"learning_rate": -1.0}, "learning_rate = -1.0"),
+        ({"precision": "float8"}, "no precision 'float8'"),
+        ({"stages": (Stage("a", 1), Stage("a", 1))}, "two stages have the same name"),
+        ({"stages": (Stage("a", 1, "("),)}, "nor a regular expression"),
+    ]
+    for options, message in cases:
+        with pytest.raises(InputError, match=message):
+            nothing.train(Training(**options))

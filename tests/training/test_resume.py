@@ -1,0 +1,118 @@
+"""A run that was killed, at whatever moment, and started again ends with the bits of one that never was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from relexify.artifacts import MARKER
+from relexify.training import Training, TrainingResult
+from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
+
+EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)
+TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(shared_run: Callable[..., Run]) -> Callable[[str, Training], TrainingResult]:
+    """What a run comes to that nothing stops, trained once."""
+
+    @cache
+    def result(family: str, training: Training) -> TrainingResult:
+        return shared_run(family).train(training, f"uninterrupted-{hash(training)}")
+
+    return result
+
+
+def assert_equal(result: TrainingResult, expected: TrainingResult) -> None:
+    assert_same_bits(result.output, expected.output)
+    assert result.curve == expected.curve
+    assert (result.selected, result.tokens) == (expected.selected, expected.tokens)
+
+
+def checkpoints(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.glob("*/checkpoint-*")}
+
+
+def test_the_text_of_these_tests_is_seen_several_times(run_of, caplog):
+    with caplog.at_level("INFO"):
+        run_of().train()
+    (epochs,) = [record.args[1] for record in caplog.records if "seen %.2f times" in record.msg]
+    assert 1.2 < epochs < TRAINING.steps / 3, "kills do not fall on both sides of an epoch's end"
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "moment"),
+    [
+        ("gpt2", "direct", Moment("step", 1)),
+        ("gpt2", "direct", Moment("step", 5)),
+        ("gpt2", "direct", Moment("writing", 1)),
+        ("gpt2", "direct", Moment("sealing", 3)),
+        ("gpt2", "direct", Moment("rotating", 1)),
+        ("gpt2", "direct", Moment("finishing", 1)),
+        ("bert", "direct", Moment("step", 7)),
+        ("gpt2", "embeddings-first", Moment("step", 2)),
+        ("gpt2", "embeddings-first", Moment("keeping a stage", 1)),
+        ("gpt2", "embeddings-first", Moment("stage", 2)),
+        ("gpt2", "embeddings-first", Moment("step", 9)),
+        ("bert", "embeddings-first", Moment("stage", 2)),
+    ],
+    ids=str,
+)
+def test_a_killed_run_goes_on_to_the_bits_of_an_uninterrupted_one(run_of, uninterrupted, family, plan, moment):
+    run, training = run_of(family), TRAININGS[plan]
+    run.train_until_killed(moment, training)
+    assert not run.output().exists()
+    assert_equal(run.train(training), uninterrupted(family, training))
+    assert not run.work().exists()
+    assert {path.name for path in run.folder.iterdir()} == {"out"}, "something was left behind"
+
+
+def test_a_killed_run_does_not_begin_anew(run_of, caplog):
+    run = run_of()
+    run.train_until_killed(Moment("step", 9))
+    assert checkpoints(run.work()) == {"1-everything/checkpoint-6", "1-everything/checkpoint-8"}
+    with caplog.at_level("INFO"):
+        run.train()
+    assert "checkpoint-8" in caplog.text
+    caplog.clear()
+    run.train_until_killed(Moment("stage", 2), EMBEDDINGS_FIRST, "staged")
+    with caplog.at_level("INFO"):
+        run.train(EMBEDDINGS_FIRST, "staged")
+    assert "stage everything" in caplog.text
+    assert "stage embeddings" not in caplog.text
+
+
+def test_a_run_killed_twice_is_still_the_same_run(run_of, uninterrupted):
+    run = run_of()
+    for moment in (Moment("step", 5), Moment("step", 4), Moment("sealing", 2)):
+        run.train_until_killed(moment)
+    assert_equal(run.train(), uninterrupted("gpt2", TRAINING))
+
+
+def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted, caplog):
+    run = run_of()
+    run.train_until_killed(Moment("sealing", 2))
+    stage = run.work() / "1-everything"
+    assert (stage / "checkpoint-4" / "model.safetensors").exists()
+    assert not (stage / "checkpoint-4" / MARKER).exists()
+    with caplog.at_level("INFO"):
+        run.train_until_killed(Moment("step", 1))
+        assert checkpoints(run.work()) == {"1-everything/checkpoint-2"}
+        result = run.train()
+    assert "going on from" in caplog.text
+    assert "checkpoint-4" not in caplog.text
+    assert_equal(result, uninterrupted("gpt2", TRAINING))
+
+
+def test_checkpoints_hold_no_pickles_of_options(run_of):
+    run = run_of()
+    run.train_until_killed(Moment("step", 5))
+    listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / MARKER).read_text())
+    assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= set(listed)
+    assert "training_args.bin" not in listed

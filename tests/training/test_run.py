@@ -1,0 +1,137 @@
+"""A whole training: what it depends on, what it leaves alone, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from relexify.artifacts import MARKER
+from relexify.grafting import MIXTURE_FILE
+from relexify.text import Corpus
+from relexify.training import Curve
+from relexify.training.run import CURVE_FILE
+from tests import pico
+from tests.training.runs import HELD_OUT, LINES, TRAINING, Moment, assert_same_bits, tensors
+
+SHORT = replace(TRAINING, steps=4, evaluate_every=2, save_every=None)
+
+
+def random_states() -> list[str]:
+    """Of python, numpy and torch."""
+    states = (random.getstate(), np.random.get_state(), torch.get_rng_state().tolist())  # noqa: NPY002
+    return [repr(state) for state in states]
+
+
+@pytest.mark.parametrize("plan", ["direct", "embeddings-first"])
+def test_the_randomness_of_the_caller_is_left_alone(run_of, plan):
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    torch.manual_seed(5)
+    before = random_states()
+    run_of().train(replace(SHORT, plan=plan))
+    assert random_states() == before
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_the_seed_decides_and_nothing_else(run_of, family):
+    run = run_of(family)
+    first = run.train(SHORT, "first")
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    torch.manual_seed(1)
+    second = run.train(SHORT, "second")
+    assert_same_bits(first.output, second.output)
+    assert first.curve == second.curve
+    other = run.train(replace(SHORT, seed=1), "other")
+    assert any(not tensor.equal(tensors(first.output)[name]) for name, tensor in tensors(other.output).items())
+    assert other.curve.first == first.curve.first
+
+
+def test_how_often_it_is_measured_and_saved_changes_no_weights(run_of):
+    run = run_of()
+    seldom = run.train(replace(TRAINING, evaluate_every=12, save_every=None), "seldom")
+    often = run.train(replace(TRAINING, evaluate_every=1, save_every=1), "often")
+    assert [point.step for point in often.curve.points] == list(range(13))
+    assert [point.step for point in seldom.curve.points] == [0, 1, 12]
+    assert_same_bits(seldom.output, often.output)
+
+
+def test_training_helps(run_of):
+    result = run_of().train(replace(TRAINING, steps=30))
+    assert result.curve.last.bits_per_byte < result.curve.first.bits_per_byte - 0.3
+    assert result.selected == 30
+    assert result.tokens == 30 * TRAINING.batch * TRAINING.length
+
+
+def test_held_out_lines_in_the_text_are_not_learnt_from(run_of):
+    run = run_of()
+    clean = run.train(SHORT, "clean")
+    leaky = run.folder / "leaky.txt"
+    leaky.write_text("\n".join([*LINES[:7], *HELD_OUT, *LINES[7:], HELD_OUT[0]]))
+    result = replace(run, corpus=leaky).train(SHORT, "leaky")
+    assert_same_bits(result.output, clean.output)
+    assert result.curve == clean.curve
+
+
+def test_lines_kept_aside_are_measured_on_and_not_learnt_from(run_of):
+    run = run_of()
+    text = run.folder / "text.txt"
+    text.write_text("\n".join(pico.sentences(600)))
+    kept = Corpus.open(text).split(100)[1]
+    assert len(list(kept)) > 1
+    run = replace(run, corpus=text)
+    aside, given = run.train(SHORT, "aside", held_out=None), run.train(SHORT, "given", held_out=kept)
+    assert_same_bits(aside.output, given.output)
+    assert aside.curve == given.curve
+
+
+def test_a_bfloat16_model_comes_back_as_one_with_its_frozen_parameters_untouched(run_of):
+    run = run_of(dtype=torch.bfloat16)
+    run.train(replace(SHORT, plan="embeddings-only", weight_decay=0.5))
+    before, after = tensors(run.source), tensors(run.output())
+    assert {tensor.dtype for tensor in after.values()} == {torch.bfloat16}
+    assert [name for name in before if not torch.equal(before[name], after[name])] == ["transformer.wte.weight"]
+    assert json.loads((run.output() / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_what_a_graft_tells_of_itself_is_carried_over(run_of):
+    run = run_of()
+    source = run.folder / "graft"
+    shutil.copytree(run.source, source)
+    (source / MIXTURE_FILE).write_bytes(b"a mixture")
+    (source / MARKER).write_text(json.dumps({"method": "wechsel", "seed": 3}))
+    replace(run, source=source).train(SHORT)
+    notes = json.loads((run.output() / MARKER).read_text())
+    assert (run.output() / MIXTURE_FILE).read_bytes() == b"a mixture"
+    assert (notes["method"], notes["seed"], notes["trained_from"]) == ("wechsel", 3, str(source))
+    assert (notes["training"]["steps"], notes["training"]["selected_step"]) == (4, 4)
+
+
+def test_the_output_is_a_model_to_load_with_its_tokenizer_and_its_curve(run_of):
+    run = run_of()
+    result = run.train(SHORT)
+    model = AutoModelForCausalLM.from_pretrained(run.output())
+    tokenizer, own = (AutoTokenizer.from_pretrained(folder) for folder in (run.output(), run.source))
+    assert tokenizer(LINES).input_ids == own(LINES).input_ids
+    assert model.config.use_cache
+    assert not model.training
+    assert Curve.load(run.output() / CURVE_FILE) == result.curve
+    assert {path.name for path in run.folder.iterdir()} == {"out"}
+
+
+def test_a_log_for_tensorboard_tells_what_was_measured(run_of):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run = run_of()
+    training = replace(TRAINING, tensorboard=True)
+    run.train_until_killed(Moment("step", 9), training)
+    result = run.train(training)
+    log = events.EventAccumulator(str(run.output() / "logs" / "1-everything")).Reload()
+    told = {event.step: event.value for event in log.Scalars("eval/bits_per_byte")}
+    assert told == {point.step: pytest.approx(point.bits_per_byte) for point in result.curve.points}

@@ -1,0 +1,123 @@
+"""Several processes train the model that one would have trained, and write it once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate import DistributedType, PartialState
+
+from relexify.errors import InputError
+from relexify.training import Curve, Training, TrainingResult
+from relexify.training.run import CURVE_FILE
+from tests.training.runs import (
+    TRAINING,
+    Moment,
+    Run,
+    assert_close,
+    assert_curves_close,
+    beside,
+    in_two_processes,
+    train_and_die,
+)
+
+TOGETHER = replace(TRAINING, steps=6, evaluate_every=3, save_every=2)
+SHARDED = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_TRANSFORMER_CLS_TO_WRAP": "GPT2Block",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def alone(shared_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    """What one process comes to."""
+    return beside(shared_run("gpt2", dropout=False), tmp_path_factory.mktemp("alone")).train(TOGETHER)
+
+
+def assert_trained_like(run: Run, alone: TrainingResult) -> None:
+    assert_close(run.output(), alone.output)
+    assert_curves_close(Curve.load(run.output() / CURVE_FILE), alone.curve)
+    assert not run.work().exists()
+
+
+def test_two_processes_of_torchrun_train_the_model_that_one_trains_and_write_it_once(run_of, alone, tmp_path):
+    run = run_of("gpt2", dropout=False)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from relexify.training import train\n"
+        "from tests.training.test_several_processes import TOGETHER\n"
+        f"train({str(run.source)!r}, {str(run.output())!r}, {str(run.corpus)!r}, TOGETHER, "
+        f"held_out={str(run.held_out)!r})\n"
+    )
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RELEXIFY_CACHE": str(run.cache)}
+    environment = {**os.environ, **paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert_trained_like(run, alone)
+    assert {path.name for path in run.folder.iterdir()} == {"out", "script.py"}
+
+
+def test_two_processes_train_the_masked_language_model_that_one_trains(run_of):
+    run = run_of("bert", dropout=False)
+    alone = run.train(TOGETHER, "alone")
+    assert in_two_processes(train_and_die, run, None, TOGETHER, "out") == 0
+    assert_trained_like(run, alone)
+
+
+def test_a_killed_run_of_two_processes_goes_on_in_two_and_in_one(run_of, alone):
+    run = run_of("gpt2", dropout=False)
+    assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
+    assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
+    assert (run.work() / "1-everything" / "checkpoint-4").exists(), "the second run did not go on from the first"
+    run.train(TOGETHER)
+    assert_trained_like(run, alone)
+
+
+def train_sharded(run: Run, moment: Moment | None, training: Training, name: str) -> None:
+    """As `train_and_die`; accelerate shards over GPUs only, so it is told that these processes have one each."""
+    own = PartialState.__init__
+
+    def with_devices(state: Any, *arguments: Any, **options: Any) -> None:
+        own(state, *arguments, **options)
+        if state.distributed_type == DistributedType.MULTI_CPU:
+            state.distributed_type = DistributedType.MULTI_GPU
+
+    PartialState.__init__ = with_devices
+    train_and_die(run, moment, training, name)
+
+
+@pytest.mark.parametrize("form", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
+def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_goes_on_when_killed(run_of, alone, form):
+    run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": form}
+    killed = in_two_processes(train_sharded, run, Moment("step", 5), TOGETHER, "out", **environment)
+    assert killed == -signal.SIGKILL
+    assert is_sharded(run.work() / "1-everything" / "checkpoint-4")
+    assert in_two_processes(train_sharded, run, None, TOGETHER, "out", **environment) == 0
+    assert_trained_like(run, alone)
+
+
+def is_sharded(checkpoint: Path) -> bool:
+    return any(checkpoint.glob("pytorch_model_fsdp*"))
+
+
+def refused(run: Run) -> None:
+    with pytest.raises(InputError, match="a batch of 3 cannot be cut into parts of 1 on each of 2 devices"):
+        run.train(replace(TOGETHER, batch=3))
+
+
+def test_a_batch_that_two_processes_cannot_share_is_refused(run_of):
+    assert in_two_processes(refused, run_of()) == 0

@@ -81,7 +81,7 @@ def run_comparison(
     """
     if recipe.compare is None or recipe.transfer is None or recipe.training is None:
         raise InputError(f"{recipe.source} cannot be compared: it needs [transfer], [training] and [compare]")
-    check_recipe(replace(recipe.transfer, output=recipe.output / "runs"))
+    check_recipe(replace(recipe.transfer, output=recipe.output / "runs" / "new"))
     write_file(recipe.output / RECIPE_FILE, recipe_text(recipe))
     comparisons = []
     for size in recipe.compare.subsamples or (None,):

@@ -117,7 +117,7 @@ def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], t
 
 def _restore(model: Any, head: Any, blocks: list[nn.Module]) -> None:
     """Take everything away that was put on the instances; what the classes have comes back."""
-    for name in ("forward", "_original_forward"):
+    for name in ("forward", "_original_forward", "zero_grad"):
         vars(model).pop(name, None)
     vars(head).pop("forward", None)
     for block in blocks:

@@ -169,7 +169,8 @@ def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, adva
             yield texts
             advance(size)
             texts, size = [], 0
-    yield texts
+    if texts:
+        yield texts
     advance(size)
 
 

@@ -27,7 +27,7 @@ from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
 from relexify.training.checkpoints import claim_folder, find_checkpoint
-from relexify.training.curve import Curve
+from relexify.training.curve import Curve, Measurement
 from relexify.training.packing import PackedText, pack
 from relexify.training.plan import Stage, Training, plan_stages
 from relexify.training.stage_run import StageResult, Text, run_stage
@@ -94,44 +94,82 @@ def train(
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
     processes = PartialState(cpu=not torch.cuda.is_available())
+    earlier = None if overwrite else _notes_of(output).get("training", {}).get("run")
+    if earlier is None and processes.is_main_process:
+        check_output(output, overwrite=overwrite)
     with processes.main_process_first():
-        if processes.is_main_process:
-            check_output(output, overwrite=overwrite)
         learner, tokenizer = load_model(model), load_tokenizer(model)
     dtype = learner.dtype
     learner = learner.float()
     _check_model(learner, tokenizer, training)
     with processes.main_process_first():
         text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
+    run = _run_of(learner, tokenizer, packed, training, stages)
     work = output.with_name(f"{output.name}.training")
+    if earlier == _digest(run):
+        logger.info("%s is the result of this very training already", output)
+        return _finished(output, work, time.monotonic() - begun)
     if processes.is_main_process:
-        _claim(work, _run_of(learner, tokenizer, packed, training, stages), overwrite)
+        check_output(output, overwrite=overwrite)
+        _claim(work, run, overwrite)
     processes.wait_for_everyone()
-    speeds: list[float] = []
-    curve, selected, done = Curve(()), 0, 0
+    curve, selected, speed = _run_stages(learner, text, stages, training, work, processes, progress)
+    outcome = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - begun, speed)
+    if processes.is_main_process:
+        untouched = training.selects_best and selected == 0
+        trained = load_model(model if untouched else work / _stage_name(stages, len(stages) - 1) / _RESULT)
+        _finish(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
+    processes.wait_for_everyone()
+    return outcome
+
+
+def _run_stages(
+    learner: Any,
+    text: Text,
+    stages: tuple[Stage, ...],
+    training: Training,
+    work: Path,
+    processes: PartialState,
+    progress: Progress,
+) -> tuple[Curve, int, float | None]:
+    """Train all stages that no earlier call has finished: the curve, the step that was kept, tokens a second."""
+    points: list[Measurement] = []
+    selected, done, speed = 0, 0, None
     for place, stage in enumerate(stages):
-        folder, is_last = work / f"{place + 1}-{stage.name}", place == len(stages) - 1
+        folder = work / _stage_name(stages, place)
         if not (folder / _RESULT).exists():
             if place:
-                learner = load_model(work / f"{place}-{stages[place - 1].name}" / _RESULT)
+                learner = load_model(work / _stage_name(stages, place - 1) / _RESULT)
+            is_last = place == len(stages) - 1
             result = run_stage(
                 learner, text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
             )
-            speeds += [result.tokens_per_second] if result.tokens_per_second else []
+            speed = result.tokens_per_second or speed
             if processes.is_main_process:
                 _keep(folder, result)
             processes.wait_for_everyone()
             del result
-        notes = json.loads((folder / _RESULT / MARKER).read_text())
-        curve = Curve.of([*curve.points, *Curve.load(folder / _RESULT / CURVE_FILE).points])
-        selected, done = notes["selected"], done + stage.steps
-    seen = max(point.tokens for point in curve.points)
-    outcome = TrainingResult(output, curve, selected, seen, time.monotonic() - begun, speeds[-1] if speeds else None)
-    if processes.is_main_process:
-        trained = load_model(work / f"{len(stages)}-{stages[-1].name}" / _RESULT).to(dtype)
-        _finish(trained, tokenizer, model, work, outcome, training, overwrite)
-    processes.wait_for_everyone()
-    return outcome
+        points += Curve.load(folder / _RESULT / CURVE_FILE).points
+        selected = json.loads((folder / _RESULT / MARKER).read_text())["selected"]
+        done += stage.steps
+    curve = Curve.of(points)
+    if training.selects_best and curve.best.step == 0:
+        logger.warning("training made the model worse on held-out text: it is kept as it was before")
+        selected = 0
+    return curve, selected, speed
+
+
+def _stage_name(stages: tuple[Stage, ...], place: int) -> str:
+    return f"{place + 1}-{stages[place].name}"
+
+
+def _finished(output: Path, work: Path, seconds: float) -> TrainingResult:
+    """What an earlier call came to, which may have been stopped while it was clearing up."""
+    shutil.rmtree(work, ignore_errors=True)
+    curve, notes = Curve.load(output / CURVE_FILE), _notes_of(output)["training"]
+    return TrainingResult(
+        output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]
+    )
 
 
 def _check_model(model: Any, tokenizer: Any, training: Training) -> None:
@@ -202,6 +240,10 @@ def _run_of(
     }
 
 
+def _digest(run: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+
+
 def _keep(folder: Path, result: StageResult) -> None:
     """Write a stage's result, and let go of its checkpoints."""
     with write_folder(folder / _RESULT, overwrite=True) as beside:
@@ -219,6 +261,7 @@ def _finish(
     work: Path,
     outcome: TrainingResult,
     training: Training,
+    run: dict[str, Any],
     overwrite: bool,
 ) -> None:
     """Write the trained model with all that is known about it; only then let go of the work."""
@@ -228,6 +271,7 @@ def _finish(
         outcome.curve.save(folder / CURVE_FILE)
         notes = _notes_of(source)
         notes["training"] = {
+            "run": _digest(run),
             **asdict(training),
             "selected_step": outcome.selected,
             "tokens_seen": outcome.tokens,

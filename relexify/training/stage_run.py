@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate import PartialState
 from transformers import EarlyStoppingCallback, TrainingArguments
 
 from relexify.errors import InputError, MissingExtra, TrainingError
@@ -188,7 +189,9 @@ def _arguments(stage: Stage, training: Training, folder: Path, *, select: bool) 
         disable_tqdm=True,
         report_to=[],
         dataloader_pin_memory=on_gpu,
+        accelerator_config={"non_blocking": on_gpu},  # or every batch waits until the GPU has done all before it
         ddp_timeout=LONG_WAIT,
+        ddp_find_unused_parameters=False,
         seed=training.seed,
     )
     devices = arguments.world_size
@@ -239,7 +242,7 @@ def _callbacks(training: Training, folder: Path, is_last: bool) -> list[Any]:
     found: list[Any] = []
     if training.patience is not None and is_last:
         found.append(EarlyStoppingCallback(training.patience))
-    if training.tensorboard is not False:
+    if training.tensorboard is not False and PartialState().is_main_process:
         try:
             from torch.utils.tensorboard import SummaryWriter
             from transformers.integrations import TensorBoardCallback
@@ -265,13 +268,18 @@ def _tick(clock: _Clock, step: int, trainer: StageTrainer) -> None:
 
 def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Curve:
     """What the Trainer's log holds, which its checkpoints keep."""
-    points, loss = [], None
+    points: list[Measurement] = []
+    losses, logged = [], 0
     for entry in state.log_history:
-        loss = entry.get("loss", loss)
+        if "loss" in entry:
+            losses += [entry["loss"]] * (entry["step"] - logged)
+            logged = entry["step"]
         if BITS in entry:
             step = first_step + entry["step"]
+            loss = sum(losses) / len(losses) if losses else None
             tokens = step * training.tokens_a_step
             points.append(Measurement(step, tokens, stage.name, entry[BITS], entry[PERPLEXITY], loss))
+            losses = []
     return Curve.of(points)
 
 

@@ -22,6 +22,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def onednn_as_it_was() -> Iterator[None]:
+    """Where a product in bfloat16 fails, torch turns oneDNN off for good, and other bits come out of all that follows."""
+    enabled = torch.backends.mkldnn.enabled
+    yield
+    torch.backends.mkldnn.set_flags(enabled)
+
+
 @pytest.fixture(scope="session")
 def shared_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
     """Sources, each made once; for runs whose outputs may lie together."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         MissingExtra,
         OutputError,
         RelexifyError,
+        TrainingError,
         VocabularyError,
     )
     from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
@@ -44,8 +45,17 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Mixture, Origin, blend, first_of
-    from relexify.recipes import Transfer, TransferResult, run_transfer
-    from relexify.scoring import Score, bits_per_byte
+    from relexify.recipes import (
+        RecipeFile,
+        Transfer,
+        TransferResult,
+        read_recipe,
+        run_comparison,
+        run_recipe,
+        run_transfer,
+    )
+    from relexify.reports import Comparison, plot_curves
+    from relexify.scoring import Score, bits_per_byte, language_model_scores
     from relexify.text import Corpus
     from relexify.tokens import (
         SubwordVectors,
@@ -55,27 +65,36 @@ if TYPE_CHECKING:
         subwords_from_words,
         vocabulary_of,
     )
+    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train
     from relexify.vectors import Rotation, VectorTraining, WordVectors, align, train_vectors
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BilingualLexicon",
+    "Comparison",
     "Corpus",
+    "Curve",
     "EvidenceError",
     "Graft",
     "GraftError",
     "InputError",
+    "Measurement",
     "MissingExtra",
     "Mixture",
     "Origin",
     "OutputError",
     "Provenance",
+    "RecipeFile",
     "RelexifyError",
     "Rotation",
     "Score",
+    "Stage",
     "SubwordVectors",
     "TokenForm",
+    "Training",
+    "TrainingError",
+    "TrainingResult",
     "Transfer",
     "TransferResult",
     "VectorTraining",
@@ -91,17 +110,23 @@ __all__ = [
     "first_of",
     "fvt",
     "graft",
+    "language_model_scores",
     "load_model",
     "load_tokenizer",
     "neutral",
     "package_frequencies",
+    "plot_curves",
     "random",
+    "read_recipe",
+    "run_comparison",
+    "run_recipe",
     "run_transfer",
     "shared",
     "shuffle",
     "special",
     "subwords_from_ngrams",
     "subwords_from_words",
+    "train",
     "train_tokenizer",
     "train_vectors",
     "translations",
@@ -113,7 +138,7 @@ __all__ = [
 
 _ROOMS = (
     "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
-    "training", "recipes",
+    "training", "reports", "recipes",
 )  # fmt: skip
 
 

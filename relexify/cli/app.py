@@ -59,6 +59,9 @@ def options(
     """Options of every verb."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     log_to_console(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    if os.environ.get("RANK", "0") != "0":  # one of several processes of torchrun or accelerate: the first one speaks
+        log_to_console(logging.ERROR)
+        results.quiet = True
 
 
 def main() -> None:

@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from relexify.recipes.evidence import trained_vectors
     from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Method, Transfer
+    from relexify.recipes.recipe_file import RecipeFile, read_recipe, recipe_text
+    from relexify.recipes.running import run_comparison, run_recipe
     from relexify.recipes.transfer import TransferResult, run_transfer
 
-__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Method", "Transfer", "TransferResult", "run_transfer", "trained_vectors"]
+__all__ = [
+    "DEFAULT_VOCABULARY",
+    "METHODS",
+    "Method",
+    "RecipeFile",
+    "Transfer",
+    "TransferResult",
+    "read_recipe",
+    "recipe_text",
+    "run_comparison",
+    "run_recipe",
+    "run_transfer",
+    "trained_vectors",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name at first use, so that looking up a method does not cost the import of torch."""
     if name in __all__:
-        for module in ("recipe", "evidence", "transfer"):
+        for module in ("recipe", "recipe_file", "evidence", "transfer", "running"):
             found = vars(import_module(f"relexify.recipes.{module}"))
             if name in found:
                 return found[name]

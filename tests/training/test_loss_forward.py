@@ -147,7 +147,7 @@ def test_the_model_is_as_before_when_the_context_ends(family, training, compiled
         assert model.training == training
         assert model.config.to_dict().get("use_cache") in (None, False)
         if not compiled:
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16), torch.backends.mkldnn.flags(enabled=True):
                 model(input_ids=inputs, labels=labels).backward()
     assert state(model) == before
     with torch.no_grad():

@@ -1,0 +1,1 @@
+"""What a trained model is worth on a task: inference, entities, tags, trees."""

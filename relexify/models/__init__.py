@@ -1,0 +1,1 @@
+"""Models of our own around those of transformers."""

@@ -1,0 +1,197 @@
+"""train, evaluate, run and compare: what a user sees, and that stopped work goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tests.cli.command import refused, relexify, start
+from tests.cli.conftest import SIZE
+
+SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--evaluate-every", 3, "--no-tensorboard")
+
+
+@pytest.fixture
+def recipe(world, tmp_path):
+    """A recipe that compares three runs for a few steps."""
+    file = tmp_path / "recipe.toml"
+    file.write_text(
+        f"""
+title = "Tiny"
+output = "out"
+model = "{world.gpt2}"
+corpus = "{world.corpus}"
+[transfer]
+vocab_size = {SIZE}
+dictionary = "{world.dictionary}"
+source_vectors = "{world.source_vectors}"
+target_vectors = "{world.target_vectors}"
+[training]
+steps = 6
+batch = 4
+length = 16
+learning_rate = 1e-3
+evaluate_every = 2
+save_every = 2
+tensorboard = false
+[compare]
+runs = ["blend", "transinner", "fullrand"]
+"""
+    )
+    return file
+
+
+def without_comparison(recipe: Path) -> Path:
+    plain = recipe.with_name("plain.toml")
+    plain.write_text(recipe.read_text().partition("[compare]")[0])
+    return plain
+
+
+def bits_in(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\b\d\.\d{4}\b", text)]
+
+
+def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
+    held_out = tmp_path / "held.txt"
+    held_out.write_text("\n".join(world.corpus.read_text().splitlines()[:40]))
+    command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, "--held-out", held_out, *SHORT)
+    trained = relexify(*command)
+    assert trained.status == 0, trained.err
+    assert "6 (kept)" in trained.out
+    assert "tokens seen" in trained.out
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    AutoTokenizer.from_pretrained(tmp_path / "out")
+    measured = relexify("evaluate", tmp_path / "out", "--held-out", held_out, "--length", 16)
+    assert measured.status == 0, measured.err
+    assert bits_in(measured.out)[0] == pytest.approx(bits_in(trained.out)[-1], abs=2e-4)
+    again = relexify(*command)
+    assert again.status == 0, "the same command after it is done should say so, not fail"
+    assert "already" in again.err
+
+
+def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_path):
+    text = tmp_path / "held.txt"
+    text.write_text("\n".join(world.corpus.read_text().splitlines()[:5]))
+    outcome = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time")
+    assert outcome.status == 0, outcome.err
+    assert "pseudo-perplexity" in outcome.out
+
+
+def test_killed_training_goes_on_and_ends_with_the_same_bits(world, tmp_path, cache):
+    options = ("--corpus", world.corpus, "--steps", 60, "--batch", 4, "--length", 16, "--save-every", 5)
+    command = ("train", world.gpt2, tmp_path / "killed", *options, "--evaluate-every", 30, "--no-tensorboard")
+    process = start(*command, cache=cache)
+    deadline = time.monotonic() + 90
+    while not list(tmp_path.glob("killed.training/*/checkpoint-*/relexify.json")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed").exists()
+    again, whole = (start(*command[:2], tmp_path / name, *command[3:], cache=cache) for name in ("killed", "whole"))
+    for run in (again, whole):
+        _, said = run.communicate()
+        assert run.returncode == 0, said
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("killed", "whole"))
+    assert all(bool((first[name] == second[name]).all()) for name in first)
+    assert not list(tmp_path.glob("*.training"))
+
+
+def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
+    outcome = relexify("run", without_comparison(recipe), "--set", "training.steps=4", "--set", "transfer.method=fvt")
+    assert outcome.status == 0, outcome.err
+    notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
+    assert notes["method"] == "fvt"
+    assert notes["training"]["steps"] == 4
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
+    assert relexify("inspect", tmp_path / "out").status == 0
+
+
+def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    for name in ("blend", "transinner", "fullrand", "never"):
+        assert name in outcome.out
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"comparison.json", "comparison.md", "curves.svg", "recipe.toml", "runs"} <= written
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").glob("*/curve.json")}
+    assert len(times) == 3
+    more = relexify("compare", recipe, "--set", 'compare.runs=["blend", "fvt"]')
+    assert more.status == 0, more.err
+    assert (tmp_path / "out" / "runs" / "fvt-seed0" / "curve.json").exists()
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items()), "a finished run was done anew"
+
+
+def test_compare_refuses_runs_of_another_recipe_and_does_them_anew_when_told(recipe, tmp_path):
+    one = ("--set", 'compare.runs=["fullrand"]')
+    assert relexify("compare", recipe, *one).status == 0
+    changed = (*one, "--set", "training.learning_rate=0.002")
+    refused(relexify("compare", recipe, *changed), "fullrand-seed0", "another recipe", "--overwrite")
+    assert relexify("compare", recipe, *changed, "--overwrite").status == 0
+
+
+def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_path):
+    changes = ("--set", 'compare.runs=["fullrand"]', "--set", "compare.subsamples=[9000, 18000]")
+    outcome = relexify("compare", recipe, *changes)
+    assert outcome.status == 0, outcome.err
+    folders = sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir())
+    assert len(folders) == 3
+    assert "runs" in folders
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--length", 100_000), ("length = 100000", "--length")),
+        (("--steps", 0), ("steps = 0",)),
+        (("--plan", "embedings"), ("no training plan", "embeddings-first")),
+        (("--precision", "half"), ("precision", "bfloat16")),
+        (("--batch", 5, "--micro-batch", 2), ("batch of 5", "parts of 2")),
+        (("--learning-rate", 0), ("learning_rate = 0",)),
+    ],
+)
+def test_impossible_options_are_refused_before_any_work(world, tmp_path, change, words):
+    command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *SHORT, *change)
+    refused(relexify(*command), *words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_trained_is_refused(world, tmp_path):
+    out, text = tmp_path / "out", tmp_path / "short.txt"
+    text.write_text("ba la\n" * 3)
+    refused(relexify("train", world.t5, out, "--corpus", world.corpus, *SHORT), "encoder-decoder")
+    held_out = ("--held-out", world.corpus)
+    refused(relexify("train", world.gpt2, out, "--corpus", text, *held_out, *SHORT), "one sequence of 16")
+    refused(relexify("train", world.gpt2, out, "--corpus", tmp_path / "none.txt", *SHORT), "none.txt")
+    refused(relexify("run", tmp_path / "none.toml"), "none.toml", "cannot be read")
+    refused(relexify("evaluate", tmp_path / "none", "--held-out", world.corpus), "none")
+
+
+def test_run_sends_a_comparison_to_the_right_verb(recipe):
+    refused(relexify("run", recipe), "[compare]", "relexify compare")
+    refused(relexify("compare", without_comparison(recipe)), "[compare]")
+
+
+def test_two_processes_write_one_output(world, tmp_path, cache):
+    """torchrun -m relexify train, on CPUs."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    verb = ["-m", "relexify", "train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *SHORT]
+    environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    done = subprocess.run(
+        [*command, *map(str, verb)], check=False, capture_output=True, text=True, env=environment, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The model is in") == 1, "every process prints"
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")

@@ -171,7 +171,7 @@ def _arguments(stage: Stage, training: Training, folder: Path, *, select: bool) 
         adam_beta2=training.beta2,
         adam_epsilon=training.epsilon,
         max_grad_norm=training.clip,
-        optim="adamw_torch_fused" if on_gpu else "adamw_torch",
+        optim="adamw_torch_fused",
         bf16=_in_bfloat16(training),
         use_cpu=not on_gpu,
         eval_strategy="steps",

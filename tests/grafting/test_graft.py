@@ -12,11 +12,11 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.errors import GraftError, OutputError, VocabularyError
-from relexify.scoring import bits_per_byte, model_kind
 from relexify.grafting import Graft, graft
 from relexify.grafting.lexical import lexical_axes
 from relexify.methods import fvt, random, shared, shuffle
 from relexify.mixture import Mixture, Origin
+from relexify.scoring import bits_per_byte, model_kind
 from relexify.tokens import retrained, vocabulary_of
 from tests import pico
 

@@ -1,0 +1,215 @@
+"""Treebanks: sentences with their trees, from CoNLL-U.
+
+A word here is a syntactic word: `1-2` (a written token that is several words) and `1.1` (a word that is not written)
+are skipped. What is no tree with one root is refused, as the official evaluation of CoNLL 2018 refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError, MissingExtra
+
+__all__ = ["ParsedSentence", "read_treebank", "universal_relation"]
+
+COLUMNS = 10
+
+
+@dataclass(frozen=True)
+class ParsedSentence:
+    """A sentence and its dependency tree.
+
+    Attributes:
+        words: Syntactic words.
+        heads: The number of each word's head, counted from 1; 0 for the root.
+        relations: Of each word to its head.
+        upos: Universal part-of-speech tags.
+        spaces: Whether a space stands before each word; empty where that is not known, and taken for true then.
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    upos: tuple[str, ...]
+    spaces: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        counts = {len(self.words), len(self.heads), len(self.relations), len(self.upos)}
+        if len(counts) > 1 or len(self.spaces) not in {0, len(self.words)}:
+            raise InputError(
+                f"a sentence of {len(self.words)} words has {len(self.heads)} heads, {len(self.relations)} relations, "
+                f"{len(self.upos)} tags and {len(self.spaces)} spaces: give one of each for every word"
+            )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def universal(self) -> ParsedSentence:
+        """The same with universal relations only: `nmod` for `nmod:poss`."""
+        return replace(self, relations=tuple(universal_relation(relation) for relation in self.relations))
+
+
+def universal_relation(relation: str) -> str:
+    """A relation without its language's subtype."""
+    return relation.partition(":")[0]
+
+
+def read_treebank(path: str | Path, *, universal: bool = False) -> list[ParsedSentence]:
+    """Read the sentences of a CoNLL-U file.
+
+    Args:
+        path: The file.
+        universal: Strip the subtypes of relations.
+
+    Raises:
+        InputError: The file cannot be read, holds no sentence, or a line of it is wrong.
+        MissingExtra: The package `conllu` is needed.
+    """
+    sentences = [_sentence(lines, path) for lines in _blocks(path)]
+    if not sentences:
+        raise InputError(f"{path} holds no sentences: give a treebank in CoNLL-U (.conllu)")
+    return [sentence.universal() for sentence in sentences] if universal else sentences
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line, as `conllu` reads it."""
+
+    number: int
+    token: Any = field(repr=False)
+
+
+def _blocks(path: str | Path) -> Iterator[list[_Line]]:
+    """The lines of each sentence, without comments."""
+    read = _line_reader()
+    block: list[_Line] = []
+    for number, text in _texts(path):
+        if text.strip() and not text.startswith("#"):
+            block.append(_Line(number, _token(text, number, path, read)))
+        elif not text.strip() and block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines, decoded one by one so that a wrong byte has a line."""
+    number = 0
+    try:
+        with open(path, "rb") as stream:
+            for number, line in enumerate(stream, 1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): give a treebank in CoNLL-U (.conllu)") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}, line {number}, is not UTF-8 ({error.reason}): convert the file first") from error
+
+
+def _line_reader() -> Callable[[str], Any]:
+    """`conllu`'s own reading of a line, of the columns that are needed here.
+
+    It also cuts at two spaces, which may stand inside a word; there they are made one.
+    """
+    try:
+        from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
+    except ImportError as error:
+        raise MissingExtra("conllu", "reading treebanks", "evaluation") from error
+    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}
+    return lambda text: parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
+
+
+def _token(text: str, number: int, path: str | Path, read: Callable[[str], Any]) -> Any:
+    found = text.count("\t") + 1
+    if found != COLUMNS:
+        raise InputError(
+            f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
+            "correct the line"
+        )
+    try:
+        return read(text)
+    except ValueError as error:  # what conllu raises is one
+        raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
+
+
+def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
+    words = [line for line in lines if isinstance(line.token["id"], int)]
+    for expected, line in enumerate(words, 1):
+        _check_word(line, expected, len(words), path)
+    if any(line.token["id"] is None for line in lines):
+        number = next(line.number for line in lines if line.token["id"] is None)
+        raise InputError(f"{path}, line {number}: the word has no number; number the words of a sentence from 1")
+    if not words:
+        raise InputError(f"{path}, line {lines[0].number}: the sentence has no words, only ranges or empty nodes")
+    heads = [line.token["head"] for line in words]
+    _check_tree(heads, words, path)
+    return ParsedSentence(
+        tuple(line.token["form"] for line in words),
+        tuple(heads),
+        tuple(line.token["deprel"] for line in words),
+        tuple(line.token["upos"] for line in words),
+        _spaces([line.token for line in lines], len(words)),
+    )
+
+
+def _check_word(line: _Line, expected: int, count: int, path: str | Path) -> None:
+    id, head, relation = line.token["id"], line.token["head"], line.token["deprel"]
+    place = f"{path}, line {line.number}"
+    if id != expected:
+        raise InputError(f"{place}: word {id} stands where word {expected} is expected; number the words from 1")
+    if head is None:
+        raise InputError(f"{place}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
+    if not 0 <= head <= count:
+        raise InputError(f"{place}: the head of word {id} is {head}, and the sentence has {count} words")
+    if relation == "_":
+        raise InputError(f"{place}: word {id} has no relation ('_') to its head; give a treebank with relations")
+
+
+def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
+    """One root, and a way to it from every word."""
+    roots = [line for line, head in zip(words, heads, strict=True) if head == 0]
+    if not roots:
+        raise InputError(f"{path}, line {words[0].number}: the sentence has no root; one word must have the head 0")
+    if len(roots) > 1:
+        raise InputError(
+            f"{path}, line {roots[1].number}: the sentence has {len(roots)} roots; exactly one word may have the head 0"
+        )
+    safe = {0}
+    for start in range(1, len(heads) + 1):
+        way, word = [], start
+        while word not in safe:
+            if word in way:
+                raise InputError(
+                    f"{path}, line {words[word - 1].number}: the heads from word {word} on lead back to it (a cycle); "
+                    "correct them so that all lead to the root"
+                )
+            way.append(word)
+            word = heads[word - 1]
+        safe.update(way)
+
+
+def _spaces(tokens: list[Any], count: int) -> tuple[bool, ...]:
+    """Whether a space stands before each word.
+
+    Words of one written token stand close together where they spell it (`do` + `n't`), apart where they do not
+    (`de` + `le` for `du`).
+    """
+    spaces = [True] * (count + 1)
+    inside: set[int] = set()
+    for token in tokens:
+        id = token["id"]
+        close = (token["misc"] or {}).get("SpaceAfter") == "No"
+        if isinstance(id, int) and id not in inside:
+            spaces[id] = not close
+        elif isinstance(id, tuple) and id[1] == "-":
+            first, last = id[0], min(id[2], count)
+            parts = [other["form"] for other in tokens if isinstance(other["id"], int) and first <= other["id"] <= last]
+            inside.update(range(first, last + 1))
+            for word in range(first, last):
+                spaces[word] = "".join(parts) != token["form"]
+            spaces[last] = not close
+    return tuple(spaces[:count])

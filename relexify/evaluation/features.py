@@ -132,6 +132,7 @@ def _reader(model: Any, tokenizer: Any, length: int) -> _Reader:
     backend = Tokenizer.from_str(backend_of(tokenizer).to_str())  # earlier calls may have left padding on
     backend.no_truncation()
     backend.no_padding()
+    backend.encode_special_tokens = True  # what spells a special token is text like all others
     example = backend.encode("a")
     text = [place for place, special in enumerate(example.special_tokens_mask) if not special] or [len(example.ids)]
     before, after = example.ids[: text[0]], example.ids[text[-1] + 1 :]

@@ -99,9 +99,7 @@ def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:
     return _score(task, "Matthews correlation", float(covariance / spread) if spread > 0 else 0.0, len(gold))
 
 
-def correlations(
-    gold: Sequence[float], predicted: Sequence[float], *, task: str
-) -> tuple[Score, Score, Score]:
+def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str) -> tuple[Score, Score, Score]:
     """The mean of Pearson's and Spearman's correlation, and both of them: GLUE's numbers for STS-B."""
     _check(gold, predicted)
     real, called = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
@@ -143,9 +141,7 @@ def entity_scores(
     )
 
 
-def entity_table(
-    gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool = False
-) -> tuple[LabelRow, ...]:
+def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool = False) -> tuple[LabelRow, ...]:
     """How well each kind of name was found; arguments as for `entity_scores`."""
     _check_sentences(gold, predicted)
     names, found, called, real = _entity_counts(gold, predicted, strict=strict)

@@ -363,7 +363,9 @@ def _found(examples: list[Example], skipped: int, source: str | Path) -> list[Ex
         reason = f"all {skipped} examples of {source} are without a label" if skipped else f"{source} is empty"
         raise InputError(f"{reason}: give a file with labelled examples")
     if skipped:
-        logger.warning("%d of %d examples of %s have no label and are left out", skipped, skipped + len(examples), source)
+        logger.warning(
+            "%d of %d examples of %s have no label and are left out", skipped, skipped + len(examples), source
+        )
     return examples
 
 
@@ -383,4 +385,3 @@ def _kind(path: Path) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-

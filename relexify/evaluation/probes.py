@@ -24,13 +24,13 @@ from relexify.evaluation.features import LENGTH, sentence_means, word_means
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
 
-__all__ = ["LinearProbe", "PairExample", "TaggedSentence", "fit_probe", "probe_pairs", "probe_words"]
+__all__ = ["LinearProbe", "PairExample", "TaggedWords", "fit_probe", "probe_pairs", "probe_words"]
 
 PairExample = tuple[str, str, Hashable]
 """A premise, a hypothesis, and how they stand to each other."""
-TaggedSentence = tuple[Sequence[str], Sequence[Hashable]]
+TaggedWords = tuple[Sequence[str], Sequence[Hashable]]
 """Words, and a tag for each."""
-Example = TypeVar("Example", PairExample, TaggedSentence)
+Example = TypeVar("Example", PairExample, TaggedWords)
 
 ITERATIONS = 1_000
 """The optimiser is done long before, unless features are all but collinear and hardly penalised."""
@@ -79,8 +79,8 @@ def probe_pairs(
 def probe_words(
     model: Any,
     tokenizer: Any,
-    training: Sequence[TaggedSentence],
-    test: Sequence[TaggedSentence],
+    training: Sequence[TaggedWords],
+    test: Sequence[TaggedWords],
     *,
     penalty: float = 1.0,
     length: int = LENGTH,
@@ -212,7 +212,7 @@ def _check_sides(training: Sequence[Any], test: Sequence[Any]) -> None:
             raise EvidenceError(f"a probe needs examples {side}, and there are none: is the file empty?")
 
 
-def _check_tags(side: str, sentences: Sequence[TaggedSentence]) -> None:
+def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
     for number, (words, tags) in enumerate(sentences, 1):
         if len(words) != len(tags):
             raise InputError(

@@ -85,11 +85,11 @@ class _Line:
 
 def _blocks(path: str | Path) -> Iterator[list[_Line]]:
     """The lines of each sentence, without comments."""
-    read = _line_reader()
+    read = _line_reader(path)
     block: list[_Line] = []
     for number, text in _texts(path):
         if text.strip() and not text.startswith("#"):
-            block.append(_Line(number, _token(text, number, path, read)))
+            block.append(_Line(number, read(text, number)))
         elif not text.strip() and block:
             yield block
             block = []
@@ -110,30 +110,29 @@ def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}, line {number}, is not UTF-8 ({error.reason}): convert the file first") from error
 
 
-def _line_reader() -> Callable[[str], Any]:
-    """`conllu`'s own reading of a line, of the columns that are needed here.
-
-    It also cuts at two spaces, which may stand inside a word; there they are made one.
-    """
+def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
+    """`conllu`'s own reading of a numbered line, of the columns that are needed here."""
     try:
+        from conllu.exceptions import ParseException
         from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
     except ImportError as error:
         raise MissingExtra("conllu", "reading treebanks", "evaluation") from error
     parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}
-    return lambda text: parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
 
+    def read(text: str, number: int) -> Any:
+        found = text.count("\t") + 1
+        if found != COLUMNS:
+            raise InputError(
+                f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
+                "correct the line"
+            )
+        try:
+            # conllu also cuts at two spaces, which may stand inside a word.
+            return parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
+        except ParseException as error:
+            raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
 
-def _token(text: str, number: int, path: str | Path, read: Callable[[str], Any]) -> Any:
-    found = text.count("\t") + 1
-    if found != COLUMNS:
-        raise InputError(
-            f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
-            "correct the line"
-        )
-    try:
-        return read(text)
-    except ValueError as error:  # what conllu raises is one
-        raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
+    return read
 
 
 def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:

@@ -6,6 +6,7 @@ e_x = Σ_{y ∈ J_x} softmax(cos(u_x, u_y) / τ) e_y over the k nearest source t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,14 @@ from relexify.progress import Progress, silent
 from relexify.tokens import SubwordVectors, subwords_from_ngrams, subwords_from_words
 from relexify.vectors.word_vectors import WordVectors
 
-__all__ = ["subword_vectors", "vector_neighbours", "wechsel"]
+__all__ = [
+    "Neighbours",
+    "search_neighbours",
+    "subword_vectors",
+    "vector_neighbours",
+    "wechsel",
+    "weigh_neighbours",
+]
 
 Subwords = Literal["auto", "ngrams", "words"]
 
@@ -78,6 +86,43 @@ def vector_neighbours(
         InputError: The two sides have different widths.
         EvidenceError: One side has no vector at all.
     """
+    found = search_neighbours(source, target, neighbours=neighbours, device=device, progress=progress)
+    return weigh_neighbours(found, source, target, temperature=temperature)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The source tokens that are nearest to each covered target token.
+
+    Attributes:
+        rows: Ids of the covered target tokens [n].
+        columns: Ids of their neighbours, from the nearest outwards [n × k].
+        similarities: Cosines [n × k].
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    similarities: np.ndarray
+
+    def first(self, neighbours: int) -> Neighbours:
+        """Only so many of the nearest, as a search for fewer would have found them."""
+        return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
+
+
+def search_neighbours(
+    source: SubwordVectors,
+    target: SubwordVectors,
+    *,
+    neighbours: int = 10,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Neighbours:
+    """Find the nearest source tokens of every covered target token.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
     if source.matrix.shape[1] != target.matrix.shape[1]:
         raise InputError(
             f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
@@ -88,9 +133,16 @@ def vector_neighbours(
             raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
     rows = np.flatnonzero(target.covered)
     columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device, progress=progress)
-    weights = softmax_weights(similarities, temperature)
+    return Neighbours(rows, columns, similarities)
+
+
+def weigh_neighbours(
+    found: Neighbours, source: SubwordVectors, target: SubwordVectors, *, temperature: float = 0.1
+) -> Mixture:
+    """Mix every target token from its neighbours, weighed by softmax(cosine / τ); tokens without any stay empty."""
+    weights = softmax_weights(found.similarities, temperature)
     shape = (len(target.vocabulary), len(source.vocabulary))
-    matrix = rows_to_csr(rows, columns, weights, shape)
+    matrix = rows_to_csr(found.rows, found.columns, weights, shape)
     return mixture_of_weights(matrix, source.vocabulary, target.vocabulary, method="vectors", origin=Origin.MIXED)
 
 

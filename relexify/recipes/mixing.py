@@ -26,7 +26,7 @@ from relexify.text import Corpus
 from relexify.tokens import SubwordVectors
 from relexify.vectors import Rotation, WordVectors, align
 
-__all__ = ["mix"]
+__all__ = ["mix", "subwords_in_one_space"]
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,22 @@ def _from_vectors(
     recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, progress: Progress
 ) -> tuple[Mixture, Rotation]:
     """Neighbours in aligned vectors."""
+    source, target, rotation = subwords_in_one_space(recipe, model, old, new, corpus, progress=progress)
+    mixture = vector_neighbours(
+        source,
+        target,
+        neighbours=recipe.neighbours,
+        temperature=recipe.temperature,
+        device=recipe.device,
+        progress=progress,
+    )
+    return mixture, rotation
+
+
+def subwords_in_one_space(
+    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, *, progress: Progress = silent
+) -> tuple[SubwordVectors, SubwordVectors, Rotation]:
+    """Vectors of old and new tokens, and the alignment that brought them together; arguments as for `mix`."""
     text = None if recipe.source_corpus is None else Corpus.open(recipe.source_corpus)
     source, target = gather_vectors(
         recipe.source_vectors or text,
@@ -95,15 +111,11 @@ def _from_vectors(
         lexicon = choose_lexicon(_lexicon(recipe), source, target)
         rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
     source, target = rotation.apply(source, target)
-    mixture = vector_neighbours(
+    return (
         tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress),
         _subwords(recipe, new, target, progress),
-        neighbours=recipe.neighbours,
-        temperature=recipe.temperature,
-        device=recipe.device,
-        progress=progress,
+        rotation,
     )
-    return mixture, rotation
 
 
 def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordVectors, TokensInSpace]:

@@ -328,21 +328,15 @@ class _Learner:
             try:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
                 measured = self.measure(learner, self.test)
+                dev = None if self.dev is None else self.measure(learner, self.dev).scores[0]
             except torch.OutOfMemoryError as error:
                 size = self.options.micro_batch or self.options.batch_size
                 raise TrainingError(
                     f"the GPU's memory does not suffice for {size} sequences of {self.options.length} tokens at once: "
                     f"take fewer of them (micro_batch = {max(1, size // 2)}), or shorter ones (length)"
                 ) from error
-        return self._result(seed, trainer.state, steps, measured)
-
-    def _result(self, seed: int, state: Any, steps: int, measured: _Measured) -> SeedResult:
-        step, dev = steps, None
-        if self.dev is not None:
-            step = int(state.best_global_step)
-            first = measured.scores[0]
-            dev = Score(first.task, first.metric, float(state.best_metric), first.higher_is_better, len(self.dev.gold))
-        epoch = round(step / (steps // self.options.rounds))
+        kept = int(trainer.state.best_global_step or steps) if self.dev is not None else steps
+        epoch = kept // (steps // self.options.rounds)
         return SeedResult(seed, measured.scores, dev, epoch, measured.table, measured.confusion)
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
@@ -546,7 +540,7 @@ def _encode(problem: _Problem, tokenizer: Any, data: Data, length: int, *, kinds
     if problem.task.kind == "tags":
         sentences = [sentence for sentence in data if isinstance(sentence, TaggedSentence)]
         pieces = cut_sentences(tokenizer, [sentence.words for sentence in sentences], length=length)
-        rows = [
+        tagged: list[dict[str, Any]] = [
             {
                 "input_ids": list(cut.ids),
                 "attention_mask": [1] * len(cut.ids),
@@ -554,7 +548,7 @@ def _encode(problem: _Problem, tokenizer: Any, data: Data, length: int, *, kinds
             }
             for cut, sentence in zip(pieces, sentences, strict=True)
         ]
-        return _Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces)
+        return _Inputs(tagged, [list(sentence.tags) for sentence in sentences], pieces)
     examples = [example for example in data if isinstance(example, Example)]
     seconds = [example.second for example in examples]
     encoded = tokenizer(
@@ -568,10 +562,8 @@ def _encode(problem: _Problem, tokenizer: Any, data: Data, length: int, *, kinds
         names.append("token_type_ids")
     gold = [example.label for example in examples]
     labels = gold if problem.task.kind == "number" else [numbers[str(label)] for label in gold]
-    rows = [
-        {**{name: list(encoded[name][place]) for name in names}, "labels": label} for place, label in enumerate(labels)
-    ]
-    return _Inputs(rows, gold, [])
+    rows = [{name: list(encoded[name][place]) for name in names} for place in range(len(labels))]
+    return _Inputs([{**row, "labels": label} for row, label in zip(rows, labels, strict=True)], gold, [])
 
 
 def _problem(name: str, training: Data, test: Data, dev: Data | None) -> _Problem:

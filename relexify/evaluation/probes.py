@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +30,6 @@ PairExample = tuple[str, str, Hashable]
 """A premise, a hypothesis, and how they stand to each other."""
 TaggedWords = tuple[Sequence[str], Sequence[Hashable]]
 """Words, and a tag for each."""
-Example = TypeVar("Example", PairExample, TaggedWords)
 
 ITERATIONS = 1_000
 """The optimiser is done long before, unless features are all but collinear and hardly penalised."""
@@ -121,8 +120,7 @@ def probe_words(
     tags = [tag for tag, known in zip(learnt_tags, seen, strict=True) if known]
     probe = fit_probe(learnt[seen], tags, penalty=penalty, device=model.device)
     predicted = [
-        tag if known else None
-        for tag, known in zip(probe.predict(asked), np.any(asked != 0, axis=1), strict=True)
+        tag if known else None for tag, known in zip(probe.predict(asked), np.any(asked != 0, axis=1), strict=True)
     ]
     return _accuracy(task, predicted, wanted)
 

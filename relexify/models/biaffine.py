@@ -169,7 +169,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
                 output.loss = _mean_nats(arcs, heads) + _mean_nats(labels, relations)
         return output
 
-    def label_scores(self, output: BiaffineOutput, heads: torch.Tensor) -> torch.Tensor:
+    def label_scores(self, output: Any, heads: torch.Tensor) -> torch.Tensor:
         """Scores of the relations between every word and its head.
 
         Args:
@@ -179,8 +179,8 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         Returns:
             [batch × words × relations].
         """
-        chosen = heads[..., None].expand(-1, -1, output.label_heads.shape[-1])  # type: ignore[union-attr]
-        scores: torch.Tensor = self.label.between(output.label_dependents, output.label_heads.gather(1, chosen))  # type: ignore[union-attr]
+        chosen = heads[..., None].expand(-1, -1, output.label_heads.shape[-1])
+        scores: torch.Tensor = self.label.between(output.label_dependents, output.label_heads.gather(1, chosen))
         return scores
 
     def get_input_embeddings(self) -> Any:
@@ -191,9 +191,11 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         """Those of the encoder."""
         self.encoder.set_input_embeddings(value)
 
-    def resize_token_embeddings(self, *arguments: Any, **options: Any) -> Any:
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> Any:
         """Those of the encoder, with its config in step."""
-        embedding = self.encoder.resize_token_embeddings(*arguments, **options)
+        embedding = self.encoder.resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         self.config.encoder.vocab_size = embedding.weight.shape[0]
         return embedding
 
@@ -247,8 +249,7 @@ def inner_encoder(model: Any) -> Any:
 
 def _bare_encoder(config: Any) -> Any:
     """An encoder without head and pooler."""
-    kind = MODEL_MAPPING[type(config)]
-    takes = inspect.signature(kind.__init__).parameters if isinstance(kind, type) else {}
+    takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
     model = AutoModel.from_config(config, **({"add_pooling_layer": False} if "add_pooling_layer" in takes else {}))
     return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
 

@@ -65,7 +65,7 @@ class Training:
             as many as a step needs.
         evaluate_every: Steps between two measurements on held-out text, beside those before the first step, after a
             tenth and after the last; a twentieth of all steps by default.
-        held_out_bytes: How much held-out text to measure on.
+        held_out_bytes: How much held-out text to measure on; 400,000 on a GPU and 40,000 on a CPU by default.
         patience: Stop after so many measurements without a better one.
         keep_best: Hand on the best measured model rather than the last; goes with `patience` by default.
         save_every: Steps between two checkpoints; as `evaluate_every` by default.
@@ -91,7 +91,7 @@ class Training:
     masking: float = 0.15
     micro_batch: int | None = None
     evaluate_every: int | None = None
-    held_out_bytes: int = 400_000
+    held_out_bytes: int | None = None
     patience: int | None = None
     keep_best: bool | None = None
     save_every: int | None = None

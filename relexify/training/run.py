@@ -22,7 +22,7 @@ from relexify.artifacts import MARKER, check_output, write_file, write_folder
 from relexify.errors import InputError
 from relexify.grafting import MIXTURE_FILE, load_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress, silent
-from relexify.scoring import check_fit, held_out_windows, model_kind, usable_length
+from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind, usable_length
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
@@ -104,7 +104,7 @@ def train(
     _check_model(learner, tokenizer, training)
     with processes.main_process_first():
         text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
-    run = _run_of(learner, tokenizer, packed, training, stages)
+    run = _run_of(learner, tokenizer, packed, text.held_out, training, stages)
     work = output.with_name(f"{output.name}.training")
     if earlier == _digest(run):
         logger.info("%s is the result of this very training already", output)
@@ -196,7 +196,7 @@ def _text(
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
     kind = model_kind(model)
-    sample = kept.sample_bytes(training.held_out_bytes)
+    sample = kept.sample_bytes(training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000))
     windows = held_out_windows(tokenizer, sample.splitlines(), kind, length=training.length)
     packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
@@ -220,7 +220,7 @@ def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
 
 
 def _run_of(
-    model: Any, tokenizer: Any, packed: PackedText, training: Training, stages: tuple[Stage, ...]
+    model: Any, tokenizer: Any, packed: PackedText, held_out: HeldOut, training: Training, stages: tuple[Stage, ...]
 ) -> dict[str, Any]:
     """All that the result depends on; not the devices, which may change when a run goes on."""
     digest = hashlib.sha256()
@@ -237,7 +237,12 @@ def _run_of(
         "text": packed.name,
         "stages": [asdict(stage) for stage in stages],
         **{name: getattr(training, name) for name in names},
+        "held_out": _fingerprint(held_out) if training.selects_best else None,
     }
+
+
+def _fingerprint(held_out: HeldOut) -> str:
+    return hashlib.sha256(held_out.labels.tobytes()).hexdigest()
 
 
 def _digest(run: dict[str, Any]) -> str:

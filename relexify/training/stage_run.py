@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import PartialState
-from transformers import EarlyStoppingCallback, TrainingArguments
 
-from relexify.errors import InputError, MissingExtra, TrainingError
+from relexify.errors import TrainingError
 from relexify.progress import Progress
 from relexify.scoring import HeldOut, Kind
+from relexify.training.arguments import compiles, measured_steps, save_every, stage_arguments, stage_callbacks
 from relexify.training.batches import Blocks, Sequences
 from relexify.training.checkpoints import find_checkpoint, sweep
 from relexify.training.curve import Curve, Measurement
@@ -29,9 +28,7 @@ from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
 
 __all__ = ["StageResult", "Text", "run_stage"]
 
-COMPILING_PAYS_FROM = 100
 WARM_STEPS = 5
-LONG_WAIT = 24 * 3600
 
 logger = logging.getLogger(__name__)
 
@@ -115,9 +112,9 @@ def run_stage(
         logger.info("going on from %s", checkpoint)
     trained = freeze_all_but(model, stage.trains)
     logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
-    arguments = _arguments(stage, training, folder, select=is_last and training.selects_best)
+    arguments = stage_arguments(stage, training, folder, select=is_last and training.selects_best)
     arguments.eval_on_start = checkpoint is None and first_step == 0
-    compiled = _compiles(training, stage, arguments)
+    compiled = compiles(training, stage, arguments)
     stream = torch.bfloat16 if arguments.bf16 else None
     clock = _Clock()
     with (
@@ -133,10 +130,17 @@ def run_stage(
             done = step
             _tick(clock, step, trainer)
 
-        watch = Watch(text.held_out, text.kind, _measured(training, stage, first_step), _save_every(training), on_step)
+        watch = Watch(
+            held_out=text.held_out,
+            kind=text.kind,
+            measured=measured_steps(training, stage, first_step),
+            save_every=save_every(training),
+            on_step=on_step,
+            progress=progress,
+        )
         count = stage.steps * training.batch
         sequences = Sequences(text.blocks, first_step * training.batch, count)
-        callbacks = _callbacks(training, folder, is_last)
+        callbacks = stage_callbacks(training, folder, is_last)
         trainer = StageTrainer(model, arguments, sequences, watch, callbacks)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -154,104 +158,6 @@ def run_stage(
         selected=first_step + _selected(trainer),
         tokens_per_second=training.tokens_a_step * clock.steps / clock.seconds if clock.seconds else None,
     )
-
-
-def _arguments(stage: Stage, training: Training, folder: Path, *, select: bool) -> TrainingArguments:
-    """What the Trainer is told."""
-    every = training.evaluate_every or max(1, training.steps // 20)
-    on_gpu = torch.cuda.is_available()
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        max_steps=stage.steps,
-        learning_rate=stage.learning_rate,
-        lr_scheduler_type=stage.schedule if stage.schedule != "constant" else "constant_with_warmup",
-        warmup_steps=stage.warmup_steps,
-        weight_decay=training.weight_decay,
-        adam_beta1=training.beta1,
-        adam_beta2=training.beta2,
-        adam_epsilon=training.epsilon,
-        max_grad_norm=training.clip,
-        optim="adamw_torch_fused",
-        bf16=_in_bfloat16(training),
-        use_cpu=not on_gpu,
-        eval_strategy="steps",
-        eval_steps=min(every, stage.steps),
-        logging_strategy="steps",
-        logging_steps=max(1, min(every, 50)),
-        logging_nan_inf_filter=False,  # it waits for the device after every step; see StageTrainer._check_finite
-        save_strategy="steps",  # when exactly: see trainer._Schedule
-        save_steps=min(every, stage.steps),
-        load_best_model_at_end=select,
-        metric_for_best_model=BITS,
-        greater_is_better=False,
-        restore_callback_states_from_checkpoint=True,  # patience goes on where it was
-        remove_unused_columns=False,
-        disable_tqdm=True,
-        report_to=[],
-        dataloader_pin_memory=on_gpu,
-        accelerator_config={"non_blocking": on_gpu},  # or every batch waits until the GPU has done all before it
-        ddp_timeout=LONG_WAIT,
-        ddp_find_unused_parameters=False,
-        seed=training.seed,
-    )
-    devices = arguments.world_size
-    size = training.micro_batch or max(1, training.batch // devices)
-    if training.batch % (size * devices):
-        raise InputError(
-            f"a batch of {training.batch} cannot be cut into parts of {size} on each of {devices} devices: "
-            "give a batch that is a multiple of both, or another micro_batch"
-        )
-    return replace_sizes(arguments, size, training.batch // (size * devices))
-
-
-def replace_sizes(arguments: TrainingArguments, size: int, parts: int) -> TrainingArguments:
-    """The same arguments for batches cut into so many parts of so many sequences."""
-    arguments.per_device_train_batch_size = arguments.per_device_eval_batch_size = size
-    arguments.gradient_accumulation_steps = parts
-    return arguments
-
-
-def _in_bfloat16(training: Training) -> bool:
-    if training.precision == "auto":
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return training.precision == "bfloat16"
-
-
-def _compiles(training: Training, stage: Stage, arguments: TrainingArguments) -> bool:
-    if training.compile is not None:
-        return training.compile
-    return arguments.device.type == "cuda" and stage.steps >= COMPILING_PAYS_FROM
-
-
-def _save_every(training: Training) -> int | None:
-    import os
-
-    if training.save_every is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        return training.evaluate_every or max(1, training.steps // 20)
-    return training.save_every
-
-
-def _measured(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
-    """The steps of this stage that are measured because of the run: a tenth of it, and every so many of its steps."""
-    every = training.evaluate_every or max(1, training.steps // 20)
-    wanted = {round(training.steps / 10), *range(every, training.steps + 1, every)}
-    return frozenset(step - first_step for step in wanted if 0 < step - first_step <= stage.steps)
-
-
-def _callbacks(training: Training, folder: Path, is_last: bool) -> list[Any]:
-    found: list[Any] = []
-    if training.patience is not None and is_last:
-        found.append(EarlyStoppingCallback(training.patience))
-    if training.tensorboard is not False and PartialState().is_main_process:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-            from transformers.integrations import TensorBoardCallback
-        except ImportError as error:
-            if training.tensorboard:
-                raise MissingExtra("tensorboard", "writing a log for TensorBoard", "tensorboard") from error
-        else:
-            found.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
-    return found
 
 
 def _tick(clock: _Clock, step: int, trainer: StageTrainer) -> None:

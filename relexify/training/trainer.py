@@ -21,6 +21,7 @@ from torch.utils.data import Sampler, SequentialSampler
 from transformers import PrinterCallback, Trainer, TrainerCallback
 
 from relexify.errors import OutputError, TrainingError
+from relexify.progress import Progress
 from relexify.scoring import IGNORED, HeldOut, Kind, scores_of
 from relexify.training.batches import Sequences
 from relexify.training.checkpoints import drop_checkpoint, seal, sealed_checkpoints
@@ -44,6 +45,7 @@ class Watch:
         measured: Steps to measure after, beside the regular ones.
         save_every: Steps between two checkpoints; by the clock if not given.
         on_step: Told about every finished step.
+        progress: Told about measuring.
     """
 
     held_out: HeldOut
@@ -51,6 +53,7 @@ class Watch:
     measured: frozenset[int]
     save_every: int | None
     on_step: Callable[[int], None]
+    progress: Progress
 
 
 class StageTrainer(Trainer):  # type: ignore[misc]
@@ -117,9 +120,10 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         was_training = model.training
         model.eval()
         total = torch.zeros((), dtype=torch.float64, device=self.args.device)
-        with torch.no_grad():
+        with torch.no_grad(), self.watch.progress("measuring", len(held_out.inputs)) as advance:
             for inputs, labels in self._shares(held_out):
                 total += model(input_ids=inputs, labels=labels).double()
+                advance(len(inputs) * self.args.world_size)
         model.train(was_training)
         nats = float(self.accelerator.reduce(total, "sum"))
         bits, perplexity = scores_of(nats, held_out.tokens, held_out.bytes, self.watch.kind)

@@ -1,0 +1,461 @@
+"""Fine-tuning learns what can be learnt, goes on where it was stopped, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.evaluation import finetuning
+from relexify.evaluation.columns import TaggedSentence
+from relexify.evaluation.finetuning import TASKS, FineTuning, TaskResult, fine_tune
+from relexify.evaluation.metrics import LabelRow
+from relexify.evaluation.pairs import Example
+from tests import pico
+
+QUICK = {"learning_rate": 1e-2, "batch": 32, "seeds": (0,), "length": 32}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Threads cost more than they give where everything is tiny."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def folder(family: str) -> Path:
+        if family not in made:
+            made[family] = tmp_path_factory.mktemp(family)
+            for part in pico.pair(family):
+                part.save_pretrained(made[family])
+        return made[family]
+
+    return folder
+
+
+def sentence(draw: random.Random, *more: str) -> str:
+    words = draw.choices(["the", "old", "river", "reads", "slowly"], k=4) + list(more)
+    return " ".join(draw.sample(words, len(words)))
+
+
+def pairs(count: int, seed: int = 0, labels: tuple[str, ...] = ("yes", "no")) -> list[Example]:
+    """The colour of the second text tells the label."""
+    draw = random.Random(seed)
+    colours = dict(zip(labels, ("green", "quiet"), strict=True))
+    drawn = draw.choices(labels, k=count)
+    return [Example(sentence(draw), sentence(draw, colours[label]), label) for label in drawn]
+
+
+def single(examples: list[Example]) -> list[Example]:
+    return [replace(example, first=str(example.second), second=None) for example in examples]
+
+
+def tagged(count: int, seed: int = 0) -> list[TaggedSentence]:
+    """`teacher student` is a person, `house` a place."""
+    draw = random.Random(seed)
+    sentences = []
+    for _ in range(count):
+        parts = [(word, "O") for word in draw.choices(["the", "reads", "slowly", "water"], k=4)]
+        parts.insert(draw.randint(0, 4), ("house", "B-LOC"))
+        place = draw.randint(0, 5)
+        parts[place:place] = [("teacher", "B-PER"), ("student", "I-PER")]
+        words, tags = zip(*parts, strict=True)
+        sentences.append(TaggedSentence(words, tags))
+    return sentences
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+def test_pairs_are_learnt(folder_of, tmp_path, family):
+    options = FineTuning("nli", epochs=4, **QUICK)
+    result = fine_tune(folder_of(family), pairs(256), pairs(80, seed=1), options, folder=tmp_path)
+    (score,) = result.scores
+    assert (score.task, score.metric, score.examples, score.higher_is_better) == ("nli", "accuracy", 80, True)
+    assert score.value > 0.9
+    assert result.deviation is None
+    assert [row.label for row in result.table] == ["no", "yes"]
+    assert sum(map(sum, result.confusion.counts)) == 80
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "seed-0.json"], "something was left behind"
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_names_are_learnt(folder_of, tmp_path, family):
+    options = FineTuning("ner", epochs=4, **QUICK)
+    result = fine_tune(folder_of(family), tagged(160), tagged(50, seed=1), options, folder=tmp_path)
+    assert [score.metric for score in result.scores] == ["entity F1", "entity precision", "entity recall"]
+    assert result.scores[0].value > 0.9
+    assert result.scores[0].examples == 100
+    assert [(row.label, row.examples) for row in result.table] == [("LOC", 50), ("PER", 50)]
+    assert result.confusion.labels == ("B-LOC", "B-PER", "I-PER", "O")
+
+
+def test_tags_are_learnt_and_every_word_counts(folder_of, tmp_path):
+    test = [*tagged(30, seed=1), TaggedSentence((), ()), TaggedSentence(("\u200b",) * 5, ("O",) * 5)]
+    test.append(TaggedSentence(("house",) * 100, ("B-LOC",) * 100))
+    training = [TaggedSentence((), ()), TaggedSentence(("\u200b",), ("O",)), *tagged(160)]
+    result = fine_tune(
+        folder_of("bert"), training, test, FineTuning("pos", epochs=3, **QUICK), folder=tmp_path, dev=tagged(20, seed=2)
+    )
+    assert result.scores[0].examples == 30 * 7 + 5 + 100
+    rows = {row.label: row for row in result.table}
+    # Of the long sentence 30 pieces fit beside two special tokens; the rest is taken for O.
+    assert rows["B-LOC"] == LabelRow("B-LOC", 1.0, pytest.approx(60 / 130), pytest.approx(120 / 190), 130)
+    assert rows["O"].recall == 1
+
+
+def test_the_longest_sequence_is_the_models(folder_of, tmp_path):
+    long = [TaggedSentence(("house",) * 100, ("B-LOC",) * 100)]
+    for family in ("bert", "roberta"):
+        options = FineTuning("pos", epochs=1, batch=16, seeds=(0,), length=512)
+        fine_tune(folder_of(family), [*long, *tagged(20)], long, options, folder=tmp_path / family)
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("cola", ["Matthews correlation", "accuracy"]),
+        ("mrpc", ["mean of accuracy and F1", "accuracy", "F1"]),
+    ],
+)
+def test_glue_tasks(folder_of, tmp_path, task, metrics):
+    shape = (lambda found: found) if task == "mrpc" else single
+    training, test = (shape(pairs(count, seed, ("0", "1"))) for count, seed in ((256, 0), (60, 1)))
+    result = fine_tune(folder_of("roberta"), training, test, FineTuning(task, epochs=4, **QUICK), folder=tmp_path)
+    assert [score.metric for score in result.scores] == metrics
+    assert min(score.value for score in result.scores) > 0.9
+
+
+def test_numbers_are_learnt(folder_of, tmp_path):
+    def numbers(found: list[Example]) -> list[Example]:
+        return [replace(example, label=4.0 if example.label == "yes" else 1.0) for example in found]
+
+    training, test = numbers(pairs(256)), numbers(pairs(60, seed=1))
+    result = fine_tune(folder_of("bert"), training, test, FineTuning("sts-b", epochs=4, **SLOWER), folder=tmp_path)
+    assert [score.metric for score in result.scores] == [
+        "mean of Pearson and Spearman",
+        "Pearson correlation",
+        "Spearman correlation",
+    ]
+    assert result.scores[1].value > 0.9
+    assert result.table == ()
+    assert result.confusion is None
+
+
+def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeypatch):
+    wanted, measured = iter([0.3, 0.9, 0.5]), []
+    real = finetuning._Learner.measure
+
+    def measure(self: Any, learner: Any, data: Any) -> Any:
+        found = real(self, learner, data)
+        measured.append({name: each.clone() for name, each in learner.state_dict().items()})
+        value = next(wanted, None)
+        score = found.scores[0] if value is None else replace(found.scores[0], value=value)
+        return replace(found, scores=(score,))
+
+    monkeypatch.setattr(finetuning._Learner, "measure", measure)
+    options = FineTuning("nli", epochs=3, **{**QUICK, "learning_rate": 1e-3})
+    result = fine_tune(folder_of("bert"), pairs(40), pairs(10, 1), options, folder=tmp_path, dev=pairs(12, 2))
+    assert result.per_seed[0].epoch == 2
+    assert result.per_seed[0].dev.examples == 12
+    one, two, three, tested, _ = measured
+    assert all(torch.equal(two[name], tested[name]) for name in two)
+    assert not all(torch.equal(two[name], one[name]) for name in two)
+    assert not all(torch.equal(two[name], three[name]) for name in two)
+
+
+class Killed(BaseException):
+    """What no `except Exception` catches."""
+
+
+def killed_at(step: int) -> Any:
+    @contextmanager
+    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        done = 0
+
+        def advance(amount: int) -> None:
+            nonlocal done
+            done += amount
+            if done == step:
+                raise Killed
+
+        yield advance
+
+    return progress
+
+
+SLOWER = {**QUICK, "learning_rate": 5e-3, "batch": 16}
+HARD = {**QUICK, "learning_rate": 3e-4, "batch": 16, "epochs": 3}
+"""Too slow to learn all, so that scores tell runs apart."""
+
+
+@pytest.fixture(scope="module")
+def seeds(folder_of, tmp_path_factory) -> tuple[TaskResult, Path]:
+    """Three seeds, uninterrupted; six steps a seed and two an epoch."""
+    folder = tmp_path_factory.mktemp("seeds")
+    options = FineTuning("nli", **{**HARD, "seeds": (0, 1, 2)})
+    return fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2)), folder
+
+
+def test_means_and_deviations_over_seeds(seeds):
+    result, _ = seeds
+    values = [run.scores[0].value for run in result.per_seed]
+    assert len(set(values)) > 1, "the seeds give the same"
+    mean = sum(values) / 3
+    assert result.scores[0].value == pytest.approx(mean)
+    assert result.deviation == (pytest.approx((sum((value - mean) ** 2 for value in values) / 2) ** 0.5),)
+    assert sum(map(sum, result.confusion.counts)) == 3 * 97
+    assert result.table[0].recall == pytest.approx(sum(run.table[0].recall for run in result.per_seed) / 3)
+
+
+def test_finished_seeds_are_kept_and_more_can_be_added(seeds, folder_of, tmp_path, monkeypatch):
+    result, folder = seeds
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(finetuning._Learner, "run", lambda *_: pytest.fail("a finished seed was run again"))
+    options = FineTuning("nli", **{**HARD, "seeds": (2, 0)})
+    again = fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
+    assert again.per_seed == (result.per_seed[2], result.per_seed[0])
+
+
+def test_the_same_call_gives_the_same_and_leaves_the_callers_randomness(seeds, folder_of, tmp_path):
+    torch.manual_seed(7)
+    random.seed(7)
+    before = torch.get_rng_state(), random.getstate()
+    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    again = fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
+    assert again.per_seed == seeds[0].per_seed[1:2]
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1] == random.getstate()
+
+
+@pytest.mark.parametrize("step", [1, 4, 5])
+def test_a_killed_run_ends_as_one_that_never_was(seeds, folder_of, tmp_path, step):
+    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    data = folder_of("bert"), pairs(32), pairs(97, 1), options
+    with pytest.raises(Killed):
+        fine_tune(*data, folder=tmp_path / "a", dev=pairs(31, 2), progress=killed_at(step))
+    kept = {path.name for path in (tmp_path / "a").glob("seed-1/checkpoint-*")}
+    assert bool(kept) == (step > 2)
+    (tmp_path / "a").rename(tmp_path / "b")
+    result = fine_tune(*data, folder=tmp_path / "b", dev=pairs(31, 2))
+    assert result.per_seed == seeds[0].per_seed[1:2]
+    assert not (tmp_path / "b" / "seed-1").exists()
+
+
+def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_path, monkeypatch):
+    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    data = folder_of("bert"), pairs(32), pairs(97, 1), options
+
+    def die(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(finetuning, "_keep", die)
+        with pytest.raises(Killed):
+            fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
+    assert (tmp_path / "seed-1" / "checkpoint-6").exists()
+    assert fine_tune(*data, folder=tmp_path, dev=pairs(31, 2)).per_seed == seeds[0].per_seed[1:2]
+
+
+def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_path, caplog):
+    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    data = folder_of("bert"), pairs(32), pairs(97, 1), options
+    with pytest.raises(Killed):
+        fine_tune(*data, folder=tmp_path, dev=pairs(31, 2), progress=killed_at(4))
+    for weights in tmp_path.glob("seed-1/*/model.safetensors"):
+        weights.write_bytes(b"broken")
+    result = fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
+    assert result.per_seed == seeds[0].per_seed[1:2]
+    assert "starts anew" in caplog.text
+    (tmp_path / "seed-1.json").write_text("{")
+    assert fine_tune(*data, folder=tmp_path, dev=pairs(31, 2)) == result
+    assert "is trained anew" in caplog.text
+
+
+def test_a_folder_of_another_run_is_refused(seeds, folder_of):
+    _, folder = seeds
+    options = FineTuning("nli", **HARD)
+    for changed, name in [
+        ((pairs(33), pairs(97, 1), options), "training data"),
+        ((pairs(32), pairs(96, 1), options), "test data"),
+        ((pairs(32), pairs(97, 1), replace(options, warmup=0.2)), "warmup"),
+    ]:
+        with pytest.raises(InputError, match=f"another training: its {name} was"):
+            fine_tune(folder_of("bert"), *changed, folder=folder, dev=pairs(31, 2))
+    with pytest.raises(InputError, match="its model was"):
+        fine_tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))
+
+
+def test_gradients_over_parts_of_a_batch(folder_of, tmp_path):
+    options = FineTuning("nli", **{**HARD, "epochs": 1})
+    whole, parts = (
+        fine_tune(
+            folder_of("bert"), pairs(32), pairs(50, 1), replace(options, micro_batch=size), folder=tmp_path / name
+        )
+        for name, size in (("whole", None), ("parts", 4))
+    )
+    assert parts.scores[0].value == pytest.approx(whole.scores[0].value, abs=0.2)
+
+
+def test_steps_are_told(folder_of, tmp_path):
+    told: list[Any] = []
+
+    @contextmanager
+    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        told.append((description, total))
+        yield told.append
+
+    options = FineTuning("nli", **{**HARD, "epochs": 2})
+    fine_tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path, progress=progress)
+    assert told[0] == ("fine-tuning on nli, seed 0", 6)
+    assert sum(told[1:]) == 6
+
+
+@pytest.mark.parametrize(
+    ("family", "found"),
+    [
+        ("gpt2", r"is a decoder \(GPT2LMHeadModel\)"),
+        ("llama tied", "is a decoder"),
+        ("t5", "is an encoder-decoder"),
+        ("bart", "is an encoder-decoder"),
+    ],
+)
+def test_an_encoder_is_needed(folder_of, tmp_path, family, found):
+    with pytest.raises(InputError, match=f"{found}.*an encoder is needed"):
+        fine_tune(folder_of(family), pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_models_that_are_not_there_or_not_whole(folder_of, tmp_path):
+    with pytest.raises(InputError, match="there is no folder"):
+        fine_tune(tmp_path / "nowhere", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no model that can be loaded"):
+        fine_tune(tmp_path / "empty", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+    shutil.copytree(folder_of("bert"), tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        fine_tune(tmp_path / "broken", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+    shutil.copytree(folder_of("bert"), tmp_path / "deeper")
+    config = json.loads((tmp_path / "deeper" / "config.json").read_text())
+    (tmp_path / "deeper" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(InputError, match="lacks 16 parameters of its encoder"):
+        fine_tune(tmp_path / "deeper", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "more")
+
+
+def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
+    shutil.copytree(folder_of("bert"), tmp_path / "model")
+    pico.wordpiece(size=300, lines=pico.sentences(words=[*pico.foreign_words(), "green"])).save_pretrained(
+        tmp_path / "model"
+    )
+    with pytest.raises(VocabularyError, match="do not belong together"):
+        fine_tune(tmp_path / "model", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+    tokenizer = pico.wordpiece()
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(tmp_path / "model")
+    with pytest.raises(VocabularyError, match="no token to pad with"):
+        fine_tune(tmp_path / "model", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "qa"}, "there is no task 'qa': choose one of nli"),
+        ({"epochs": 0}, "epochs = 0"),
+        ({"batch": 0}, "batch = 0"),
+        ({"length": 4}, "length = 4"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate = nan"),
+        ({"warmup": 10}, "warmup = 10 is not a share"),
+        ({"precision": "float16"}, "there is no precision 'float16'"),
+        ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be cut into parts of 4"),
+        ({"seeds": ()}, r"seeds = \(\)"),
+        ({"seeds": (1, 1)}, r"seeds = \(1, 1\)"),
+        ({"seeds": (-1,)}, r"seeds = \(-1,\)"),
+    ],
+)
+def test_impossible_options(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        fine_tune("model", pairs(8), pairs(8), replace(FineTuning("nli"), **changes), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "training", "test", "message"),
+    [
+        ("nli", [], pairs(2), "there is no training data"),
+        ("nli", pairs(9), [], "there is no test data"),
+        ("nli", tagged(2), pairs(2), "the training data holds a TaggedSentence, the task nli takes Examples"),
+        ("ner", tagged(2), pairs(2), "the test data holds a Example, the task ner takes TaggedSentences"),
+        ("nli", pairs(9), [Example("a", "b", "perhaps")], "the test data has the label 'perhaps', which the training"),
+        ("nli", pairs(1), pairs(1), "all training data has the label"),
+        ("nli", [Example("a", "b", 1.5)], pairs(1), "1.5 is a number, and the task takes classes"),
+        ("sts-b", pairs(9), pairs(9), "the training data has the label '(yes|no)', the task takes numbers"),
+        ("sst-2", pairs(9), single(pairs(9)), "some examples are pairs of texts and some are single"),
+        ("ner", [TaggedSentence((), ())], tagged(1), "the training data holds sentences without words alone"),
+    ],
+)
+def test_data_that_does_not_fit(tmp_path, task, training, test, message):
+    with pytest.raises(InputError, match=message):
+        fine_tune("model", training, test, FineTuning(task), folder=tmp_path)
+
+
+def test_unknown_labels_of_development_data_are_named(tmp_path):
+    with pytest.raises(InputError, match="the development data has the label 'perhaps'"):
+        fine_tune("m", pairs(9), pairs(2), FineTuning("nli"), folder=tmp_path, dev=[Example("a", "b", "perhaps")])
+
+
+def test_unknown_tags_count_as_wrong(folder_of, tmp_path, caplog):
+    test = [*tagged(10, 1), TaggedSentence(("river",), ("B-ORG",))]
+    options = FineTuning("ner", epochs=1, **QUICK)
+    result = fine_tune(folder_of("bert"), tagged(40), test, options, folder=tmp_path)
+    assert "1 words of the test data have tags that the training data never has (B-ORG)" in caplog.text
+    assert {row.label: row.recall for row in result.table}["ORG"] == 0
+    assert result.scores[0].examples == 21
+
+
+def test_training_text_without_tokens(folder_of, tmp_path):
+    training = [TaggedSentence(("\u200b", "\u200b"), ("O", "B-PER"))]
+    with pytest.raises(InputError, match="finds no tokens in the training data"):
+        fine_tune(folder_of("bert"), training, tagged(1), FineTuning("pos"), folder=tmp_path)
+
+
+def test_a_model_that_diverges_is_told(folder_of, tmp_path):
+    options = FineTuning("nli", **{**HARD, "learning_rate": 1e25})
+    with pytest.raises(TrainingError, match="try a lower learning rate"):
+        fine_tune(folder_of("bert"), pairs(64), pairs(5, 1), options, folder=tmp_path)
+
+
+def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(finetuning, "seal", full)
+    with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
+        fine_tune(folder_of("bert"), pairs(32), pairs(5, 1), FineTuning("nli", **HARD), folder=tmp_path)
+    assert not list(tmp_path.glob("seed-0/checkpoint-*"))
+
+
+def test_the_papers_settings():
+    assert (FineTuning("nli").rounds, FineTuning("nli").batch_size) == (2, 128)
+    assert (FineTuning("ner").rounds, FineTuning("ner").batch_size) == (10, 32)
+    assert {(FineTuning(task).rounds, FineTuning(task).batch_size) for task in ("cola", "rte", "sts-b")} == {(3, 32)}
+    default = FineTuning("nli")
+    assert (default.learning_rate, default.length, default.warmup, default.seeds) == (2e-5, 128, 0.1, (0, 1, 2))
+    assert (default.beta1, default.beta2, default.epsilon) == (0.9, 0.999, 1e-8)
+    arguments = finetuning._arguments(default, Path("x"), 1, 1000, choose=True)
+    assert (arguments.warmup_steps, arguments.lr_scheduler_type) == (100, "linear")
+    assert (arguments.adam_beta2, arguments.adam_epsilon, arguments.weight_decay) == (0.999, 1e-8, 0)
+    assert set(TASKS) >= {"nli", "ner", "pos", "cola", "sst-2", "mrpc", "rte", "sts-b"}

@@ -1,0 +1,242 @@
+"""Labelled texts and pairs, and every line that is refused by its number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from relexify.errors import InputError, MissingExtra
+from relexify.evaluation.pairs import (
+    Example,
+    FieldNames,
+    read_data_set,
+    read_examples,
+    read_glue,
+    read_nli,
+    read_records,
+)
+
+NLI = 'He said "no.\tHe refused.\tentailment\nIt\'s "late\t"It" is early.\tcontradiction\n'
+NLI_EXAMPLES = [
+    Example('He said "no.', "He refused.", "entailment"),
+    Example("It's \"late", '"It" is early.', "contradiction"),
+]
+STS = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(text: str, name: str = "data.tsv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("pack", [None, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_nli_lines_plain_and_compressed(tmp_path, pack, end):
+    data = NLI.replace("\n", end).encode()
+    path = tmp_path / {None: "a.tsv", gzip.compress: "a.tsv.gz", lzma.compress: "a.tsv.xz"}[pack]
+    path.write_bytes(pack(data) if pack else data)
+    assert read_nli(path) == NLI_EXAMPLES
+    assert read_examples(path) == NLI_EXAMPLES
+
+
+def test_nli_with_a_source_a_header_blank_lines_and_no_last_newline(write):
+    path = write("premise\thypothesis\tlabel\tsource\na\tb\tneutral\tsnli\n\nc\td\tentailment\tsick")
+    assert [example.label for example in read_nli(path)] == ["neutral", "entailment"]
+
+
+def test_pairs_without_agreement_are_left_out_and_told(write, caplog):
+    assert len(read_nli(write("a\tb\t-\nc\td\tneutral\n"))) == 1
+    assert "1 of 2 examples" in caplog.text
+
+
+def test_labels_of_ones_own(write):
+    path = write("a\tb\tyes\n")
+    assert read_nli(path, labels=("yes", "no"))[0].label == "yes"
+    assert read_examples(path, labels=("yes",))[0].label == "yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\tneutral\na\tb\n", "line 2, has 2 columns"),
+        ("a b neutral\n", "line 1, has 1 column:"),
+        ("a\tb\tneutral\tsnli\tmore\n", "line 1, has 5 columns"),
+        ("a\tb\tneutral\n\na\tb\tmaybe\n", r"line 3, has the unknown label 'maybe': give one of contradiction, ent"),
+        ("a\tb\t \n", "line 1, has no label"),
+        ("\t \tneutral\n", "line 1, holds no text"),
+        ("", "is empty"),
+        ("premise\thypothesis\tlabel\n", "is empty"),
+        ("a\tb\t-\n", "all 1 examples of .* are without a label"),
+    ],
+)
+def test_refused_nli(write, text, message):
+    with pytest.raises(InputError, match=message):
+        read_nli(write(text))
+
+
+def test_a_missing_file():
+    with pytest.raises(InputError, match=r"nowhere\.tsv cannot be read"):
+        read_nli("nowhere.tsv")
+
+
+def test_glue_files_as_they_are_shipped(write):
+    assert read_glue(write('gj04\t1\t\tThe "boat sank.\ngj04\t0\t*\tThe boat sanked.\n'), "CoLA") == [
+        Example('The "boat sank.', None, "1"),
+        Example("The boat sanked.", None, "0"),
+    ]
+    assert read_glue(write("sentence\tlabel\nbleak \t0\n"), "SST-2") == [Example("bleak ", None, "0")]
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    assert read_glue(write(header + '1\t7\t8\tHe "left .\t" He went .\n'), "MRPC") == [
+        Example('He "left .', '" He went .', "1")
+    ]
+    rte = write("index\tsentence1\tsentence2\tlabel\n0\tA cat sat.\tIt stood.\tnot_entailment\n")
+    assert read_glue(rte, "rte") == [Example("A cat sat.", "It stood.", "not_entailment")]
+    sts = write(STS + "0\tmain\tx\t2012\t1\tnone\tnone\tA man.\tA woman.\t2.400\n")
+    assert read_glue(sts, "STS-B") == [Example("A man.", "A woman.", 2.4)]
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        ("QQP", "", "there is no GLUE task 'QQP' here: choose one of cola"),
+        ("cola", "a\t1\tb\n", "line 1, has 3 columns, cola has 4"),
+        ("cola", "a\t2\t\tb\n", "line 1, has the unknown label '2'"),
+        ("cola", "", "is empty"),
+        ("sst-2", "", "is empty"),
+        ("sst-2", "sentence\tlabel\n", "is empty"),
+        (
+            "sst-2",
+            "index\tsentence\n0\ta\n",
+            r"does not begin with the columns of sst-2 \(sentence, label\) but with in",
+        ),
+        ("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "line 2, has the unknown label 'neutral'"),
+        ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\thigh\n", "line 2, has 'high' where a number is expected"),
+        ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\tnan\n", "line 2, has 'nan' where a number"),
+    ],
+)
+def test_refused_glue(write, task, text, message):
+    with pytest.raises(InputError, match=message):
+        read_glue(write(text), task)
+
+
+def records(*found: Any) -> str:
+    return "".join(json.dumps(record) + "\n" for record in found)
+
+
+@pytest.mark.parametrize(
+    ("record", "example"),
+    [
+        ({"premise": "a", "hypothesis": "b", "label": "x"}, Example("a", "b", "x")),
+        ({"sentence1": "a", "sentence2": "b", "label": 2}, Example("a", "b", "2")),
+        ({"sentence": "a", "label": 0}, Example("a", None, "0")),
+        ({"text": "a", "label": "pos"}, Example("a", None, "pos")),
+    ],
+)
+def test_records_whose_fields_are_known(write, record, example):
+    assert read_records(write(records(record) + "\n")) == [example]
+    assert read_examples(write(records(record), "data.jsonl")) == [example]
+
+
+def test_records_whose_fields_are_named_and_whose_labels_are_numbers(write):
+    path = write(records({"one": "a", "two": "b", "how": 3, "premise": "no"}))
+    names = FieldNames("one", "two", "how")
+    assert read_records(path, fields=names, numeric=True) == [Example("a", "b", 3.0)]
+
+
+def test_half_a_surrogate_pair_is_replaced(write):
+    assert read_records(write('{"sentence": "a\\ud800", "label": 1}\n'))[0].first == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n", "is empty"),
+        (records({"sentence": "a", "label": 1}) + "{oops\n", "line 2, is not json"),
+        ("[1]\n", "line 1, holds a list"),
+        (records({"body": "a", "label": 1}), "line 1, has the fields body, label, and none of them is known"),
+        (records({"sentence": "a"}), "line 1, has no field 'label', only sentence"),
+        (records({"sentence": 1, "label": 1}), "line 1, has a int in the field 'sentence'"),
+        (records({"sentence": "a", "label": None}), "line 1, has the label None"),
+        (records({"sentence": "a", "label": 0.5}), "line 1, has the label 0.5"),
+        (records({"sentence": "a", "label": "c"}), r"line 1, has the unknown label 'c': give one of a, b"),
+    ],
+)
+def test_refused_records(write, text, message):
+    with pytest.raises(InputError, match=message):
+        read_records(write(text), labels=("a", "b", "1"))
+
+
+def test_records_with_numbers_that_are_none(write):
+    with pytest.raises(InputError, match="line 1, has 'high' where a number is expected"):
+        read_records(write(records({"sentence": "a", "label": "high"})), numeric=True)
+
+
+class Classes:
+    names = ("entailment", "neutral")
+
+    def int2str(self, number: int) -> str:
+        return self.names[number]
+
+
+class DataSet(list):
+    features: ClassVar = {"label": Classes(), "premise": object()}
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[Any]:
+    """The package datasets, with one small data set in it."""
+    calls: list[Any] = []
+
+    class Package:
+        @staticmethod
+        def load_dataset(path: str, config: str | None, *, split: str) -> DataSet:
+            calls.append((path, config, split))
+            if path == "gone":
+                raise FileNotFoundError("no such thing")
+            return DataSet(
+                [
+                    {"premise": "a", "hypothesis": "b", "label": 1},
+                    {"premise": "c", "hypothesis": "d", "label": -1},
+                    {"premise": "e", "hypothesis": "f", "label": 0},
+                ]
+            )
+
+    monkeypatch.setitem(sys.modules, "datasets", Package)
+    return calls
+
+
+def test_data_sets_give_classes_by_their_names(asked):
+    expected = [Example("a", "b", "neutral"), Example("e", "f", "entailment")]
+    assert read_data_set("hf:xnli:de:test") == expected
+    assert read_examples("hf:xnli") == expected
+    assert asked == [("xnli", "de", "test"), ("xnli", None, "train")]
+
+
+@pytest.mark.parametrize("name", ["hf:", "hf:a:b:c:d", "a:b"])
+def test_names_that_are_no_data_sets(name):
+    with pytest.raises(InputError, match="is not a Hub data set"):
+        read_data_set(name)
+
+
+def test_data_sets_that_are_not_there(asked):
+    with pytest.raises(InputError, match=r"hf:gone cannot be opened \(no such thing\)"):
+        read_data_set("hf:gone")
+    with pytest.raises(InputError, match="hf:xnli, record 1, has no field 'text', only premise, hypothesis, label"):
+        read_data_set("hf:xnli", fields=FieldNames("text", None))
+
+
+def test_the_package_datasets_is_optional(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtra, match=r"reading hf:xnli needs the package datasets"):
+        read_data_set("hf:xnli")

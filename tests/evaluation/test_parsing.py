@@ -1,0 +1,401 @@
+"""Parsing: trees, counts, training, zero-shot."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from relexify.errors import EvidenceError, GraftError, InputError, OutputError, TrainingError, VocabularyError
+from relexify.evaluation.parser_inputs import cut_sentences, padded_batch
+from relexify.evaluation.parsing import (
+    NO_HEAD,
+    Parse,
+    ParserTraining,
+    attachment_scores,
+    best_tree,
+    load_parser,
+    parse,
+    swap_lexicon,
+    train_parser,
+)
+from relexify.evaluation.treebank import ParsedSentence
+from relexify.models.biaffine import IGNORED, BiaffineParser
+from tests import pico
+
+# She read old books , slowly .
+GOLD = ParsedSentence(
+    ("She", "read", "old", "books", ",", "slowly", "."),
+    (2, 0, 4, 2, 6, 2, 2),
+    ("nsubj", "root", "amod", "obj", "punct", "advmod:how", "punct"),
+    ("PRON", "VERB", "ADJ", "NOUN", "PUNCT", "ADV", "PUNCT"),
+)
+# Wrong: the head of "old", the relation of "books", the head of ",". Right but for the subtype: "slowly".
+FOUND = Parse((2, 0, 2, 2, 2, 2, 2), ("nsubj", "root", "amod", "nsubj", "punct", "advmod", "punct"))
+
+
+def test_attachment_counted_by_hand():
+    uas, las = attachment_scores([GOLD], [FOUND])
+    assert (uas.value, las.value) == (5 / 7, 4 / 7)
+    assert (uas.metric, las.metric, uas.examples, las.higher_is_better) == ("UAS", "LAS", 7, True)
+    uas, las = attachment_scores([GOLD], [FOUND], punctuation=False)
+    assert (uas.value, las.value, las.examples) == (4 / 5, 3 / 5, 5)
+    assert las.metric == "LAS without punctuation"
+    uas, las = attachment_scores([GOLD], [FOUND], universal=False)
+    assert (uas.value, las.value) == (5 / 7, 3 / 7)
+    assert attachment_scores([GOLD], [GOLD]).las.value == 1.0
+
+
+def test_words_are_counted_not_sentences():
+    short = ParsedSentence(("Go",), (0,), ("root",), ("VERB",))
+    uas, las = attachment_scores([GOLD, short], [FOUND, Parse((0,), ("root",))])
+    assert (uas.value, las.value) == (6 / 8, 5 / 8)
+
+
+def official(gold: list[ParsedSentence], found: list[Parse]) -> tuple[float, float]:
+    """conll18_ud_eval's F1 on gold words, written again: aligned pairs are all pairs, so that F1 is accuracy."""
+    pairs = [
+        (g.heads[i] == f.heads[i], g.relations[i].split(":")[0] == f.relations[i].split(":")[0])
+        for g, f in zip(gold, found, strict=True)
+        for i in range(len(g.words))
+    ]
+
+    def f1(correct: int) -> float:
+        precision, recall = correct / len(pairs), correct / len(pairs)
+        return 2 * precision * recall / (precision + recall) if correct else 0.0
+
+    return f1(sum(head for head, _ in pairs)), f1(sum(head and label for head, label in pairs))
+
+
+def test_the_count_is_the_official_one():
+    draw = random.Random(3)
+    gold = list(made_up(30))
+    found = [
+        Parse(
+            tuple(draw.choice([head, 0, 1]) for head in sentence.heads),
+            tuple(draw.choice([relation, "obj", relation + ":x"]) for relation in sentence.relations),
+        )
+        for sentence in gold
+    ]
+    scores = attachment_scores(gold, found)
+    assert (scores.uas.value, scores.las.value) == pytest.approx(official(gold, found))
+
+
+def test_parses_that_do_not_fit():
+    with pytest.raises(InputError, match="2 parses of 1 sentences"):
+        attachment_scores([GOLD], [FOUND, FOUND])
+    with pytest.raises(InputError, match="sentence 1 has 7 words, its parse 1 heads"):
+        attachment_scores([GOLD], [Parse((0,), ("root",))])
+    comma = ParsedSentence((",",), (0,), ("root",), ("PUNCT",))
+    with pytest.raises(EvidenceError, match="no words"):
+        attachment_scores([comma], [comma], punctuation=False)
+
+
+def is_tree_with_one_root(heads) -> bool:
+    if list(heads).count(0) != 1:
+        return False
+    for start in range(1, len(heads) + 1):
+        seen, word = set(), start
+        while word:
+            if word in seen:
+                return False
+            seen.add(word)
+            word = heads[word - 1]
+    return True
+
+
+def value(scores, heads) -> float:
+    return sum(scores[word, head] for word, head in enumerate(heads))
+
+
+numbers = st.floats(-50, 50, allow_nan=False, width=32)
+squares = st.integers(1, 9).flatmap(lambda words: arrays(np.float64, (words, words + 1), elements=numbers))
+
+
+@given(squares)
+@settings(max_examples=150, deadline=None)
+def test_the_best_tree_is_a_tree_with_one_root(scores):
+    assert is_tree_with_one_root(best_tree(scores))
+
+
+@given(st.integers(1, 4), st.integers(0, 10**6), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_no_tree_with_one_root_is_better(words, seed, whole):
+    scores = np.random.default_rng(seed).normal(size=(words, words + 1)) * 3
+    scores = scores.round() if whole else scores  # many of them zero, many alike
+    trees = (heads for heads in itertools.product(range(words + 1), repeat=words) if is_tree_with_one_root(heads))
+    assert value(scores, best_tree(scores)) == pytest.approx(max(value(scores, heads) for heads in trees))
+
+
+def test_root_would_like_to_have_every_word():
+    scores = np.array([[9.0, 0, 1, 0], [8.0, 1, 0, 0], [7.0, 0, 2, 0]])
+    assert best_tree(scores) == [0, 1, 2]
+    scores[0] = -np.inf
+    with pytest.raises(TrainingError, match="no numbers"):
+        best_tree(scores)
+    assert best_tree(np.zeros((0, 1))) == []
+
+
+NOUNS, VERBS, ADJECTIVES = ["teacher", "student", "door", "book"], ["sees", "opens", "reads"], ["old", "small", "green"]
+
+
+def made_up(count: int, seed: int = 0):
+    """Sentences of a small grammar: (adjective) noun verb (adjective) noun, full stop."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        words, relations, heads = [], [], []
+        verb = 3 if (first := draw.random() < 0.5) else 2
+        second = draw.random() < 0.5
+        words = [*([draw.choice(ADJECTIVES)] if first else []), draw.choice(NOUNS), draw.choice(VERBS)]
+        words += [*([draw.choice(ADJECTIVES)] if second else []), draw.choice(NOUNS), "."]
+        heads = [*([2] if first else []), verb, 0, *([verb + 2] if second else []), verb, verb]
+        relations = [*(["amod"] if first else []), "nsubj", "root", *(["amod"] if second else []), "obj", "punct"]
+        tags = tuple("PUNCT" if word == "." else "X" for word in words)
+        yield ParsedSentence(tuple(words), tuple(heads), tuple(relations), tags)
+
+
+TRAINING = list(made_up(20))
+QUICK = ParserTraining(
+    epochs=16, batch=4, learning_rate=3e-3, score_learning_rate=5e-3, arc_size=32, label_size=16, dropout=0.0
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    model, tokenizer = pico.pair("bert")
+    place = tmp_path_factory.mktemp("bert")
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(folder, tmp_path_factory):
+    place = tmp_path_factory.mktemp("parser") / "runs"
+    return train_parser(folder, TRAINING, TRAINING, QUICK, place)
+
+
+def noisy(family: str = "bert"):
+    """A parser that was not trained, with scores that are not all zero."""
+    model, tokenizer = pico.pair(family)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        parser = BiaffineParser.on_top_of(model, ["nsubj", "obj", "root"], arc_size=16, label_size=8).eval()
+        for form in (parser.arc, parser.label):
+            torch.nn.init.normal_(form.weight)
+    return parser, tokenizer
+
+
+def test_a_tiny_parser_learns_what_it_is_shown(trained):
+    scores = attachment_scores(TRAINING, parse(trained.parser, trained.tokenizer, TRAINING))
+    assert scores.las.value > 0.9
+    (run,) = trained.runs
+    assert (run.las, run.uas) == (scores.las.value, scores.uas.value)
+    assert 1 <= run.epoch <= QUICK.epochs
+    assert not list(run.folder.parent.glob(".*"))
+
+
+def test_a_loaded_parser_parses_alike(trained):
+    parser, tokenizer = load_parser(trained.runs[0].folder)
+    for name, parameter in trained.parser.named_parameters():
+        assert torch.equal(parameter, dict(parser.named_parameters())[name])
+    assert parse(parser, tokenizer, TRAINING) == parse(trained.parser, trained.tokenizer, TRAINING)
+
+
+def test_training_is_the_same_again_and_finished_seeds_are_kept(folder, tmp_path, monkeypatch):
+    options = replace(QUICK, epochs=1, seeds=(0, 1), dropout=0.2)
+    state = torch.random.get_rng_state()
+    train_parser(folder, TRAINING, TRAINING, replace(options, seeds=(0,)), tmp_path / "a")
+    assert torch.equal(state, torch.random.get_rng_state())
+    first = (tmp_path / "a" / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    both = train_parser(folder, TRAINING, TRAINING, options, tmp_path / "a")
+    assert [run.seed for run in both.runs] == [0, 1]
+    assert (tmp_path / "a" / "seed-0" / "model.safetensors").stat().st_mtime_ns == first
+    train_parser(folder, TRAINING, TRAINING, replace(options, seeds=(0,)), tmp_path / "b")
+    same = [(tmp_path / name / "seed-0" / "model.safetensors").read_bytes() for name in "ab"]
+    assert same[0] == same[1]
+    assert same[0] != (tmp_path / "a" / "seed-1" / "model.safetensors").read_bytes()
+    with pytest.raises(InputError, match=r"another training .its options differ"):
+        train_parser(folder, TRAINING, TRAINING, replace(options, batch=5), tmp_path / "a")
+    with pytest.raises(InputError, match=r"another training .its dev and training differ"):
+        train_parser(folder, TRAINING[1:], TRAINING[:9], options, tmp_path / "a")
+    (tmp_path / "b" / "seed-0" / "parser_training.json").unlink()
+    with pytest.raises(InputError, match="no finished parser"):
+        train_parser(folder, TRAINING, TRAINING, options, tmp_path / "b")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch tells when a CPU is slow at it
+def test_it_also_learns_in_bfloat16_with_first_pieces_and_patience(folder, tmp_path):
+    options = replace(QUICK, epochs=2, precision="bfloat16", pooling="first", patience=1, weight_decay=0.01)
+    trained = train_parser(folder, TRAINING, TRAINING, options, tmp_path)
+    assert trained.parser.config.pooling == "first"
+    assert {parameter.dtype for parameter in trained.parser.parameters()} == {torch.float32}
+    assert trained.runs[0].uas > 0.3
+
+
+def test_treebanks_and_options_that_are_refused(folder, tmp_path):
+    with pytest.raises(InputError, match="training treebank has no words"):
+        train_parser(folder, [], TRAINING, QUICK, tmp_path)
+    with pytest.raises(InputError, match="held-out treebank has no words"):
+        train_parser(folder, TRAINING, [], QUICK, tmp_path)
+    with pytest.raises(InputError, match="batch is 0"):
+        ParserTraining(batch=0)
+    with pytest.raises(InputError, match="none twice"):
+        ParserTraining(seeds=(1, 1))
+    with pytest.raises(InputError, match="holds no parser"):
+        load_parser(tmp_path)
+    (tmp_path / "seed-0").mkdir()
+    (tmp_path / "seed-0" / "thesis.txt").write_text("my own")
+    with pytest.raises(OutputError, match="not written by relexify"):
+        train_parser(folder, TRAINING, TRAINING, QUICK, tmp_path, overwrite=True)
+
+
+def test_a_parser_that_lost_its_numbers_says_so(folder, tmp_path):
+    with pytest.raises(TrainingError, match=r"at step \d+ of training, the parser's scores are no numbers"):
+        train_parser(folder, TRAINING, TRAINING, replace(QUICK, learning_rate=1e25, clip=1e30), tmp_path / "runs")
+    assert not list((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "roberta", "modernbert", "llama untied", "t5"])
+def test_any_model_parses_anything(family):
+    parser, tokenizer = noisy(family)
+    words = [["the", "old", "river"], [], ["unforeseeable"], ["", " ", "\u200d", "water"], ["door"] * 40, ["x"]]
+    sentences = [*words, GOLD]
+    parses = parse(parser, tokenizer, sentences, batch=3)
+    for sentence, found in zip([*words, GOLD.words], parses, strict=True):
+        assert len(found.heads) == len(found.relations) == len(sentence)
+        seen = [head for head in found.heads if head != NO_HEAD]
+        assert not seen or is_tree_with_one_root(seen)
+    assert parses[1] == Parse((), ())
+    assert not parser.training
+    assert parse(parser, tokenizer, []) == []
+    with pytest.raises(InputError, match="is a text, not a list of words"):
+        parse(parser, tokenizer, ["the old river"])
+    one_by_one = [parse(parser, tokenizer, [sentence])[0] for sentence in sentences]
+    assert one_by_one == parses
+
+
+def test_what_is_too_long_is_cut_and_counts_as_wrong():
+    parser, tokenizer = noisy("bert")
+    words = tuple(random.Random(0).choices(NOUNS, k=100))
+    long = ParsedSentence(words, (0, *range(1, 100)), ("root", *["obj"] * 99), ("NOUN",) * 100)
+    (cutting,) = cut_sentences(tokenizer, [long], 64)
+    assert len(cutting.ids) == 64
+    assert 0 < cutting.words <= 62
+    (found,) = parse(parser, tokenizer, [long])
+    assert is_tree_with_one_root(found.heads[: cutting.words])
+    assert set(found.heads[cutting.words :]) == {NO_HEAD}
+    scores = attachment_scores([long], [found])
+    assert scores.uas.examples == 100
+    assert scores.uas.value <= cutting.words / 100
+
+
+def test_words_and_their_pieces():
+    _, tokenizer = noisy("bert")
+    sentence = ParsedSentence(("the", "doorwindow", "", "door"), (4, 4, 4, 0), ("a", "b", "c", "d"), ("X",) * 4)
+    (whole,) = cut_sentences(tokenizer, [sentence], None)
+    assert whole.ids == tokenizer("the doorwindow door").input_ids
+    assert whole.word_of_piece[0] == whole.word_of_piece[-1] == -1
+    assert whole.word_of_piece.count(1) > 1
+    assert whole.word_of_piece.count(2) == 0
+    assert whole.words == 4
+    (short,) = cut_sentences(tokenizer, [sentence], 5)
+    assert (short.words, len(short.ids), short.word_of_piece) == (2, 5, [-1, 0, 1, 1, -1])
+    batch = padded_batch([short], [(sentence.heads, (0, 1, 2, 3))])
+    assert batch["heads"].tolist() == [[IGNORED, IGNORED]]  # their head was cut off
+    with pytest.raises(InputError, match="no room"):
+        cut_sentences(tokenizer, [sentence], 2)
+
+
+def test_spaces_are_those_of_the_treebank():
+    tokenizer = pico.roberta_tokenizer()
+    sentence = replace(GOLD, spaces=(True, True, True, True, False, True, False))
+    (cutting,) = cut_sentences(tokenizer, [sentence], None)
+    assert cutting.ids == tokenizer(" She read old books, slowly.").input_ids
+
+
+def permuted(model, tokenizer, place, seed=5):
+    """The same model and tokenizer with the rows and ids of the vocabulary in another order."""
+    order = torch.randperm(len(tokenizer), generator=torch.Generator().manual_seed(seed)).tolist()
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["model"]["vocab"] = {token: order[id] for token, id in state["model"]["vocab"].items()}
+    for token in state["added_tokens"]:
+        token["id"] = order[token["id"]]
+    for token in state["post_processor"]["special_tokens"].values():
+        token["ids"] = [order[id] for id in token["ids"]]
+    roles = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+    moved = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)), **roles)
+    with torch.no_grad():
+        table = model.get_input_embeddings().weight
+        table[torch.tensor(order)] = table.clone()
+    model.config.pad_token_id = moved.pad_token_id
+    model.save_pretrained(place)
+    moved.save_pretrained(place)
+    return moved
+
+
+def arc_scores(parser, tokenizer, sentences):
+    cuttings = cut_sentences(tokenizer, sentences, 64)
+    with torch.no_grad():
+        output = parser(**padded_batch(cuttings))
+        return output.arc_scores, parser.label_scores(output, torch.zeros_like(output.arc_scores[..., 0]).long())
+
+
+def test_with_the_same_lexicon_in_another_order_nothing_changes(trained, tmp_path):
+    parser, tokenizer = trained.parser, trained.tokenizer
+    model, _ = pico.pair("bert")
+    with torch.no_grad():  # its own encoder is another one by now, its embeddings are the parser's
+        for parameter in model.bert.encoder.parameters():
+            parameter.add_(1.0)
+        model.get_input_embeddings().weight.copy_(parser.get_input_embeddings().weight)
+    moved = permuted(model, tokenizer, tmp_path)
+    assert moved("the old door").input_ids != tokenizer("the old door").input_ids
+    before = {name: tensor.clone() for name, tensor in parser.state_dict().items()}
+    swapped, other = swap_lexicon(parser, tmp_path)
+    for mine, theirs in zip(arc_scores(parser, tokenizer, TRAINING), arc_scores(swapped, other, TRAINING), strict=True):
+        assert torch.equal(mine, theirs)
+    assert parse(swapped, other, TRAINING) == parse(parser, tokenizer, TRAINING)
+    assert swapped.config.encoder.pad_token_id == moved.pad_token_id
+    assert all(torch.equal(tensor, before[name]) for name, tensor in parser.state_dict().items())
+    swapped.save_pretrained(tmp_path / "swapped")
+    again = BiaffineParser.from_pretrained(tmp_path / "swapped").eval()
+    assert torch.equal(arc_scores(again, other, TRAINING)[0], arc_scores(parser, tokenizer, TRAINING)[0])
+
+
+def test_a_larger_vocabulary_comes_in_too(trained, tmp_path):
+    lines = pico.sentences(words=pico.foreign_words())
+    tokenizer = pico.wordpiece(lines, size=260)
+    pico.bert(tokenizer).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    swapped, other = swap_lexicon(trained.parser, tmp_path)
+    assert swapped.get_input_embeddings().weight.shape[0] == len(tokenizer) != len(trained.tokenizer)
+    (found,) = parse(swapped, other, [pico.foreign_words()[:5]])
+    assert is_tree_with_one_root(found.heads)
+    if len(tokenizer) > len(trained.tokenizer):
+        with pytest.raises(VocabularyError):
+            parse(trained.parser, other, [["a"]])
+
+
+def test_another_encoder_is_refused(trained, tmp_path):
+    model, tokenizer = pico.pair("modernbert")
+    model.save_pretrained(tmp_path / "other")
+    tokenizer.save_pretrained(tmp_path / "other")
+    with pytest.raises(GraftError, match="not built like the parser's"):
+        swap_lexicon(trained.parser, tmp_path / "other")
+    parser, _ = noisy("roberta")
+    model, tokenizer = pico.pair("roberta")
+    model.config.pad_token_id = 3
+    model.save_pretrained(tmp_path / "moved")
+    tokenizer.save_pretrained(tmp_path / "moved")
+    with pytest.raises(GraftError, match="padding id 3"):
+        swap_lexicon(parser, tmp_path / "moved")

@@ -1,0 +1,242 @@
+"""A whole grid on the invented language, stopped and gone on with; its table and its choice by hand."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.progress import silent
+from relexify.recipes import Transfer, run_transfer
+from relexify.recipes.demonstration import make_material
+from relexify.recipes.grid import GridCell, GridResult, GridSearch, best_cell, grid_rows, run_grid
+from relexify.scoring import Score
+from relexify.text import Corpus, split_words
+from relexify.vectors import VectorTraining
+from tests import pico
+
+MATERIAL = make_material(0, 500, limit=150_000)
+TOKENIZERS = {"bert": pico.wordpiece, "llama": pico.byte_level}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A bert and a llama that know some English words, with random weights."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, make in TOKENIZERS.items():
+        tokenizer = make(MATERIAL.english, size=800)
+        getattr(pico, name)(tokenizer).save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return folder
+
+
+def transfer(models, output, name="llama", **options):
+    common = {
+        "dictionary": MATERIAL.lexicon,
+        "source_corpus": Corpus.of_lines(MATERIAL.english),
+        "held_out": Corpus.of_lines(MATERIAL.held_out),
+        "method": "wechsel",
+        "vocab_size": 600,
+        "vectors": VectorTraining(width=24, contexts=1_000),
+        "score_bytes": 1_500,
+    }
+    return Transfer(str(models / name), output, Corpus.of_lines(MATERIAL.invented), **(common | options))
+
+
+def pairs(lines):
+    """A hypothesis from the same paragraph, or from the next one."""
+    halves = [(line[:60], line[60:120]) for line in lines]
+    same = [(first, second, "entailment") for first, second in halves]
+    other = [(first, halves[place - 1][1], "contradiction") for place, (first, _) in enumerate(halves)]
+    return [example for both in zip(same, other, strict=True) for example in both]
+
+
+def tagged(lines):
+    """Words told from numbers and marks."""
+    sentences = [split_words(line)[:20] for line in lines]
+    return [(words, ["WORD" if word[0].isalpha() else "OTHER" for word in words]) for words in sentences]
+
+
+def nli_file(path, lines):
+    path.write_text("".join(f"{premise}\t{hypothesis}\t{label}\n" for premise, hypothesis, label in pairs(lines)))
+    return path
+
+
+def pos_file(path, lines):
+    blocks = ["\n".join(f"{word}\t{tag}" for word, tag in zip(*each, strict=True)) for each in tagged(lines)]
+    path.write_text("\n\n".join(blocks) + "\n")
+    return path
+
+
+def conllu_file(path, lines):
+    blocks = []
+    for words, tags in tagged(lines):
+        numbered = enumerate(zip(words, tags, strict=True), 1)
+        blocks.append("".join(f"{n}\t{word}\t_\t{tag}\t_\t_\t{n - 1}\tdep\t_\t_\n" for n, (word, tag) in numbered))
+    path.write_text("\n".join(blocks))
+    return path
+
+
+LINES = [line for line in MATERIAL.invented if len(line) > 130]
+
+
+def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(models, tmp_path):
+    search = GridSearch(
+        transfer(models, tmp_path / "grid", "bert"),
+        neighbours=(1, 10),
+        nli=(nli_file(tmp_path / "train.tsv", LINES[:40]), nli_file(tmp_path / "test.tsv", LINES[40:55])),
+        pos=(conllu_file(tmp_path / "train.conllu", LINES[:30]), pos_file(tmp_path / "test.txt", LINES[30:40])),
+        training_examples=60,
+        length=48,
+    )
+    result = run_grid(search)
+    found = [(cell.initialisation, cell.neighbours, cell.temperature) for cell in result.cells]
+    assert found == [
+        ("wechsel", 1, 1.0),
+        ("wechsel", 10, 0.1),
+        ("wechsel", 10, 1.0),
+        ("random", None, None),
+        ("fullrand", None, None),
+    ]
+    for cell in result.cells:
+        assert list(cell.scores) == ["NLI", "POS", "bits per byte", "perplexity"]
+        assert cell.scores["NLI"].examples == 30
+        assert cell.scores["POS"].examples == sum(len(words) for words, _ in tagged(LINES[30:40]))
+        assert cell.scores["POS"].value > 0.8
+        assert cell.scores["perplexity"].metric == "pseudo-perplexity"
+    assert result.best in result.cells[:3]
+    assert (tmp_path / "grid" / "grid.md").read_text().startswith("| model")
+    assert len(list((tmp_path / "grid" / "cells").iterdir())) == 5
+
+
+def test_a_cell_scores_what_a_transfer_with_its_k_and_temperature_scores(models, tmp_path):
+    for method in ("wechsel", "blend"):
+        recipe = transfer(models, tmp_path / method, method=method)
+        search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
+        cells = {(cell.neighbours, cell.temperature): cell for cell in run_grid(search).cells}
+        alone = run_transfer(replace(recipe, output=tmp_path / f"{method} alone", neighbours=3, temperature=0.5))
+        assert cells[3, 0.5].scores["bits per byte"].value == alone.scores[method]
+        assert cells[None, None].scores["bits per byte"].value == alone.scores["random"]
+        assert cells[3, 0.5].initialisation == method
+
+
+def stopping_after(cells):
+    """A progress that stops the work when so many cells are done."""
+
+    def progress(description, total=None):
+        manager = silent(description, total)
+        if description != "trying initialisations":
+            return manager
+        done = []
+
+        class Counting:
+            def __enter__(self):
+                return self.advance
+
+            def advance(self, amount):
+                done.append(amount)
+                if sum(done) == cells:
+                    raise KeyboardInterrupt
+
+            def __exit__(self, *_):
+                return False
+
+        return Counting()
+
+    return progress
+
+
+def test_a_stopped_grid_goes_on_and_a_finished_one_needs_not_even_the_model(models, tmp_path):
+    shutil.copytree(models / "llama", tmp_path / "llama")
+    recipe = transfer(tmp_path, tmp_path / "stopped")
+    search = GridSearch(recipe, neighbours=(1, 4), temperatures=(0.2,), pos=(tagged(LINES[:5]), tagged(LINES[5:9])))
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(search, progress=stopping_after(2))
+    kept = sorted((tmp_path / "stopped" / "cells").iterdir())
+    assert [path.name for path in kept] == ["k1-tau0.2.json", "k4-tau0.2.json"]
+    times = [path.stat().st_mtime_ns for path in kept]
+    kept[1].write_text("damaged")
+    result = run_grid(search)
+    assert kept[0].stat().st_mtime_ns == times[0]
+    whole = run_grid(replace(search, transfer=replace(recipe, output=tmp_path / "whole")))
+    assert whole.cells == result.cells
+    shutil.rmtree(tmp_path / "llama")
+    assert run_grid(search) == result
+
+
+def test_cells_of_another_grid_are_refused_unless_they_may_be_replaced(models, tmp_path):
+    recipe = transfer(models, tmp_path / "grid")
+    search = GridSearch(recipe, neighbours=(2,), temperatures=(0.2,), baselines=())
+    first = run_grid(search)
+    assert run_grid(replace(search, neighbours=(2, 3))).cells[0] == first.cells[0]  # more cells beside a known one
+    other = replace(recipe, score_bytes=700)
+    with pytest.raises(InputError, match=r"k2-tau0\.2\.json belongs to another grid"):
+        run_grid(replace(search, transfer=other))
+    again = run_grid(replace(search, transfer=replace(other, overwrite=True)))
+    assert again.cells[0].scores["bits per byte"].examples < first.cells[0].scores["bits per byte"].examples
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"method": "fvt"}, {}, "fvt has neither neighbours nor temperature"),
+        ({}, {"neighbours": ()}, "at least one number"),
+        ({}, {"neighbours": (10, 0)}, "neighbours = 0"),
+        ({}, {"temperatures": (0.0,)}, r"temperature = 0\.0"),
+        ({}, {"baselines": ("blend",)}, "'blend' is no baseline"),
+        ({"score": False}, {}, "nothing to score a grid on"),
+        ({}, {"training_examples": 0}, "training_examples = 0"),
+        ({}, {"nli": (Path("nowhere.tsv"), Path("nowhere.tsv"))}, "nowhere"),
+    ],
+)
+def test_impossible_grids_are_refused_before_anything_is_loaded(tmp_path, changes, options, message):
+    with pytest.raises(InputError, match=message):
+        run_grid(GridSearch(transfer(Path("nobody"), tmp_path / "grid", **changes), **options))
+
+
+def cell(name, k, temperature, nli=None, bits=None, perplexity=None):
+    scores = {}
+    if nli is not None:
+        scores["NLI"] = Score("NLI probe", "accuracy", nli, True, 100)
+    if bits is not None:
+        scores["bits per byte"] = Score("language modelling", "bits per byte", bits, False, 100)
+        scores["perplexity"] = Score("language modelling", "perplexity", perplexity, False, 100)
+    return GridCell(name, k, temperature, scores)
+
+
+CELLS = (
+    cell("wechsel", 1, 1.0, 0.584, 4.0, 2.5e5),
+    cell("wechsel", 10, 0.1, 0.5984, 3.9, 9876.54),
+    cell("wechsel", 50, 1.0, 0.54, 5.25, 1.8e17),
+    cell("fullrand", None, None, 0.9, 0.1, 5.0),
+)
+
+
+def test_the_table_has_the_shape_of_the_papers():
+    assert grid_rows(GridResult(CELLS, CELLS[1], Path("out"))) == [
+        ["model", "k", "τ", "NLI", "LM", "bits per byte"],
+        ["wechsel@0", "1", "1", "58.4", "2.5e+5", "4.000"],
+        ["wechsel@0", "10", "0.1", "59.8", "9876.5", "3.900"],
+        ["wechsel@0", "50", "1", "54.0", "1.8e+17", "5.250"],
+        ["fullrand@0", "–", "–", "90.0", "5.0", "0.100"],
+    ]
+
+
+def test_the_best_cell_has_the_best_mean_rank_and_is_no_baseline():
+    assert best_cell(CELLS) == CELLS[1]
+    first, second = cell("wechsel", 1, 1.0, 0.5, 4.0, 9.0), cell("wechsel", 2, 1.0, 0.6, 5.0, 9.0)
+    assert best_cell([first, second]) == first  # equals: the first
+    broken = cell("wechsel", 3, 1.0, bits=float("nan"), perplexity=float("nan"))
+    assert best_cell([broken, cell("wechsel", 4, 1.0, bits=9.0, perplexity=9.0)]).neighbours == 4
+    with pytest.raises(InputError, match="none is the best"):
+        best_cell([cell("random", None, None, 0.5)])

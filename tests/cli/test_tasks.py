@@ -79,3 +79,26 @@ def test_what_no_task_can_be_made_of_is_refused(world, data, tmp_path):
     refused(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
     (data / "nli" / "train.tsv").write_text("only one column\n")
     refused(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")
+
+
+def test_the_grid_shows_every_cell_and_the_best_one(world, data, tmp_path):
+    recipe = tmp_path / "grid.toml"
+    recipe.write_text(
+        f"""
+output = "grid"
+model = "{world.bert}"
+corpus = "{world.corpus}"
+[transfer]
+method = "wechsel"
+vocab_size = 250
+dictionary = "{world.dictionary}"
+source_vectors = "{world.source_vectors}"
+target_vectors = "{world.target_vectors}"
+"""
+    )
+    probe = ("--nli", data / "nli" / "train.tsv", data / "nli" / "test.tsv")
+    outcome = relexify("grid", recipe, "--neighbours", "1,3", "--temperatures", "0.1,1", *probe)
+    assert outcome.status == 0, outcome.err
+    assert "best: k = " in outcome.out
+    assert "fullrand" in outcome.out
+    refused(relexify("grid", recipe, "--neighbours", "few"), "--neighbours", "few")

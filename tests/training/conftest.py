@@ -23,11 +23,10 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def onednn_as_it_was() -> Iterator[None]:
+def onednn() -> Iterator[None]:
     """Where a product in bfloat16 fails, torch turns oneDNN off for good, and what follows gives other bits."""
-    enabled = torch.backends.mkldnn.enabled
-    yield
-    torch.backends.mkldnn.set_flags(enabled)
+    with torch.backends.mkldnn.flags(enabled=True):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,8 @@ def evaluate(
     if task == LANGUAGE_MODELLING:
         if not held_out:
             raise InputError("no text to measure on: give --held-out FILE, or a --task with --data FOLDER")
+        if limit < 1 or length < 2 or (batch is not None and batch < 1):
+            raise InputError("--limit and --batch must be 1 or more, --length 2 or more")
         _language_modelling(model, held_out, limit, length, batch or 8, one_at_a_time, chosen_device(device))
         return
     from relexify.evaluation import Evaluation, TaskFiles, evaluate_task, find_files
@@ -115,7 +117,7 @@ def _language_modelling(
         scores = language_model_scores(
             load_model(model).to(device),
             load_tokenizer(model),
-            text.splitlines(),
+            text.split("\n"),
             window=length,
             batch=batch,
             mask_stride=None if one_at_a_time else MASK_STRIDE,

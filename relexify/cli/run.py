@@ -12,7 +12,6 @@ from relexify.cli.console import results, table
 from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment, print_curve, print_effort, print_scores, print_tokens
-from relexify.errors import InputError
 
 __all__ = ["compare", "run"]
 
@@ -35,8 +34,6 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
     from relexify.training import TrainingResult
 
     read = read_recipe(recipe, set_ or ())
-    if read.compare is not None:
-        raise InputError(f"{recipe} has a table [compare]: use relexify compare {recipe}")
     with bars() as progress:
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
     if isinstance(result, TrainingResult):

@@ -31,7 +31,7 @@ from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix, subwords_in_one_space
 from relexify.recipes.recipe import METHODS, Transfer
-from relexify.recipes.running import _identity
+from relexify.recipes.running import transfer_identity
 from relexify.recipes.steps import step_name
 from relexify.recipes.transfer import _needed_roles, _tokenizer
 from relexify.reports import markdown
@@ -344,7 +344,7 @@ def _name(search: GridSearch, recipe: Transfer, material: _Material, cell: GridC
     )
     return step_name(
         "grid cell",
-        graft=_identity(tried),
+        graft=transfer_identity(tried),
         corpus=material.corpus.fingerprint(),
         held_out=material.held_out,
         nli=_fingerprint(material.nli),

@@ -45,7 +45,7 @@ def mix(
         progress: Told about everything that takes long.
     """
     if recipe.method in ("random", "fullrand"):
-        return random(old, new), None
+        return replace(random(old, new), method=recipe.method), None
     if recipe.method == "shuffle":
         return shuffle(old, new, seed=recipe.seed), None
     if recipe.method == "fvt":

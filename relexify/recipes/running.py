@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import shutil
@@ -11,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import MARKER, check_output, sha256_of, write_file
-from relexify.errors import InputError
+from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import HELD_OUT_EVERY, check_recipe
 from relexify.recipes.comparing import Run
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
-from relexify.recipes.steps import step_name
 from relexify.recipes.transfer import TransferResult, run_transfer
 from relexify.reports import Comparison, write_report
 from relexify.text import Corpus
-from relexify.training import Curve, Training, TrainingResult, train
+from relexify.training import Curve, Training, TrainingResult, is_trained, train
 
-__all__ = ["run_comparison", "run_recipe"]
+__all__ = ["run_comparison", "run_recipe", "transfer_identity"]
 
 RECIPE_FILE = "recipe.toml"
 _CURVE, _RUN = "curve.json", "run.json"
@@ -47,16 +47,17 @@ def run_recipe(
     """
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
-    check_output(recipe.output, overwrite=overwrite)
     if recipe.training is None and recipe.transfer is not None:
         return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     if recipe.transfer is None:
         return _train(recipe, recipe.model, overwrite, progress)
     grafted = recipe.output.with_name(f"{recipe.output.name}.grafted")
-    _graft(replace(recipe.transfer, output=grafted, device=device), progress)
+    transfer = replace(recipe.transfer, output=grafted, device=device)
+    if not (_is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
+        check_output(recipe.output, overwrite=overwrite)
+    _graft(transfer, progress)
     result = _train(recipe, str(grafted), overwrite, progress)
-    shutil.rmtree(grafted, ignore_errors=True)
-    _note_of(grafted).unlink(missing_ok=True)
+    _clear(grafted)
     return result
 
 
@@ -81,22 +82,45 @@ def run_comparison(
     """
     if recipe.compare is None or recipe.transfer is None or recipe.training is None:
         raise InputError(f"{recipe.source} cannot be compared: it needs [transfer], [training] and [compare]")
-    check_recipe(replace(recipe.transfer, output=recipe.output / "runs" / "new"))
+    if recipe.training.stages:
+        raise InputError(
+            f"{recipe.source} has [[training.stages]] and [compare]: runs have plans of their own, leave out one"
+        )
+    sizes = recipe.compare.subsamples or (None,)
+    tasks = {size: list(_tasks(recipe, size, device)) for size in sizes}
+    _check_comparison(recipe, [task for each in tasks.values() for task in each], overwrite)
+    write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / RECIPE_FILE, recipe_text(recipe))
     comparisons = []
-    for size in recipe.compare.subsamples or (None,):
-        curves: dict[str, list[Curve]] = {run.name: [] for run in recipe.compare.runs}
-        for task in _tasks(recipe, size, device):
-            logger.info("%s", task.title)
-            curves[task.run.name].append(_carried_out(recipe, task, overwrite, progress))
-            comparison = _comparison(recipe, size, curves)
-            folder = recipe.output if size is None else recipe.output / _size_name(size)
-            write_report(comparison, folder)
-        comparisons.append(comparison)
+    for size, each in tasks.items():
+        curves = {task: _kept_curve(task) for task in each}
+        folder = recipe.output if size is None else recipe.output / _size_name(size)
+        for task in each:
+            if curves[task] is None:
+                logger.info("%s", task.title)
+                curves[task] = _carried_out(recipe, task, progress)
+                write_report(_comparison(recipe, size, curves), folder)
+        comparisons.append(_comparison(recipe, size, curves))
+        write_report(comparisons[-1], folder)
     return comparisons
 
 
-@dataclass(frozen=True)
+def _check_comparison(recipe: RecipeFile, tasks: list[_Task], overwrite: bool) -> None:
+    """Refuse everything that would stop a comparison in its middle, and make way where told to."""
+    if recipe.output.exists() and any(recipe.output.iterdir()) and not (recipe.output / MARKER).exists():
+        raise OutputError(f"{recipe.output} was not written by relexify: give another output, or remove it")
+    for task in tasks:
+        check_recipe(replace(task.transfer, output=task.folder / "new"))
+        if (task.folder / _RUN).exists() and _read(task.folder / _RUN) != task.asked():
+            if not overwrite:
+                raise InputError(
+                    f"{task.folder} belongs to another recipe, other texts or another model: give another output, "
+                    "or pass --overwrite to do it anew"
+                )
+            shutil.rmtree(task.folder)
+
+
+@dataclass(frozen=True, eq=False)
 class _Task:
     """One run of a comparison, with one seed, on one part of the text."""
 
@@ -105,6 +129,16 @@ class _Task:
     folder: Path
     transfer: Transfer
     training: Training
+
+    def asked(self) -> dict[str, Any]:
+        """All that its curve depends on."""
+        options = asdict(self.training)
+        for name in ("save_every", "tensorboard", "compile"):
+            options.pop(name)
+        found: dict[str, Any] = json.loads(
+            json.dumps({"transfer": transfer_identity(self.transfer), "training": options})
+        )
+        return found
 
 
 def _tasks(recipe: RecipeFile, size: int | None, device: str) -> Iterator[_Task]:
@@ -119,7 +153,9 @@ def _tasks(recipe: RecipeFile, size: int | None, device: str) -> Iterator[_Task]
     part = corpus if size is None else corpus.subsample(size)
     for seed in comparing.seeds:
         for run in comparing.runs:
-            evidence = transfer if METHODS[run.method].uses_vectors else replace(transfer, **_NO_EVIDENCE)
+            method = METHODS[run.method]
+            evidence = transfer if method.uses_vectors else replace(transfer, **_NO_EVIDENCE)
+            evidence = evidence if method.takes_overrides else replace(evidence, overrides={})
             name = "-".join([*([_size_name(size)] if size else []), run.name, f"seed{seed}"])
             folder = recipe.output / "runs" / name
             yield _Task(
@@ -145,34 +181,33 @@ _NO_EVIDENCE: dict[str, Any] = dict.fromkeys(
 """What methods without vectors have no use for."""
 
 
-def _carried_out(recipe: RecipeFile, task: _Task, overwrite: bool, progress: Progress) -> Curve:
-    """The curve of one run, from an earlier call where it is finished."""
-    asked = {"transfer": _identity(task.transfer), "training": asdict(task.training)}
-    asked = json.loads(json.dumps(asked))
-    kept = task.folder / _RUN
-    if kept.exists() and json.loads(kept.read_text()) != asked:
-        if not overwrite:
-            raise InputError(
-                f"{task.folder} belongs to another recipe: give another output, or pass --overwrite to do it anew"
-            )
-        shutil.rmtree(task.folder)
-    if (task.folder / _CURVE).exists():
-        return Curve.load(task.folder / _CURVE)
-    write_file(kept, json.dumps(asked, indent=1) + "\n")
+def _kept_curve(task: _Task) -> Curve | None:
+    """The curve of a run that an earlier call finished."""
+    path = task.folder / _CURVE
+    if not path.exists():
+        return None
+    try:
+        return Curve.load(path)
+    except InputError as error:
+        logger.warning("%s is damaged, and its run done anew (%s)", path, error)
+        path.unlink()
+        return None
+
+
+def _carried_out(recipe: RecipeFile, task: _Task, progress: Progress) -> Curve:
+    """Graft and train one run of a comparison."""
+    write_file(task.folder / _RUN, json.dumps(task.asked(), indent=1) + "\n")
     _graft(task.transfer, progress)
-    held_out = task.transfer.held_out
     result = train(
         task.transfer.output,
         task.folder / "model",
         task.transfer.corpus,
         task.training,
-        held_out=held_out,
-        overwrite=True,
+        held_out=task.transfer.held_out,
         progress=progress,
     )
     result.curve.save(task.folder / _CURVE)
-    shutil.rmtree(task.transfer.output, ignore_errors=True)
-    _note_of(Path(task.transfer.output)).unlink(missing_ok=True)
+    _clear(Path(task.transfer.output))
     if recipe.compare is not None and not recipe.compare.keep_models:
         shutil.rmtree(task.folder / "model", ignore_errors=True)
     return result.curve
@@ -192,19 +227,40 @@ def _train(recipe: RecipeFile, model: str, overwrite: bool, progress: Progress) 
 
 def _graft(transfer: Transfer, progress: Progress) -> None:
     """Write the grafted model, unless an earlier run did; training measures it, so it is not scored."""
-    identity, folder = _identity(transfer), Path(transfer.output)
-    note = _note_of(folder)
-    if (folder / MARKER).exists() and note.exists() and json.loads(note.read_text()) == identity:
+    if _is_grafted(transfer):
         return
+    folder = Path(transfer.output)
+    ours = _note_of(folder).exists()
+    if not ours:
+        check_output(folder)
+    write_file(_note_of(folder), json.dumps("under way") + "\n")
     run_transfer(replace(transfer, score=False, overwrite=True), progress=progress)
-    write_file(note, json.dumps(identity) + "\n")
+    write_file(_note_of(folder), json.dumps(transfer_identity(transfer)) + "\n")
+
+
+def _is_grafted(transfer: Transfer) -> bool:
+    folder = Path(transfer.output)
+    return (folder / MARKER).exists() and _read(_note_of(folder)) == transfer_identity(transfer)
+
+
+def _clear(grafted: Path) -> None:
+    shutil.rmtree(grafted, ignore_errors=True)
+    _note_of(grafted).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Any:
+    """What a json file holds; nothing where it cannot be read."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _note_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.json")
 
 
-def _identity(transfer: Transfer) -> str:
+def transfer_identity(transfer: Transfer) -> str:
     """A name that changes with everything that a graft depends on, by content."""
     texts = ("corpus", "source_corpus", "held_out")
     files = ("dictionary", "rotation", "source_vectors", "target_vectors")
@@ -215,19 +271,25 @@ def _identity(transfer: Transfer) -> str:
             continue
         if entry.name in texts:
             value = Corpus.open(value).fingerprint()
-        elif entry.name in files and isinstance(value, str | Path):
+        elif (entry.name in files and isinstance(value, str | Path)) or (
+            entry.name in ("model", "tokenizer") and Path(value).is_dir()
+        ):
             value = sha256_of(value)
         values[entry.name] = value
-    return step_name("graft", **values)
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _comparison(recipe: RecipeFile, size: int | None, curves: dict[str, list[Curve]]) -> Comparison:
+def _comparison(recipe: RecipeFile, size: int | None, curves: dict[_Task, Curve | None]) -> Comparison:
     import torch
 
     training = recipe.training or Training()
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     title = recipe.title if size is None else f"{recipe.title}, {_size_name(size)} of text"
-    found = {name: tuple(each) for name, each in curves.items() if each}
+    found: dict[str, tuple[Curve, ...]] = {}
+    for task, curve in curves.items():
+        if curve is not None:
+            found[task.run.name] = (*found.get(task.run.name, ()), curve)
     return Comparison(title, found, training.tokens_a_step, {"machine": machine, "model": recipe.model})
 
 

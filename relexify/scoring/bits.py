@@ -48,7 +48,7 @@ def bits_per_byte(
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
     """
-    return language_model_scores(model, tokenizer, text.splitlines(), window=window, batch=batch, progress=progress)[0]
+    return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch, progress=progress)[0]
 
 
 def language_model_scores(

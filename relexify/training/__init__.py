@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from relexify.training.curve import Curve, Measurement
     from relexify.training.packing import PackedText, pack
     from relexify.training.plan import PLANS, Plan, Stage, Training, plan_stages
-    from relexify.training.run import TrainingResult, train
+    from relexify.training.run import TrainingResult, is_trained, train
 
 __all__ = [
     "PLANS",
@@ -20,6 +20,7 @@ __all__ = [
     "Stage",
     "Training",
     "TrainingResult",
+    "is_trained",
     "pack",
     "plan_stages",
     "train",

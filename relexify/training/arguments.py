@@ -49,12 +49,12 @@ def stage_arguments(stage: Stage, training: Training, folder: Path, *, select: b
         bf16=_in_bfloat16(training),
         use_cpu=not on_gpu,
         eval_strategy="steps",
-        eval_steps=min(every, stage.steps),
+        eval_steps=stage.steps + 1,  # when to measure and save is for the schedule of the whole run to say
         logging_strategy="steps",
         logging_steps=max(1, min(every, 50)),
         logging_nan_inf_filter=False,  # it waits for the device after every step; see StageTrainer._check_finite
         save_strategy="steps",  # when exactly: see trainer._Schedule
-        save_steps=min(every, stage.steps),
+        save_steps=stage.steps + 1,
         load_best_model_at_end=select,
         metric_for_best_model=BITS,
         greater_is_better=False,

@@ -10,16 +10,23 @@ import json
 import logging
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import MARKER, sync_to_disk, write_file
 from relexify.errors import InputError
 
-__all__ = ["claim_folder", "drop_checkpoint", "find_checkpoint", "seal", "sealed_checkpoints", "sweep"]
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["claim_folder", "drop_checkpoint", "find_checkpoint", "only_one", "seal", "sealed_checkpoints", "sweep"]
 
 RUN_FILE = "run.json"
+_LOCK = "lock"
 _PREFIX = "checkpoint-"
 _BLOCK = 1 << 22
 
@@ -38,19 +45,40 @@ def claim_folder(folder: Path, run: Mapping[str, Any]) -> None:
     """
     path = folder / RUN_FILE
     if not path.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(
+                f"{folder}, where checkpoints would go, holds files that relexify did not write: "
+                "move them, or give another output"
+            )
         write_file(path, json.dumps(run, indent=1, sort_keys=True) + "\n")
         return
     try:
         other = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}): {_begin_anew(folder)}") from error
-    here = json.loads(json.dumps(run))
-    for name in sorted({*here, *other}):
-        if other.get(name) != here.get(name):
+    before, here = _leaves(other), _leaves(json.loads(json.dumps(run)))
+    for name in sorted({*here, *before}):
+        if before.get(name) != here.get(name):
             raise InputError(
-                f"{folder} holds the checkpoints of another training: its {name} was {_short(other.get(name))}, "
+                f"{folder} holds the checkpoints of another training: its {name} was {_short(before.get(name))}, "
                 f"here it is {_short(here.get(name))}; {_begin_anew(folder)}"
             )
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder for checkpoints, where the system can.
+
+    Raises:
+        InputError: Another process is training there.
+    """
+    with open(folder / _LOCK, "w") as stream:
+        try:
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"another process is training in {folder}: wait for it, or give another output") from error
+        yield
 
 
 def seal(checkpoint: Path) -> None:
@@ -129,6 +157,17 @@ def _checksum(path: Path) -> int:
 def _step(checkpoint: Path) -> int:
     number = checkpoint.name.removeprefix(_PREFIX)
     return int(number) if number.isdigit() else -1
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """The single values of nested tables and lists, by where they stand."""
+    if isinstance(value, dict):
+        parts = {f"{name}.{key}" if name else str(key): each for key, each in value.items()}
+    elif isinstance(value, list):
+        parts = {f"{name}[{place}]": each for place, each in enumerate(value)}
+    else:
+        return {name: value}
+    return {key: leaf for part, each in parts.items() for key, leaf in _leaves(each, part).items()}
 
 
 def _short(value: Any) -> str:

@@ -68,7 +68,8 @@ class Training:
         held_out_bytes: How much held-out text to measure on; 400,000 on a GPU and 40,000 on a CPU by default.
         patience: Stop after so many measurements without a better one.
         keep_best: Hand on the best measured model rather than the last; goes with `patience` by default.
-        save_every: Steps between two checkpoints; as `evaluate_every` by default.
+        save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
+            processes they are as frequent as measurements.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 where a GPU has it.
         compile: Compile the blocks of the model; where it pays, if not said: on a GPU, from 100 steps on.
         tensorboard: Write a log for TensorBoard; where it is installed, if not said.
@@ -204,11 +205,18 @@ def _check_training(training: Training) -> None:
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
             "give a micro_batch that divides it"
         )
+    for name, least in (("weight_decay", 0.0), ("beta1", 0.0), ("beta2", 0.0), ("epsilon", 0.0), ("clip", 0.0)):
+        value = getattr(training, name)
+        below_one = not name.startswith("beta") or value < 1
+        if not (least <= value < math.inf and below_one) or (name == "clip" and value == 0):
+            raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
     if training.seed < 0:
         raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
 
 
 def _check_stage(stage: Stage) -> None:
+    if not re.fullmatch(r"\w[\w.+-]*", stage.name):
+        raise InputError(f"a stage is called {stage.name!r}, which names no folder: use letters, digits, '-' and '.'")
     if stage.steps < 1:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     if not 0 < stage.learning_rate < math.inf:

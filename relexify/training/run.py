@@ -11,6 +11,7 @@ import json
 import logging
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,14 @@ from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind, u
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
-from relexify.training.checkpoints import claim_folder, find_checkpoint
+from relexify.training.checkpoints import RUN_FILE, claim_folder, find_checkpoint, only_one
 from relexify.training.curve import Curve, Measurement
+from relexify.training.freezing import trained_names
 from relexify.training.packing import PackedText, pack
 from relexify.training.plan import Stage, Training, plan_stages
 from relexify.training.stage_run import StageResult, Text, run_stage
 
-__all__ = ["CURVE_FILE", "TrainingResult", "train"]
+__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "train"]
 
 CURVE_FILE = "training.json"
 HELD_OUT_EVERY = 100
@@ -102,6 +104,8 @@ def train(
     dtype = learner.dtype
     learner = learner.float()
     _check_model(learner, tokenizer, training)
+    for stage in stages:
+        trained_names(learner, stage.trains)  # one that means nothing should not be found out after the stage before it
     with processes.main_process_first():
         text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
     run = _run_of(learner, tokenizer, packed, text.held_out, training, stages)
@@ -113,14 +117,23 @@ def train(
         check_output(output, overwrite=overwrite)
         _claim(work, run, overwrite)
     processes.wait_for_everyone()
-    curve, selected, speed = _run_stages(learner, text, stages, training, work, processes, progress)
-    outcome = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - begun, speed)
-    if processes.is_main_process:
-        untouched = training.selects_best and selected == 0
-        trained = load_model(model if untouched else work / _stage_name(stages, len(stages) - 1) / _RESULT)
-        _finish(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
-    processes.wait_for_everyone()
+    with only_one(work) if processes.is_main_process else nullcontext():
+        curve, chosen, speed = _run_stages(learner, text, stages, training, work, processes, progress)
+        selected = chosen.step
+        outcome = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - begun, speed)
+        if processes.is_main_process:
+            trained = load_model(chosen.folder or model)
+            _finish(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
+        processes.wait_for_everyone()
     return outcome
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The model that is handed on: the step, and the folder of its stage; no folder for that before training."""
+
+    step: int
+    folder: Path | None
 
 
 def _run_stages(
@@ -131,10 +144,11 @@ def _run_stages(
     work: Path,
     processes: PartialState,
     progress: Progress,
-) -> tuple[Curve, int, float | None]:
-    """Train all stages that no earlier call has finished: the curve, the step that was kept, tokens a second."""
+) -> tuple[Curve, _Chosen, float | None]:
+    """Train all stages that no earlier call has finished: the curve, the model to hand on, tokens a second."""
     points: list[Measurement] = []
-    selected, done, speed = 0, 0, None
+    done, speed = 0, None
+    chosen: dict[int, _Chosen] = {0: _Chosen(0, None)}
     for place, stage in enumerate(stages):
         folder = work / _stage_name(stages, place)
         if not (folder / _RESULT).exists():
@@ -150,17 +164,25 @@ def _run_stages(
             processes.wait_for_everyone()
             del result
         points += Curve.load(folder / _RESULT / CURVE_FILE).points
-        selected = json.loads((folder / _RESULT / MARKER).read_text())["selected"]
+        step = json.loads((folder / _RESULT / MARKER).read_text())["selected"]
+        chosen[step] = last = _Chosen(step, folder / _RESULT)
         done += stage.steps
     curve = Curve.of(points)
-    if training.selects_best and curve.best.step == 0:
+    if not training.selects_best:
+        return curve, last, speed
+    best = min(chosen, key=lambda step: curve.at(step).bits_per_byte)
+    if best == 0:
         logger.warning("training made the model worse on held-out text: it is kept as it was before")
-        selected = 0
-    return curve, selected, speed
+    return curve, chosen[best], speed
 
 
 def _stage_name(stages: tuple[Stage, ...], place: int) -> str:
     return f"{place + 1}-{stages[place].name}"
+
+
+def is_trained(output: str | Path) -> bool:
+    """Whether a folder is the result of a training."""
+    return "run" in _notes_of(output).get("training", {})
 
 
 def _finished(output: Path, work: Path, seconds: float) -> TrainingResult:
@@ -197,7 +219,7 @@ def _text(
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
     kind = model_kind(model)
     sample = kept.sample_bytes(training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000))
-    windows = held_out_windows(tokenizer, sample.splitlines(), kind, length=training.length)
+    windows = held_out_windows(tokenizer, sample.split("\n"), kind, length=training.length)
     packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * training.batch / blocks.count
@@ -212,7 +234,7 @@ def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
         for stage in sorted(work.glob("*/")) if overwrite else ():
             find_checkpoint(stage)  # where all are damaged, beginning anew is what was asked for
     except InputError as error:
-        if not overwrite:
+        if not overwrite or not (work / RUN_FILE).exists():
             raise
         logger.warning("%s; it is removed", str(error).partition(";")[0])
         shutil.rmtree(work)
@@ -237,7 +259,9 @@ def _run_of(
         "text": packed.name,
         "stages": [asdict(stage) for stage in stages],
         **{name: getattr(training, name) for name in names},
-        "held_out": _fingerprint(held_out) if training.selects_best else None,
+        "precision": training.precision,
+        "held_out": _fingerprint(held_out),
+        "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
     }
 
 

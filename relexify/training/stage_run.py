@@ -98,7 +98,7 @@ def run_stage(
         training: Everything else.
         folder: For checkpoints and logs.
         first_step: Steps of the stages before.
-        is_last: Whether patience and the choice of the best are asked for here.
+        is_last: Whether patience is asked for here.
         progress: Told about steps.
 
     Raises:
@@ -112,7 +112,7 @@ def run_stage(
         logger.info("going on from %s", checkpoint)
     trained = freeze_all_but(model, stage.trains)
     logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
-    arguments = stage_arguments(stage, training, folder, select=is_last and training.selects_best)
+    arguments = stage_arguments(stage, training, folder, select=training.selects_best)
     arguments.eval_on_start = checkpoint is None and first_step == 0
     compiled = compiles(training, stage, arguments)
     stream = torch.bfloat16 if arguments.bf16 else None

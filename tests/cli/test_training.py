@@ -179,8 +179,11 @@ def test_what_cannot_be_trained_is_refused(world, tmp_path):
     refused(relexify("evaluate", tmp_path / "none", "--held-out", world.corpus), "none")
 
 
-def test_run_sends_a_comparison_to_the_right_verb(recipe):
-    refused(relexify("run", recipe), "[compare]", "relexify compare")
+def test_a_comparison_needs_runs_and_takes_no_stages(recipe):
+    stages = recipe.with_name("stages.toml")
+    stage = '[[training.stages]]\nname = "one"\nsteps = 6\n[compare]'
+    stages.write_text(recipe.read_text().replace("[compare]", stage))
+    refused(relexify("compare", stages), "[[training.stages]]", "plans")
     refused(relexify("compare", without_comparison(recipe)), "[compare]")
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.grafting import load_model, load_tokenizer
 from relexify.scoring import language_model_scores
-from relexify.training import Training, TrainingResult
+from relexify.training import Stage, Training, TrainingResult
 from tests.training.runs import HELD_OUT, LENGTH, LINES, TRAINING, Moment, Run, assert_same_bits, beside, tensors
 
 OVERFITTING = replace(
@@ -101,3 +102,21 @@ def test_checkpoints_go_on_where_nothing_gets_better(run, result, tmp_path):
     steps = [int(path.name.partition("-")[2]) for path in killed.work().glob("*/checkpoint-*")]
     assert sorted(steps) == [result.selected, result.selected + 2, result.selected + 4]
     assert tensors(killed.work() / "1-everything" / f"checkpoint-{result.selected}")
+
+
+def test_the_best_may_lie_in_an_earlier_stage(run_of):
+    run = run_of()
+    stages = (Stage("gentle", 6, learning_rate=1e-2), Stage("wild", 6, learning_rate=50.0))
+    result = run.train(replace(TRAINING, stages=stages, steps=12, keep_best=True))
+    assert result.selected == result.curve.best.step <= 6
+    model, tokenizer = load_model(result.output), load_tokenizer(result.output)
+    bits, _ = language_model_scores(model, tokenizer, HELD_OUT, window=LENGTH)
+    assert bits.value == pytest.approx(result.curve.best.bits_per_byte, abs=1e-4)
+
+
+def test_both_plans_are_measured_at_the_same_steps(run_of):
+    training = replace(TRAINING, steps=20, evaluate_every=6)
+    curves = [run_of().train(replace(training, plan=plan), plan).curve for plan in ("direct", "embeddings-first")]
+    steps = [[point.step for point in curve.points] for curve in curves]
+    assert steps[0] == [0, 2, 6, 12, 18, 20]
+    assert set(steps[1]) == set(steps[0])

@@ -18,6 +18,7 @@ from relexify.artifacts import MARKER
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.text import Corpus
 from relexify.training import Stage, Training
+from relexify.training.checkpoints import only_one
 from tests import pico
 from tests.training.runs import (
     LINES,
@@ -93,7 +94,7 @@ def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("stages", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
+    [(r"stages\[0\]\.learning_rate", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
 )
 def test_checkpoints_of_another_training_are_refused_by_what_differs(killed_copy, name, other):
     run = killed_copy()
@@ -255,3 +256,41 @@ def test_options_that_cannot_be_are_refused_before_the_model_is_read(tmp_path):
     for options, message in cases:
         with pytest.raises(InputError, match=message):
             nothing.train(Training(**options))
+
+
+def test_a_folder_of_the_users_own_is_not_taken_for_checkpoints(run_of):
+    run = run_of()
+    run.work().mkdir()
+    (run.work() / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="did not write"):
+            run.train(overwrite=overwrite)
+    assert (run.work() / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_second_process_is_kept_out_of_the_checkpoints_of_the_first(run_of):
+    run = run_of()
+    run.work().mkdir()
+    with only_one(run.work()), pytest.raises(InputError, match="another process"), only_one(run.work()):
+        pass
+
+
+def test_a_stage_that_means_no_parameter_is_refused_before_any_other_is_trained(run_of):
+    run = run_of()
+    stages = (Stage("one", 2), Stage("two", 2, trains="no such parameter"))
+    with pytest.raises(InputError, match="no such parameter"):
+        run.train(replace(TRAINING, stages=stages, steps=4))
+    assert not run.work().exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"beta1": 1.5}, {"epsilon": float("nan")}, {"weight_decay": -1.0}, {"clip": -1.0}, {"clip": 0.0}]
+)
+def test_impossible_optimisers_are_refused(run_of, change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        run_of().train(replace(TRAINING, **change))
+
+
+def test_a_stage_cannot_be_named_like_a_path(run_of):
+    with pytest.raises(InputError, match="names no folder"):
+        run_of().train(replace(TRAINING, stages=(Stage("a/../../x", 2),), steps=2))

@@ -105,7 +105,7 @@ def find_checkpoint(folder: Path) -> Path | None:
     found = sealed_checkpoints(folder)
     reason = ""
     for checkpoint in reversed(found):
-        reason = _damage(checkpoint)
+        reason = _damage(checkpoint) or _damage_of_best(checkpoint)
         if not reason:
             return checkpoint
         logger.warning("%s is damaged (%s): going back to the one before it", checkpoint, reason)
@@ -144,6 +144,19 @@ def _damage(checkpoint: Path) -> str:
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         return f"its list of files cannot be read: {error}"
     return ""
+
+
+def _damage_of_best(checkpoint: Path) -> str:
+    """What is wrong with the checkpoint that this one remembers as the best so far, if it is kept."""
+    try:
+        step = json.loads((checkpoint / "trainer_state.json").read_text()).get("best_global_step")
+    except (OSError, ValueError):
+        return ""
+    best = checkpoint.with_name(f"{_PREFIX}{step}")
+    if best == checkpoint or not (best / MARKER).exists():
+        return ""
+    reason = _damage(best)
+    return f"the best one so far, {best.name}, is: {reason}" if reason else ""
 
 
 def _checksum(path: Path) -> int:

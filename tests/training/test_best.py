@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.errors import InputError
 from relexify.grafting import load_model, load_tokenizer
 from relexify.scoring import language_model_scores
 from relexify.training import Stage, Training, TrainingResult
@@ -120,3 +121,15 @@ def test_both_plans_are_measured_at_the_same_steps(run_of):
     steps = [[point.step for point in curve.points] for curve in curves]
     assert steps[0] == [0, 2, 6, 12, 18, 20]
     assert set(steps[1]) == set(steps[0])
+
+
+def test_a_damaged_best_checkpoint_is_not_handed_on(run):
+    name = "damaged-best"
+    run.train_until_killed(Moment("keeping a stage", 1), OVERFITTING, name)
+    stage = next(run.work(name).glob("*-everything"))
+    best = min(stage.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])) / "model.safetensors"
+    content = bytearray(best.read_bytes())
+    content[len(content) // 2 :: 7] = bytes(len(content[len(content) // 2 :: 7]))
+    best.write_bytes(content)
+    with pytest.raises(InputError, match="is damaged"):
+        run.train(OVERFITTING, name)

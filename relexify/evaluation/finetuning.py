@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import math
-import random
 import shutil
 import statistics
 from collections import Counter
@@ -67,6 +66,7 @@ from relexify.training.checkpoints import (
     sealed_checkpoints,
     sweep,
 )
+from relexify.training.randomness import own_randomness
 
 __all__ = ["TASKS", "FineTuning", "SeedResult", "Task", "TaskResult", "fine_tune"]
 
@@ -314,7 +314,7 @@ class _Learner:
             checkpoint = None
         steps = math.ceil(len(self.training.rows) / self.options.batch_size) * self.options.rounds
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
-        with _own_randomness(), progress(title, steps) as advance:
+        with own_randomness(), progress(title, steps) as advance:
             set_seed(seed)
             learner = _build(self.model, self.problem)
             trainer = _TaskTrainer(
@@ -720,18 +720,6 @@ def _hushed() -> Iterator[None]:
         yield
     finally:
         transformers_logging.set_verbosity(level)
-
-
-@contextmanager
-def _own_randomness() -> Iterator[None]:
-    """Give the caller's random state back after the Trainer has set seeds."""
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(arrays)  # noqa: NPY002
 
 
 def _run_of(model: str | Path, options: FineTuning, training: Data, test: Data, dev: Data | None) -> dict[str, Any]:

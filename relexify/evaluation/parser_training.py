@@ -10,11 +10,9 @@ import hashlib
 import json
 import logging
 import os
-import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +41,7 @@ from relexify.grafting import load_model, load_tokenizer
 from relexify.models.biaffine import BiaffineParser
 from relexify.progress import Progress, silent
 from relexify.scoring import check_fit
+from relexify.training.randomness import own_randomness
 
 __all__ = ["SeedRun", "TrainedParser", "load_parser", "train_parser"]
 
@@ -165,7 +164,7 @@ def _train_seed(
     # Named so that `write_folder` sweeps it away, should this run be killed.
     checkpoints = tempfile.mkdtemp(prefix=f".{place.name}.{os.getpid()}.", dir=place.parent)
     try:
-        with _own_randomness(), progress(f"training a parser (seed {seed})", steps) as advance:
+        with own_randomness(), progress(f"training a parser (seed {seed})", steps) as advance:
             torch.manual_seed(seed)
             parser = BiaffineParser.on_top_of(
                 load_model(model),
@@ -242,15 +241,3 @@ def _finished(place: Path, job: Mapping[str, Any], overwrite: bool) -> SeedRun |
         f"{place} holds a parser of another training (its {' and '.join(different)} differ): "
         "give another folder, or allow it to be replaced (overwrite)"
     )
-
-
-@contextmanager
-def _own_randomness() -> Iterator[None]:
-    """Give the caller's random state back after the Trainer has set seeds."""
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(arrays)  # noqa: NPY002

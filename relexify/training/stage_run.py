@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from relexify.errors import TrainingError
@@ -24,6 +20,7 @@ from relexify.training.curve import Curve, Measurement
 from relexify.training.freezing import freeze_all_but
 from relexify.training.loss_forward import loss_forward
 from relexify.training.plan import Stage, Training
+from relexify.training.randomness import own_randomness
 from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
 
 __all__ = ["StageResult", "Text", "run_stage"]
@@ -119,7 +116,7 @@ def run_stage(
     clock = _Clock()
     with (
         progress(f"training: {stage.name}", stage.steps) as advance,
-        _own_randomness(),
+        own_randomness(),
         loss_forward(model, compiled=compiled, stream=stream),
     ):
         done = 0
@@ -197,15 +194,3 @@ def _selected(trainer: StageTrainer) -> int:
 def _sizes(model: Any, names: list[str]) -> tuple[int, int]:
     parameters = dict(model.named_parameters())
     return sum(parameters[name].numel() for name in names), sum(each.numel() for each in parameters.values())
-
-
-@contextmanager
-def _own_randomness() -> Iterator[None]:
-    """Give the caller's random state back after the Trainer has set seeds."""
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(arrays)  # noqa: NPY002

@@ -136,8 +136,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
 
     def _shares(self, held_out: HeldOut) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
         """This device's windows in batches of one size; places beyond the last window count nothing."""
-        size, devices, rank = self.args.per_device_eval_batch_size, self.args.world_size, self.args.process_index
-        windows = len(held_out.inputs)
+        windows, devices, rank = len(held_out.inputs), self.args.world_size, self.args.process_index
+        size = min(self.args.per_device_eval_batch_size, -(-windows // devices))
         for start in range(0, windows, size * devices):
             places = torch.arange(start + rank * size, start + (rank + 1) * size)
             inputs = torch.from_numpy(held_out.inputs)[places % windows]

@@ -138,7 +138,8 @@ def run_stage(
         count = stage.steps * training.batch
         sequences = Sequences(text.blocks, first_step * training.batch, count)
         callbacks = stage_callbacks(training, folder, is_last)
-        trainer = StageTrainer(model, arguments, sequences, watch, callbacks)
+        captured = compiled and arguments.device.type == "cuda" and arguments.world_size == 1
+        trainer = StageTrainer(model, arguments, sequences, watch, callbacks, captured=captured)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from relexify.errors import OutputError, TrainingError
 from relexify.progress import Progress
 from relexify.scoring import IGNORED, HeldOut, Kind, scores_of
 from relexify.training.batches import Sequences
+from relexify.training.captured import CapturedPass
 from relexify.training.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 
 __all__ = ["StageTrainer", "Watch"]
@@ -33,6 +34,7 @@ LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
 CHECKPOINT_SHARE = 0.03
 """How much of the time checkpoints may take, where nobody says how often they are wanted."""
 CHECKPOINTS_KEPT = 2
+_COUNT = "labels that count"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,16 @@ class Watch:
 class StageTrainer(Trainer):  # type: ignore[misc]
     """Trains one stage of a model whose forward gives summed nats (see `loss_forward`)."""
 
-    def __init__(self, model: Any, arguments: Any, sequences: Sequences, watch: Watch, callbacks: list[Any]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        arguments: Any,
+        sequences: Sequences,
+        watch: Watch,
+        callbacks: list[Any],
+        *,
+        captured: bool = False,
+    ) -> None:
         super().__init__(
             model=model,
             args=arguments,
@@ -72,6 +83,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.watch = watch
         self.model_accepts_loss_kwargs = True  # the loss below is already over the whole accumulated batch
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parts = self.args.gradient_accumulation_steps
+        self._pass: Callable[[Mapping[str, torch.Tensor]], torch.Tensor] = (
+            CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
+            if captured
+            else self._forward_and_backward
+        )
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
@@ -87,7 +105,11 @@ class StageTrainer(Trainer):  # type: ignore[misc]
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         """Forward and backward of one part, without the walks through all modules that keep a fast GPU waiting."""
-        loss = self.compute_loss(model, self._prepare_inputs(inputs), num_items_in_batch=num_items_in_batch)
+        return self._pass({**self._prepare_inputs(inputs), _COUNT: num_items_in_batch})
+
+    def _forward_and_backward(self, arrays: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        inputs = {name: array for name, array in arrays.items() if name != _COUNT}
+        loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=arrays[_COUNT])
         self.accelerator.backward(loss)
         return loss.detach()
 

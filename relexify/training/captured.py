@@ -7,9 +7,7 @@ on arrays of the same shapes, so they are recorded once and replayed, with one l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -66,7 +64,7 @@ class CapturedPass:
         try:
             return _Recording(self.run, arrays, self.parameters)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
+            reason = str(error.__context__ or error).splitlines()[0]
             logger.warning("steps cannot be recorded as a CUDA graph and are launched one by one: %s", reason)
             torch.cuda.synchronize()
             return None
@@ -83,7 +81,8 @@ class _Recording:
     ) -> None:
         self.inputs = {name: array.clone() for name, array in arrays.items()}
         self.graph = torch.cuda.CUDAGraph()
-        with _masks_as_ever(), torch.cuda.graph(self.graph):
+        # Of this thread alone: the one that pins the next batch may go on.
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = run(self.inputs)
         self.gradients = [parameter.grad for parameter in parameters]
 
@@ -99,23 +98,3 @@ class _Recording:
             self.inputs[name].copy_(array, non_blocking=True)
         self.graph.replay()
         return self.loss.clone(), self.gradients
-
-
-@contextmanager
-def _masks_as_ever() -> Iterator[None]:
-    """Keep transformers from writing causal masks out while recording, as some versions do: kernels without are faster.
-
-    They ask whether a graph is being recorded lest they look into a padding mask; here there never is one.
-    """
-    from transformers.utils import import_utils
-
-    name = "is_cuda_stream_capturing"
-    was: Any = getattr(import_utils, name, None)
-    if was is None:
-        yield
-        return
-    setattr(import_utils, name, lambda: False)
-    try:
-        yield
-    finally:
-        setattr(import_utils, name, was)

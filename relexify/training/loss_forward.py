@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from relexify.scoring import IGNORED
 from relexify.training.fused_loss import chunk_nats, head_nats
+from relexify.training.unpadded import unpadded
 
 __all__ = ["loss_forward", "repeated_blocks"]
 
@@ -60,7 +61,8 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
             vars(head)["forward"] = _identity
         if use_cache is not None:
             model.config.use_cache = False
-        yield
+        with unpadded():
+            yield
     finally:
         _restore(model, head, blocks)
         if use_cache is not None:

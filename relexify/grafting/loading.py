@@ -35,23 +35,9 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     Raises:
         InputError: There is no such model, or it is damaged.
     """
-    place = resolve(name)
-    local = must_be_local(place)
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
         logger.warning("the language-modelling head of %s is new and untrained: train it with relexify train", name)
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
-    try:
-        config = AutoConfig.from_pretrained(place, **options)
-        loader = _model_class(config, trust_remote_code)
-        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(_refusal("model", name, error, local)) from error
-    if missing := sorted(loaded["missing_keys"]):
-        raise InputError(
-            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
-            "check that config.json and the weights belong together"
-        )
-    return model.eval()
+    return _loaded(name, trust_remote_code)
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
@@ -108,8 +94,9 @@ def with_added_head(name: str | Path) -> Path:
     """
     if has_head(load_config(name)):
         raise InputError(f"{name} has a head already: leave out --add-head")
-    model, tokenizer = load_model(name), load_tokenizer(name)
-    headed = add_head(model)
+    with torch.random.fork_rng(devices=[]):  # a pooler that is missing would be drawn at random; it is left behind
+        headed = add_head(_loaded(name, without=("pooler",)))
+    tokenizer = load_tokenizer(name)
     folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
     if not (folder / "config.json").exists():
         with write_folder(folder, overwrite=True) as beside:
@@ -127,6 +114,25 @@ def _digest(model: Any, tokenizer: Any) -> str:
         digest.update(name.encode() + tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     digest.update(tokenizer.backend_tokenizer.to_str().encode())
     return digest.hexdigest()
+
+
+def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
+    """A model that lacks no parameter but such as have one of these words in their names."""
+    place = resolve(name)
+    local = must_be_local(place)
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
+    try:
+        config = AutoConfig.from_pretrained(place, **options)
+        loader = _model_class(config, trust_remote_code)
+        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
+    if missing := sorted(key for key in loaded["missing_keys"] if not any(part in key for part in without)):
+        raise InputError(
+            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
+            "check that config.json and the weights belong together"
+        )
+    return model.eval()
 
 
 def _model_class(config: Any, trust_remote_code: bool) -> Any:

@@ -1,10 +1,12 @@
 """Tokenizer, embeddings, head and config into a model that AutoModel loads."""
 
+from relexify.grafting.cache import cache_folder
 from relexify.grafting.fresh import fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
+from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
-from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
+from relexify.grafting.loading import load_config, load_model, load_tokenizer, resolve, with_added_head
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
@@ -12,13 +14,18 @@ __all__ = [
     "REPORT_FILE",
     "Graft",
     "GraftReport",
+    "add_head",
     "cache_folder",
     "check_roles",
     "fresh_twin",
     "graft",
+    "has_head",
     "lexical_axes",
+    "load_config",
     "load_model",
     "load_tokenizer",
+    "resolve",
     "save_tokenizer",
     "train_tokenizer",
+    "with_added_head",
 ]

@@ -14,6 +14,11 @@
     [compare]                      # the fields of Comparing
     runs = ["wechsel", "transinner"]
 
+    [[tasks]]                      # the fields of TaskEntry
+    task = "ner"
+    train = "wikiann/train.tsv"
+    test = "wikiann/test.tsv"
+
 Paths are relative to the file, those of overrides to the current folder.
 """
 
@@ -31,12 +36,13 @@ from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_
 from relexify.recipes.overriding import override
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.recipe_paths import Place, model_name, written_model, written_path
+from relexify.recipes.task_entries import TaskEntry, read_tasks, written_task
 from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
 from relexify.recipes.toml_writing import differing, toml_text, written_texts
 from relexify.training.plan import Training, plan_stages
 from relexify.vectors.training_options import check as check_vectors
 
-__all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "read_recipe", "recipe_text"]
+__all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "TaskEntry", "read_recipe", "recipe_text"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class RecipeFile:
         transfer: How the model gets its new vocabulary, with the model, output and texts above.
         training: How it is trained on.
         compare: What is compared.
+        tasks: What trained models are measured on.
         source: The file it was read from, of no account when two recipes are compared.
     """
 
@@ -63,11 +70,12 @@ class RecipeFile:
     transfer: Transfer | None = None
     training: Training | None = None
     compare: Comparing | None = None
+    tasks: tuple[TaskEntry, ...] = ()
     source: Path = field(default=Path(), compare=False)
 
 
 _TOP = ("title", "output", "model", "corpus", "held_out")
-_TABLES = ("transfer", "training", "compare")
+_TABLES = ("transfer", "training", "compare", "tasks")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
@@ -99,6 +107,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         held_out=convert(table["held_out"], Any, places["held_out"]) if "held_out" in table else None,
         training=_training(table["training"], places["training"]) if "training" in table else None,
         compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
+        tasks=read_tasks(table["tasks"], places["tasks"]) if "tasks" in table else (),
         source=file,
     )
     _check_plans(recipe, top)
@@ -130,6 +139,8 @@ def recipe_text(recipe: RecipeFile) -> str:
     if recipe.compare is not None:
         runs = [run.name if RUNS.get(run.name) == run else differing(run) for run in recipe.compare.runs]
         table["compare"] = {"runs": runs} | differing(recipe.compare, leave_out=("runs",))
+    if recipe.tasks:
+        table["tasks"] = [written_task(entry) for entry in recipe.tasks]
     return toml_text(table)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from relexify.artifacts import write_file
 from relexify.errors import InputError
+from relexify.reports.task_scores import TaskScores
 from relexify.training.curve import Curve, Measurement
 
 __all__ = ["METRICS", "Comparison", "Reach", "Statistic", "step_reaching", "steps_to_reach"]
@@ -67,21 +68,26 @@ class Comparison:
         curves: One curve a seed for every run, by the run's name, in the order they are to be shown.
         tokens_a_step: Tokens seen in one step, by every run.
         notes: What else a reader must know (machine, recipe, …), as plain data for json.
+        tasks: What runs came to on tasks, by the run's name; all seeds of a run side by side.
 
     Raises:
-        InputError: There is no run, a run has no measurements, or its seeds were measured at different steps.
+        InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
+            belong to no run.
     """
 
     title: str
     curves: Mapping[str, tuple[Curve, ...]]
     tokens_a_step: int
     notes: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
         if self.tokens_a_step < 1:
             raise InputError(f"tokens_a_step = {self.tokens_a_step} is not possible: give 1 or more")
+        for run in self.tasks:
+            self._seeds(run)
         for run, seeds in self.curves.items():
             if not seeds or not all(curve.points for curve in seeds):
                 raise InputError(f"the run {run!r} of {self.title!r} has no measurements: train it, or leave it out")
@@ -139,6 +145,7 @@ class Comparison:
             "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
             "curves": {run: [curve.as_list() for curve in seeds] for run, seeds in self.curves.items()},
+            "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
         }
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
@@ -155,7 +162,10 @@ class Comparison:
                 str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
                 for run, seeds in content["curves"].items()
             }
-            return cls(str(content["title"]), curves, int(content["tokens_a_step"]), dict(content["notes"]))
+            tasks = {
+                str(run): tuple(map(TaskScores.of_table, found)) for run, found in content.get("tasks", {}).items()
+            }
+            return cls(str(content["title"]), curves, int(content["tokens_a_step"]), dict(content["notes"]), tasks)
         except KeyError as error:
             raise InputError(f"{path} holds no comparison (it lacks {error}): write the report anew") from error
         except (OSError, ValueError, TypeError, AttributeError, InputError) as error:

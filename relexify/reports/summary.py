@@ -12,6 +12,8 @@ from relexify.errors import MissingExtra
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.task_scores import mean_scores
+from relexify.reports.task_tables import task_rows
 
 __all__ = ["write_report"]
 
@@ -55,6 +57,7 @@ def _text(comparison: Comparison, picture: Path | None) -> str:
         f"Bits per byte of held-out text, lower is better{_about_seeds(comparison)}.\n",
         *_cut_short(comparison),
         _table(score_rows(comparison)),
+        *(_tasks(comparison) if comparison.tasks else ()),
         *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
     ]
     return "\n".join(part for part in parts if part)
@@ -69,6 +72,17 @@ def _pairs(comparison: Comparison) -> list[str]:
         "## Training effort\n",
         "How much training each run needs for the final score of the run that ends worst; the least effort is 1.\n",
         _table(effort_rows(comparison)),
+    ]
+
+
+def _tasks(comparison: Comparison) -> list[str]:
+    several = any(mean.measured > 1 for found in comparison.tasks.values() for mean in mean_scores(found).values())
+    seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
+    return [
+        "## Tasks\n",
+        "Each run before training (step 0) and after it (end); the arrow points to where scores are better, the best "
+        f"of a column is bold{seeds}.\n",
+        _table(task_rows(comparison)),
     ]
 
 

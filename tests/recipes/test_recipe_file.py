@@ -375,7 +375,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 11
+    assert len(shipped) == 14
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -383,7 +383,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert recipe.transfer is not None
+        assert recipe.transfer is not None or name == "minilm-english"
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
@@ -434,3 +434,14 @@ def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
     assert (recipe.training.evaluate_every, recipe.training.patience, recipe.training.selects_best) == (50, 4, True)
     assert recipe.transfer.vocab_size == 16_000
     assert recipe.held_out is None
+
+
+@pytest.mark.parametrize("language", ["german", "swahili"])
+def test_the_recipes_for_the_small_encoder_go_on_from_its_head_and_measure_tasks(shipped, language):
+    recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
+    assert recipe.model == str(english.output)
+    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
+    assert (recipe.training.batch, recipe.training.length, recipe.training.learning_rate) == (256, 128, 5e-4)
+    assert recipe.transfer.vocab_size == 30_000
+    tasks = [task.title for task in recipe.tasks]
+    assert tasks == ["nli", "ner", "pos-probe", *(["parse"] if language == "german" else [])]

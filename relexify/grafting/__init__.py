@@ -4,7 +4,7 @@ from relexify.grafting.fresh import fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
-from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
+from relexify.grafting.loading import cache_folder, hollow_model, load_model, load_tokenizer
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "check_roles",
     "fresh_twin",
     "graft",
+    "hollow_model",
     "lexical_axes",
     "load_model",
     "load_tokenizer",

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -16,7 +17,7 @@ from relexify.artifacts import write_folder
 from relexify.errors import InputError, MissingExtra
 from relexify.grafting.hub import check_name, must_be_local
 
-__all__ = ["cache_folder", "load_model", "load_tokenizer"]
+__all__ = ["cache_folder", "hollow_model", "load_model", "load_tokenizer"]
 
 SMOLLM2 = "smollm2-135m"
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -49,6 +50,23 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
             "check that config.json and the weights belong together"
         )
     return model.eval()
+
+
+def hollow_model(name: str | Path) -> Any:
+    """A model by its config alone, as `load_model` would load it: names and shapes, but no weights and no memory.
+
+    Raises:
+        InputError: There is no such model.
+    """
+    place = _resolve(name)
+    local = must_be_local(place)
+    try:
+        config = AutoConfig.from_pretrained(place, local_files_only=local)
+        loader = _model_class(config, trust_remote_code=False)
+        with torch.device("meta"):
+            return loader.from_config(config) if loader is AutoModelForCausalLM else loader(config)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 
 from relexify.artifacts import write_file
 from relexify.errors import InputError
+from relexify.recipes.grafted import transfer_identity
 from relexify.recipes.grid_plan import GridCell, GridSearch, cells_folder, label_of
 from relexify.recipes.grid_scores import GridMaterial
 from relexify.recipes.recipe import Transfer
-from relexify.recipes.running import transfer_identity
 from relexify.recipes.steps import step_name
 from relexify.scoring import Score
 

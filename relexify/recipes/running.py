@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import MARKER, check_output, sha256_of, write_file
+from relexify.artifacts import MARKER, check_output, write_file
 from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import HELD_OUT_EVERY, check_recipe
 from relexify.recipes.comparing import Run
+from relexify.recipes.grafted import clear_graft, is_grafted, read_json, transfer_identity, write_graft
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.transfer import TransferResult, run_transfer
 from relexify.reports import Comparison, write_report
 from relexify.text import Corpus
 from relexify.training import Curve, Training, TrainingResult, is_trained, train
+from relexify.training.trainable import check_trainable_name
 
 __all__ = ["run_comparison", "run_recipe", "transfer_identity"]
 
@@ -47,17 +48,18 @@ def run_recipe(
     """
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
-    if recipe.training is None and recipe.transfer is not None:
-        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     if recipe.transfer is None:
         return _train(recipe, recipe.model, overwrite, progress)
+    if recipe.training is None:
+        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     grafted = recipe.output.with_name(f"{recipe.output.name}.grafted")
     transfer = replace(recipe.transfer, output=grafted, device=device)
-    if not (_is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
+    if not (is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
         check_output(recipe.output, overwrite=overwrite)
-    _graft(transfer, progress)
+        check_trainable_name(recipe.model, recipe.training)
+    write_graft(transfer, progress)
     result = _train(recipe, str(grafted), overwrite, progress)
-    _clear(grafted)
+    clear_graft(grafted)
     return result
 
 
@@ -109,9 +111,12 @@ def _check_comparison(recipe: RecipeFile, tasks: list[_Task], overwrite: bool) -
     """Refuse everything that would stop a comparison in its middle, and make way where told to."""
     if recipe.output.exists() and any(recipe.output.iterdir()) and not (recipe.output / MARKER).exists():
         raise OutputError(f"{recipe.output} was not written by relexify: give another output, or remove it")
+    plans = {task.run.plan: task.training for task in tasks if not (task.folder / _CURVE).exists()}
+    for training in plans.values():
+        check_trainable_name(recipe.model, training)
     for task in tasks:
         check_recipe(replace(task.transfer, output=task.folder / "new"))
-        if (task.folder / _RUN).exists() and _read(task.folder / _RUN) != task.asked():
+        if (task.folder / _RUN).exists() and read_json(task.folder / _RUN) != task.asked():
             if not overwrite:
                 raise InputError(
                     f"{task.folder} belongs to another recipe, other texts or another model: give another output, "
@@ -197,7 +202,7 @@ def _kept_curve(task: _Task) -> Curve | None:
 def _carried_out(recipe: RecipeFile, task: _Task, progress: Progress) -> Curve:
     """Graft and train one run of a comparison."""
     write_file(task.folder / _RUN, json.dumps(task.asked(), indent=1) + "\n")
-    _graft(task.transfer, progress)
+    write_graft(task.transfer, progress)
     result = train(
         task.transfer.output,
         task.folder / "model",
@@ -207,7 +212,7 @@ def _carried_out(recipe: RecipeFile, task: _Task, progress: Progress) -> Curve:
         progress=progress,
     )
     result.curve.save(task.folder / _CURVE)
-    _clear(Path(task.transfer.output))
+    clear_graft(Path(task.transfer.output))
     if recipe.compare is not None and not recipe.compare.keep_models:
         shutil.rmtree(task.folder / "model", ignore_errors=True)
     return result.curve
@@ -225,61 +230,6 @@ def _train(recipe: RecipeFile, model: str, overwrite: bool, progress: Progress) 
     )
 
 
-def _graft(transfer: Transfer, progress: Progress) -> None:
-    """Write the grafted model, unless an earlier run did; training measures it, so it is not scored."""
-    if _is_grafted(transfer):
-        return
-    folder = Path(transfer.output)
-    ours = _note_of(folder).exists()
-    if not ours:
-        check_output(folder)
-    write_file(_note_of(folder), json.dumps("under way") + "\n")
-    run_transfer(replace(transfer, score=False, overwrite=True), progress=progress)
-    write_file(_note_of(folder), json.dumps(transfer_identity(transfer)) + "\n")
-
-
-def _is_grafted(transfer: Transfer) -> bool:
-    folder = Path(transfer.output)
-    return (folder / MARKER).exists() and _read(_note_of(folder)) == transfer_identity(transfer)
-
-
-def _clear(grafted: Path) -> None:
-    shutil.rmtree(grafted, ignore_errors=True)
-    _note_of(grafted).unlink(missing_ok=True)
-
-
-def _read(path: Path) -> Any:
-    """What a json file holds; nothing where it cannot be read."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _note_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.json")
-
-
-def transfer_identity(transfer: Transfer) -> str:
-    """A name that changes with everything that a graft depends on, by content."""
-    texts = ("corpus", "source_corpus", "held_out")
-    files = ("dictionary", "rotation", "source_vectors", "target_vectors")
-    values: dict[str, Any] = {}
-    for entry in fields(transfer):
-        value = getattr(transfer, entry.name)
-        if entry.name in ("output", "overwrite", "device", "score", "score_bytes") or value is None:
-            continue
-        if entry.name in texts:
-            value = Corpus.open(value).fingerprint()
-        elif (entry.name in files and isinstance(value, str | Path)) or (
-            entry.name in ("model", "tokenizer") and Path(value).is_dir()
-        ):
-            value = sha256_of(value)
-        values[entry.name] = value
-    text = json.dumps(values, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _comparison(recipe: RecipeFile, size: int | None, curves: dict[_Task, Curve | None]) -> Comparison:
     import torch
 
@@ -290,7 +240,8 @@ def _comparison(recipe: RecipeFile, size: int | None, curves: dict[_Task, Curve 
     for task, curve in curves.items():
         if curve is not None:
             found[task.run.name] = (*found.get(task.run.name, ()), curve)
-    return Comparison(title, found, training.tokens_a_step, {"machine": machine, "model": recipe.model})
+    notes = {"machine": machine, "model": recipe.model}
+    return Comparison(title, found, training.tokens_a_step, notes, keeps_best=training.selects_best)
 
 
 def _size_name(size: int) -> str:

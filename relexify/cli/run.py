@@ -71,7 +71,8 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
         if comparison.tasks:
             _show("Tasks (the arrow points to where scores are better)", task_rows(comparison))
         if len(comparison.curves) > 1:
-            _show("Steps to reach another run's final score", reach_rows(comparison))
+            which = "best" if comparison.keeps_best else "final"
+            _show(f"Steps to reach another run's {which} score", reach_rows(comparison))
             _show("Training effort", effort_rows(comparison))
     results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
 

@@ -24,7 +24,8 @@ def train(
     corpus: Annotated[
         list[str],
         typer.Option(
-            help="Text to learn from: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME. Repeatable.",
+            help="Text to learn from: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+            "FILE#FIELD names another field than text. Repeatable.",
             rich_help_panel=TEXT,
         ),
     ],

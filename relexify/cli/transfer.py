@@ -26,7 +26,8 @@ def transfer(
     corpus: Annotated[
         list[str],
         typer.Option(
-            help="Text in the new language: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME. Repeatable.",
+            help="Text in the new language: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+            "FILE#FIELD names another field than text. Repeatable.",
             rich_help_panel=EVIDENCE,
         ),
     ],

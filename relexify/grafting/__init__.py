@@ -6,7 +6,14 @@ from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftRepor
 from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
-from relexify.grafting.loading import load_config, load_model, load_tokenizer, resolve, with_added_head
+from relexify.grafting.loading import (
+    hollow_model,
+    load_config,
+    load_model,
+    load_tokenizer,
+    resolve,
+    with_added_head,
+)
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "fresh_twin",
     "graft",
     "has_head",
+    "hollow_model",
     "lexical_axes",
     "load_config",
     "load_model",

@@ -20,7 +20,7 @@ from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.hub import check_name, must_be_local
 from relexify.grafting.packaged import PACKAGED, unpacked
 
-__all__ = ["cache_folder", "load_config", "load_model", "load_tokenizer", "resolve", "with_added_head"]
+__all__ = ["cache_folder", "hollow_model", "load_config", "load_model", "load_tokenizer", "resolve", "with_added_head"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,21 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
         logger.warning("the language-modelling head of %s is new and untrained: train it with relexify train", name)
     return _loaded(name, trust_remote_code)
+
+
+def hollow_model(name: str | Path) -> Any:
+    """A model by its config alone, as `load_model` would load it: names and shapes, but no weights and no memory.
+
+    Raises:
+        InputError: There is no such model.
+    """
+    config = load_config(name)
+    loader = _model_class(config, trust_remote_code=False)
+    try:
+        with torch.device("meta"):
+            return loader.from_config(config) if loader is AutoModelForCausalLM else loader(config)
+    except (ValueError, KeyError) as error:
+        raise InputError(_refusal("model", name, error, must_be_local(resolve(name)))) from error
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:

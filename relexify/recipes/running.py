@@ -18,6 +18,7 @@ from relexify.recipes.transfer import TransferResult, run_transfer
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.training import Curve, Training, TrainingResult, is_trained, train
+from relexify.training.trainable import check_trainable_name
 
 __all__ = ["run_comparison", "run_recipe", "transfer_identity"]
 
@@ -47,14 +48,15 @@ def run_recipe(
             f"{recipe.source} has [[tasks]] for the trained model and no [training]: add it, or use relexify evaluate"
         )
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    if recipe.training is None and recipe.transfer is not None:
-        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     if recipe.transfer is None:
         return _train(recipe, recipe.model, device, overwrite, progress)
+    if recipe.training is None:
+        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     grafted = recipe.output.with_name(f"{recipe.output.name}.grafted")
     transfer = replace(recipe.transfer, output=grafted, device=device)
     if not (is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
         check_output(recipe.output, overwrite=overwrite)
+        check_trainable_name(recipe.model, recipe.training)
     graft_once(transfer, progress)
     result = _train(recipe, str(grafted), device, overwrite, progress)
     clear_graft(grafted)
@@ -110,6 +112,8 @@ def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) 
     """Refuse everything that would stop a comparison in its middle, and make way where told to."""
     if recipe.output.exists() and any(recipe.output.iterdir()) and not (recipe.output / MARKER).exists():
         raise OutputError(f"{recipe.output} was not written by relexify: give another output, or remove it")
+    for training in {trial.run.plan: trial.training for trial in trials if trial.is_untrained()}.values():
+        check_trainable_name(recipe.model, training)
     for trial in trials:
         check_recipe(replace(trial.transfer, output=trial.folder / "new"))
         reason = ""
@@ -151,4 +155,5 @@ def _comparison(recipe: RecipeFile, size: int | None, found: Mapping[Trial, Tria
             curves[trial.run.name] = (*curves.get(trial.run.name, ()), result.curve)
             tasks[trial.run.name] = (*tasks.get(trial.run.name, ()), *result.tasks)
     tasks = {run: scores for run, scores in tasks.items() if scores}
-    return Comparison(title, curves, training.tokens_a_step, {"machine": machine, "model": recipe.model}, tasks)
+    notes = {"machine": machine, "model": recipe.model}
+    return Comparison(title, curves, training.tokens_a_step, notes, tasks, keeps_best=training.selects_best)

@@ -24,7 +24,7 @@ from relexify.text import Corpus
 from relexify.tokens import encoder_of, retrained
 from relexify.vectors import Rotation, VectorTraining
 
-__all__ = ["TransferResult", "run_transfer"]
+__all__ = ["TransferResult", "needed_roles", "new_tokenizer", "run_transfer"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     training, held_out = open_texts(recipe)
     evidence = with_dictionary(recipe)
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    new = _tokenizer(recipe, old, training, progress)
-    check_roles(old, new, _needed_roles(model))
+    new = new_tokenizer(recipe, old, training, progress)
+    check_roles(old, new, needed_roles(model))
     mixture, rotation = _mixture(evidence, model, old, new, training, progress)
     body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
     result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
@@ -68,7 +68,8 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     return TransferResult(result, rotation, scores, Path(recipe.output))
 
 
-def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+    """The tokenizer that a recipe names, or one trained on the text, which is kept."""
     if recipe.tokenizer is not None:
         return load_tokenizer(recipe.tokenizer)
     name = step_name(
@@ -108,7 +109,8 @@ def _mixture(
     return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus, progress=progress))
 
 
-def _needed_roles(model: Any) -> tuple[str, ...]:
+def needed_roles(model: Any) -> tuple[str, ...]:
+    """The steering tokens that a tokenizer must have for a model."""
     kind = model_kind(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 

@@ -70,6 +70,10 @@ class Trial:
         """Whether its folder holds the results of something else."""
         return (self.folder / _RUN).exists() and read_note(self.folder / _RUN) != self._asked()
 
+    def is_untrained(self) -> bool:
+        """Whether it is still to be trained."""
+        return not (self.folder / _CURVE).exists()
+
     def lacks_its_model(self) -> bool:
         """Whether it was trained earlier, is to be measured on more tasks now, and its model was not kept."""
         if not self.tasks or self._kept_curve() is None or (self._model / MARKER).exists():

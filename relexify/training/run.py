@@ -6,62 +6,36 @@ command goes on from there, whenever it was stopped, and ends with the same bits
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import shutil
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
 
-from relexify.artifacts import MARKER, check_output, write_file, write_folder
-from relexify.errors import InputError
-from relexify.grafting import MIXTURE_FILE, load_model, load_tokenizer, save_tokenizer
+from relexify.artifacts import check_output
+from relexify.grafting import load_model, load_tokenizer
 from relexify.progress import Progress, silent
-from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind, usable_length
+from relexify.scoring import check_fit, held_out_windows, model_kind
 from relexify.text import Corpus
-from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
-from relexify.training.checkpoints import RUN_FILE, claim_folder, find_checkpoint, only_one
-from relexify.training.curve import Curve, Measurement
-from relexify.training.freezing import trained_names
+from relexify.training.checkpoints import only_one
+from relexify.training.identity import claim_work, digest_of, identity_of
 from relexify.training.packing import PackedText, pack
-from relexify.training.plan import Stage, Training, plan_stages
-from relexify.training.stage_run import StageResult, Text, run_stage
+from relexify.training.plan import Training, plan_stages
+from relexify.training.result import CURVE_FILE, TrainingResult, finished_result, is_trained, notes_of, write_result
+from relexify.training.stage_run import Text
+from relexify.training.stages import run_stages
+from relexify.training.trainable import check_trainable
 
 __all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "train"]
 
-CURVE_FILE = "training.json"
 HELD_OUT_EVERY = 100
-_RESULT = "result"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a training came to.
-
-    Attributes:
-        output: The folder with the trained model.
-        curve: What was measured on held-out text.
-        selected: The step whose parameters were kept: the last, or the best measured one.
-        tokens: Tokens seen.
-        seconds: Wall-clock time of this call.
-        tokens_per_second: Of training alone, in this call; None where it was too short to tell.
-    """
-
-    output: Path
-    curve: Curve
-    selected: int
-    tokens: int
-    seconds: float
-    tokens_per_second: float | None
 
 
 def train(
@@ -96,119 +70,34 @@ def train(
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
     processes = PartialState(cpu=not torch.cuda.is_available())
-    earlier = None if overwrite else _notes_of(output).get("training", {}).get("run")
+    earlier = None if overwrite else notes_of(output).get("training", {}).get("run")
     if earlier is None and processes.is_main_process:
         check_output(output, overwrite=overwrite)
     with processes.main_process_first():
         learner, tokenizer = load_model(model), load_tokenizer(model)
     dtype = learner.dtype
     learner = learner.float()
-    _check_model(learner, tokenizer, training)
-    for stage in stages:
-        trained_names(learner, stage.trains)  # one that means nothing should not be found out after the stage before it
+    check_trainable(learner, training)
+    check_fit(learner, tokenizer)
     with processes.main_process_first():
         text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
-    run = _run_of(learner, tokenizer, packed, text.held_out, training, stages)
+    run = identity_of(learner, tokenizer, packed, text.held_out, training, stages)
     work = output.with_name(f"{output.name}.training")
-    if earlier == _digest(run):
+    if earlier == digest_of(run):
         logger.info("%s is the result of this very training already", output)
-        return _finished(output, work, time.monotonic() - begun)
+        return finished_result(output, work, time.monotonic() - begun)
     if processes.is_main_process:
         check_output(output, overwrite=overwrite)
-        _claim(work, run, overwrite)
+        claim_work(work, run, overwrite)
     processes.wait_for_everyone()
     with only_one(work) if processes.is_main_process else nullcontext():
-        curve, chosen, speed = _run_stages(learner, text, stages, training, work, processes, progress)
-        selected = chosen.step
-        outcome = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - begun, speed)
+        curve, chosen, speed = run_stages(learner, text, stages, training, work, processes, progress)
+        outcome = TrainingResult(output, curve, chosen.step, curve.last.tokens, time.monotonic() - begun, speed)
         if processes.is_main_process:
             trained = load_model(chosen.folder or model)
-            _finish(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
+            write_result(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
         processes.wait_for_everyone()
     return outcome
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The model that is handed on: the step, and the folder of its stage; no folder for that before training."""
-
-    step: int
-    folder: Path | None
-
-
-def _run_stages(
-    learner: Any,
-    text: Text,
-    stages: tuple[Stage, ...],
-    training: Training,
-    work: Path,
-    processes: PartialState,
-    progress: Progress,
-) -> tuple[Curve, _Chosen, float | None]:
-    """Train all stages that no earlier call has finished: the curve, the model to hand on, tokens a second."""
-    points: list[Measurement] = []
-    done, speed = 0, None
-    chosen: dict[int, _Chosen] = {0: _Chosen(0, None)}
-    for place, stage in enumerate(stages):
-        folder = work / _stage_name(stages, place)
-        if not (folder / _RESULT).exists():
-            if place:
-                learner = load_model(work / _stage_name(stages, place - 1) / _RESULT)
-            is_last = place == len(stages) - 1
-            result = run_stage(
-                learner, text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
-            )
-            speed = result.tokens_per_second or speed
-            if processes.is_main_process:
-                _keep(folder, result)
-            processes.wait_for_everyone()
-            del result
-        points += Curve.load(folder / _RESULT / CURVE_FILE).points
-        step = json.loads((folder / _RESULT / MARKER).read_text())["selected"]
-        chosen[step] = last = _Chosen(step, folder / _RESULT)
-        done += stage.steps
-    curve = Curve.of(points)
-    if not training.selects_best:
-        return curve, last, speed
-    best = min(chosen, key=lambda step: curve.at(step).bits_per_byte)
-    if best == 0:
-        logger.warning("training made the model worse on held-out text: it is kept as it was before")
-    return curve, chosen[best], speed
-
-
-def _stage_name(stages: tuple[Stage, ...], place: int) -> str:
-    return f"{place + 1}-{stages[place].name}"
-
-
-def is_trained(output: str | Path) -> bool:
-    """Whether a folder is the result of a training."""
-    return "run" in _notes_of(output).get("training", {})
-
-
-def _finished(output: Path, work: Path, seconds: float) -> TrainingResult:
-    """What an earlier call came to, which may have been stopped while it was clearing up."""
-    shutil.rmtree(work, ignore_errors=True)
-    curve, notes = Curve.load(output / CURVE_FILE), _notes_of(output)["training"]
-    return TrainingResult(
-        output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]
-    )
-
-
-def _check_model(model: Any, tokenizer: Any, training: Training) -> None:
-    """Refuse what cannot be trained, before any work is done."""
-    kind = model_kind(model)
-    if kind not in ("decoder", "encoder"):
-        reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
-        raise InputError(
-            f"{type(model).__name__} {reason}: only decoders (CLM) and masked language models (MLM) can be trained"
-        )
-    check_fit(model, tokenizer)
-    longest = usable_length(model)
-    if longest is not None and training.length > longest:
-        raise InputError(
-            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
-            f"give {longest} or less (--length)"
-        )
 
 
 def _text(
@@ -225,99 +114,3 @@ def _text(
     epochs = training.steps * training.batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
     return Text(blocks, windows, kind), packed
-
-
-def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
-    """Make sure that the folder for checkpoints is this run's."""
-    try:
-        claim_folder(work, run)
-        for stage in sorted(work.glob("*/")) if overwrite else ():
-            find_checkpoint(stage)  # where all are damaged, beginning anew is what was asked for
-    except InputError as error:
-        if not overwrite or not (work / RUN_FILE).exists():
-            raise
-        logger.warning("%s; it is removed", str(error).partition(";")[0])
-        shutil.rmtree(work)
-        claim_folder(work, run)
-
-
-def _run_of(
-    model: Any, tokenizer: Any, packed: PackedText, held_out: HeldOut, training: Training, stages: tuple[Stage, ...]
-) -> dict[str, Any]:
-    """All that the result depends on; not the devices, which may change when a run goes on."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    names = (
-        "batch", "length", "weight_decay", "beta1", "beta2", "epsilon", "clip", "masking", "seed", "micro_batch",
-        "patience", "keep_best",
-    )  # fmt: skip
-    return {
-        "model": digest.hexdigest(),
-        "tokenizer": encoder_of(tokenizer).identity,
-        "text": packed.name,
-        "stages": [asdict(stage) for stage in stages],
-        **{name: getattr(training, name) for name in names},
-        "precision": training.precision,
-        "held_out": _fingerprint(held_out),
-        "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
-    }
-
-
-def _fingerprint(held_out: HeldOut) -> str:
-    return hashlib.sha256(held_out.labels.tobytes()).hexdigest()
-
-
-def _digest(run: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
-
-
-def _keep(folder: Path, result: StageResult) -> None:
-    """Write a stage's result, and let go of its checkpoints."""
-    with write_folder(folder / _RESULT, overwrite=True) as beside:
-        result.model.save_pretrained(beside, state_dict=result.weights)
-        result.curve.save(beside / CURVE_FILE)
-        write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
-    for checkpoint in folder.glob("checkpoint-*"):
-        shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-def _finish(
-    model: Any,
-    tokenizer: Any,
-    source: str | Path,
-    work: Path,
-    outcome: TrainingResult,
-    training: Training,
-    run: dict[str, Any],
-    overwrite: bool,
-) -> None:
-    """Write the trained model with all that is known about it; only then let go of the work."""
-    with write_folder(outcome.output, overwrite=overwrite) as folder:
-        model.save_pretrained(folder)
-        save_tokenizer(tokenizer, folder)
-        outcome.curve.save(folder / CURVE_FILE)
-        notes = _notes_of(source)
-        notes["training"] = {
-            "run": _digest(run),
-            **asdict(training),
-            "selected_step": outcome.selected,
-            "tokens_seen": outcome.tokens,
-            "tokens_per_second": outcome.tokens_per_second,
-        }
-        write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-        if (Path(source) / MIXTURE_FILE).is_file():
-            shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
-        for logs in sorted(work.glob("*/logs")):
-            shutil.copytree(logs, folder / "logs" / logs.parent.name)
-    shutil.rmtree(work, ignore_errors=True)
-
-
-def _notes_of(source: str | Path) -> dict[str, Any]:
-    """What the source folder says about itself, so that a trained graft still tells of its graft."""
-    try:
-        notes = json.loads((Path(source) / MARKER).read_text())
-    except (OSError, ValueError):
-        return {"trained_from": str(source)}
-    return {**notes, "trained_from": str(source)} if isinstance(notes, dict) else {"trained_from": str(source)}

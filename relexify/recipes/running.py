@@ -13,6 +13,7 @@ from typing import Any
 
 from relexify.artifacts import MARKER, check_output, sha256_of, write_file
 from relexify.errors import InputError, OutputError
+from relexify.parallel import Bitext
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import HELD_OUT_EVERY, check_recipe
 from relexify.recipes.comparing import Run
@@ -154,7 +155,8 @@ def _tasks(recipe: RecipeFile, size: int | None, device: str) -> Iterator[_Task]
     for seed in comparing.seeds:
         for run in comparing.runs:
             method = METHODS[run.method]
-            evidence = transfer if method.uses_vectors else replace(transfer, **_NO_EVIDENCE)
+            unused: dict[str, Any] = dict.fromkeys(method.unused)
+            evidence = replace(transfer, **unused)
             evidence = evidence if method.takes_overrides else replace(evidence, overrides={})
             name = "-".join([*([_size_name(size)] if size else []), run.name, f"seed{seed}"])
             folder = recipe.output / "runs" / name
@@ -173,12 +175,6 @@ def _tasks(recipe: RecipeFile, size: int | None, device: str) -> Iterator[_Task]
                 ),
                 replace(training, plan=run.plan, stages=(), seed=seed),
             )
-
-
-_NO_EVIDENCE: dict[str, Any] = dict.fromkeys(
-    ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")
-)
-"""What methods without vectors have no use for."""
 
 
 def _kept_curve(task: _Task) -> Curve | None:
@@ -263,7 +259,7 @@ def _note_of(folder: Path) -> Path:
 def transfer_identity(transfer: Transfer) -> str:
     """A name that changes with everything that a graft depends on, by content."""
     texts = ("corpus", "source_corpus", "held_out")
-    files = ("dictionary", "rotation", "source_vectors", "target_vectors")
+    files = ("dictionary", "alignment", "rotation", "source_vectors", "target_vectors")
     values: dict[str, Any] = {}
     for entry in fields(transfer):
         value = getattr(transfer, entry.name)
@@ -271,6 +267,8 @@ def transfer_identity(transfer: Transfer) -> str:
             continue
         if entry.name in texts:
             value = Corpus.open(value).fingerprint()
+        elif entry.name == "bitext":
+            value = Bitext.open(value, fields=transfer.aligning.fields, swapped=transfer.aligning.swapped).fingerprint()
         elif (entry.name in files and isinstance(value, str | Path)) or (
             entry.name in ("model", "tokenizer") and Path(value).is_dir()
         ):

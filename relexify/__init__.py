@@ -166,8 +166,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting", "scoring",
-    "training", "reports", "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting",
+    "scoring", "training", "reports", "recipes",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """FOCUS: a new token is mixed from the tokens that both vocabularies have (Dobler and de Melo, 2023).
 
-e_x = Σ_y sparsemax(cos(u_x, u_y)) e_y over the shared tokens y, with vectors u of the new tokens, trained on text of the
-new language cut into them. Shared tokens are copied.
+e_x = Σ_y sparsemax(cos(u_x, u_y)) e_y over the shared tokens y, with vectors u of the new tokens, trained on text of
+the new language cut into them. Shared tokens are copied.
 """
 
 from __future__ import annotations

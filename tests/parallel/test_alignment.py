@@ -16,11 +16,11 @@ from relexify.parallel import (
     Side,
     align_bitext,
     aligned_counts,
+    eflomal_alignment,
     encode_bitext,
     read_links,
     symmetrise,
 )
-from relexify.parallel import eflomal_alignment
 from tests import pico
 
 

@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from relexify.artifacts import load_arrays, save_arrays
+from relexify.errors import InputError
 
-__all__ = ["DirectedLinks", "Links"]
+__all__ = ["DirectedLinks", "Links", "sorted_distinct"]
 
 KIND = "token alignment"
+
+_BITS = 16
+_LAST = (1 << _BITS) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,17 @@ class Links:
     @classmethod
     def of_points(cls, points: np.ndarray) -> Links:
         """The opposite of `points`; what occurs twice is kept once, and everything is sorted."""
-        rows = np.unique(np.asarray(points, dtype=np.int32).reshape(-1, 3), axis=0)
-        return cls(rows[:, 0], rows[:, 1], rows[:, 2])
+        return cls.of_keys(sorted_distinct(_keys(np.asarray(points).reshape(-1, 3))))
+
+    def keys(self) -> np.ndarray:
+        """One number a link, by which they sort and compare, sorted and each once, int64 [n]."""
+        return sorted_distinct(_keys(self.points()))
+
+    @classmethod
+    def of_keys(cls, keys: np.ndarray) -> Links:
+        """The opposite of `keys`."""
+        line, source, target = keys >> 2 * _BITS, keys >> _BITS & _LAST, keys & _LAST
+        return cls(line.astype(np.int32), source.astype(np.int32), target.astype(np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,3 +89,18 @@ class DirectedLinks:
             Links(*(arrays[f"{direction}.{name}"] for name in names)) for direction in ("forward", "reverse")
         )
         return cls(forward, reverse)
+
+
+def sorted_distinct(keys: np.ndarray) -> np.ndarray:
+    """The distinct keys in order; for millions of them many times faster than `np.unique`, which hashes."""
+    ordered = np.sort(keys)
+    distinct: np.ndarray = ordered[np.diff(ordered, prepend=-1) > 0]
+    return distinct
+
+
+def _keys(points: np.ndarray) -> np.ndarray:
+    if len(points) and points[:, 1:].max() > _LAST:
+        raise InputError(f"a sentence of parallel text has more than {_LAST + 1} units: split it")
+    line, source, target = points.astype(np.int64).T
+    keys: np.ndarray = line << 2 * _BITS | source << _BITS | target
+    return keys

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, get_args
 
 import numpy as np
 
 from relexify.errors import InputError
-from relexify.parallel.links import Links
+from relexify.parallel.links import Links, sorted_distinct
 from relexify.progress import Progress, silent
 
 __all__ = ["Symmetrisation", "symmetrise"]
@@ -35,30 +36,31 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation, *, progress:
     """
     if how not in get_args(Symmetrisation):
         raise InputError(f"there is no symmetrisation {how!r}: choose one of {', '.join(get_args(Symmetrisation))}")
+    ours, theirs = forward.keys(), reverse.keys()
     if how == "forward":
-        return Links.of_points(forward.points())
-    both = np.concatenate([forward.points(), reverse.points()])
-    united, counts = np.unique(both, axis=0, return_counts=True)
+        return Links.of_keys(ours)
+    both = np.sort(np.concatenate([ours, theirs]))
+    united = sorted_distinct(both)
     if how == "union":
-        return Links.of_points(united)
-    common = united[counts == 2]
-    return Links.of_points(common if how == "intersection" else _grown(forward, reverse, united, common, progress))
+        return Links.of_keys(united)
+    common = both[1:][np.diff(both) == 0]
+    if how == "intersection":
+        return Links.of_keys(common)
+    return _grown(*(Links.of_keys(keys) for keys in (common, united, ours, theirs)), progress=progress)
 
 
-def _grown(forward: Links, reverse: Links, united: np.ndarray, common: np.ndarray, progress: Progress) -> np.ndarray:
+def _grown(common: Links, united: Links, forward: Links, reverse: Links, *, progress: Progress) -> Links:
     """Grow-diag-final-and, line by line; where both directions agree there is nothing to grow."""
-    lines = np.unique(united[:, 0])
-    ours, theirs = forward.points(), reverse.points()
-    tables = [_by_line(points, lines) for points in (common, united, ours, theirs)]
+    lines, sizes = np.unique(united.line, return_counts=True)
+    differ = sizes != np.bincount(common.line, minlength=int(lines.max(initial=-1)) + 1)[lines]
+    tables = [_by_line(links, lines[differ]) for links in (common, united, forward, reverse)]
     grown: list[tuple[int, int, int]] = []
-    with progress("symmetrising", len(lines)) as advance:
-        for place, line in enumerate(lines):
-            agreed, either, first, second = (_points(points, ends, place) for points, ends in tables)
-            found = agreed if len(agreed) == len(either) else _grow(agreed, set(either), first, second)
-            grown.extend((int(line), source, target) for source, target in found)
-            if place % 1000 == 999:
-                advance(1000)
-    return np.array(grown, dtype=np.int32).reshape(-1, 3)
+    with progress("symmetrising", int(differ.sum())) as advance:
+        for line, agreed, either, first, second in zip(lines[differ].tolist(), *tables, strict=True):
+            grown.extend((line, *point) for point in _grow(agreed, set(either), first, second))
+            advance(1)
+    settled = np.isin(common.line, lines[differ], invert=True)
+    return Links.of_points(np.concatenate([common.points()[settled], np.array(grown, np.int32).reshape(-1, 3)]))
 
 
 def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse: list[Point]) -> list[Point]:
@@ -84,13 +86,8 @@ def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse
     return kept
 
 
-def _by_line(points: np.ndarray, lines: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
-    """Links in order, and where those of each line begin, [lines + 1]."""
-    order = np.lexsort((points[:, 2], points[:, 1], points[:, 0]))
-    ordered = points[order]
-    starts = np.append(np.searchsorted(ordered[:, 0], lines), len(ordered))
-    return ordered[:, 1:].tolist(), starts
-
-
-def _points(points: list[list[int]], starts: np.ndarray, place: int) -> list[Point]:
-    return [(source, target) for source, target in points[starts[place] : starts[place + 1]]]
+def _by_line(links: Links, lines: np.ndarray) -> Iterator[list[Point]]:
+    """The links of each line, in order."""
+    starts, ends = (np.searchsorted(links.line, lines, side) for side in ("left", "right"))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield list(zip(links.source[start:end].tolist(), links.target[start:end].tolist(), strict=True))

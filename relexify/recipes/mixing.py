@@ -25,6 +25,7 @@ from relexify.methods import (
     vector_neighbours,
 )
 from relexify.mixture import Mixture, first_of
+from relexify.neighbours import normalised
 from relexify.progress import Progress, silent
 from relexify.recipes.aligned_text import count_aligned_tokens
 from relexify.recipes.evidence import (
@@ -40,7 +41,7 @@ from relexify.text import Corpus
 from relexify.tokens import SubwordVectors, subwords_from_words
 from relexify.vectors import Rotation, WordVectors, align
 
-__all__ = ["mix", "subwords_in_one_space"]
+__all__ = ["mix", "subwords_in_one_space", "told_evidence"]
 
 RAMEN_WORDS = 50_000
 """Words of each language that RAMEN makes its subword vectors of (section 3.2)."""
@@ -103,15 +104,22 @@ def _blend(
         evidence.append(vectors)
     except EvidenceError as error:
         logger.warning("the vectors tell nothing: %s", error)
+    evidence.extend(told_evidence(recipe, old, new, progress=progress))
+    if not evidence:
+        logger.warning("going on with old pieces alone")
+        return fvt(old, new, overrides=recipe.overrides), None
+    return blended(old, new, *evidence, overrides=recipe.overrides), rotation
+
+
+def told_evidence(recipe: Transfer, old: Any, new: Any, *, progress: Progress = silent) -> list[Mixture]:
+    """What a dictionary and parallel text tell, each where there is one; arguments as for `mix`."""
+    evidence = []
     if (lexicon := _lexicon(recipe)) is not None:
         evidence.append(translations(old, new, lexicon))
     if recipe.bitext is not None:
         counts = count_aligned_tokens(recipe, old, new, progress=progress)
         evidence.append(aligned_tokens(old, new, counts, **_counting(recipe)))
-    if not evidence:
-        logger.warning("going on with old pieces alone")
-        return fvt(old, new, overrides=recipe.overrides), None
-    return blended(old, new, *evidence, overrides=recipe.overrides), rotation
+    return evidence
 
 
 def _from_vectors(
@@ -151,11 +159,10 @@ def subwords_in_one_space(
         lexicon = choose_lexicon(_lexicon(recipe), source, target) if known else identical_words(source, target)
         rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
     source, target = rotation.apply(source, target)
-    return (
-        tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress),
-        _subwords(recipe, new, target, progress),
-        rotation,
-    )
+    tokens = tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress)
+    if tokens_in_space and recipe.method == "ramen-vectors":  # dot products need one scale on both sides
+        tokens = replace(tokens, matrix=normalised(tokens.matrix))
+    return tokens, _subwords(recipe, new, target, progress), rotation
 
 
 def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordVectors, TokensInSpace]:

@@ -6,7 +6,7 @@ from relexify.parallel.eflomal_alignment import align_bitext, eflomal_module
 from relexify.parallel.encoding import EncodedBitext, Side, Units, encode_bitext, looks_swapped
 from relexify.parallel.links import DirectedLinks, Links
 from relexify.parallel.options import Aligning, check_aligning
-from relexify.parallel.pharaoh import read_links
+from relexify.parallel.pharaoh import parse_links, read_links
 from relexify.parallel.symmetrisation import Symmetrisation, symmetrise
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "eflomal_module",
     "encode_bitext",
     "looks_swapped",
+    "parse_links",
     "read_links",
     "symmetrise",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from relexify.errors import EvidenceError, MissingExtra
+from relexify.errors import EvidenceError, InputError, MissingExtra
 from relexify.parallel.encoding import EncodedBitext, Side
 from relexify.parallel.links import DirectedLinks, Links
 from relexify.parallel.pharaoh import parse_links
@@ -44,16 +44,21 @@ def align_bitext(pairs: EncodedBitext, *, progress: Progress = silent) -> Direct
 
     Raises:
         MissingExtra: The package eflomal is not installed.
-        EvidenceError: No pair can be aligned.
+        EvidenceError: No pair can be aligned, or eflomal fails.
     """
     eflomal = eflomal_module()
     lines = _alignable(pairs)
     with TemporaryDirectory(prefix="relexify-") as folder, progress("aligning with eflomal", None):
         files = [Path(folder) / name for name in ("forward", "reverse")]
-        eflomal.Aligner().align(
-            _spelled(pairs.source, lines), _spelled(pairs.target, lines), *(str(file) for file in files), quiet=True
-        )
-        forward, reverse = (_read(file, lines) for file in files)
+        sides = _spelled(pairs.source, lines), _spelled(pairs.target, lines)
+        try:
+            eflomal.Aligner().align(*sides, *(str(file) for file in files), quiet=True)
+            forward, reverse = (_read(file, lines) for file in files)
+        except (InputError, OSError, RuntimeError) as error:
+            raise EvidenceError(
+                f"eflomal ended without an alignment of all {len(lines)} pairs ({error}): is there room in "
+                f"{Path(folder).parent}? Else align the text otherwise and give --alignment"
+            ) from error
     return DirectedLinks(forward, reverse)
 
 

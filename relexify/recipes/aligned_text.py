@@ -19,6 +19,7 @@ from relexify.parallel import (
     eflomal_module,
     encode_bitext,
     looks_swapped,
+    parse_links,
     read_links,
     symmetrise,
 )
@@ -67,6 +68,8 @@ def check_bitext(recipe: Transfer) -> None:
     bitext = bitext_of(recipe)
     if bitext is not None:
         bitext.ensure_pairs()
+    if bitext is not None and recipe.alignment is not None:
+        parse_links(Path(recipe.alignment), expected=sum(1 for _ in bitext))
 
 
 def count_aligned_tokens(recipe: Transfer, old: Any, new: Any, *, progress: Progress = silent) -> csr_array:

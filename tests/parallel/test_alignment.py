@@ -218,3 +218,10 @@ def test_text_with_nothing_to_align_is_refused():
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     with pytest.raises(EvidenceError, match="none of the 2 lines"):
         align_bitext(EncodedBitext(side([], [1]), side([2], [])))
+
+
+def test_an_aligner_that_fails_is_told_in_a_sentence(monkeypatch):
+    eflomal = pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
+    monkeypatch.setattr(eflomal, "align", lambda *arguments, **options: 1)
+    with pytest.raises(EvidenceError, match="eflomal ended without an alignment of all 2 pairs"):
+        align_bitext(PAIRS)

@@ -33,18 +33,33 @@ if TYPE_CHECKING:
     from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
     from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
+        aligned_tokens,
         blended,
+        focus,
         fvt,
         neutral,
+        ramen,
+        ramen_random,
+        ramen_vectors,
         random,
         shared,
         shuffle,
         special,
+        trans_tokens,
         translations,
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Mixture, Origin, blend, first_of
+    from relexify.mixture import Fallback, Mixture, Origin, blend, first_of
+    from relexify.parallel import (
+        Aligning,
+        Bitext,
+        align_bitext,
+        aligned_counts,
+        encode_bitext,
+        read_links,
+        symmetrise,
+    )
     from relexify.recipes import (
         RecipeFile,
         Transfer,
@@ -71,11 +86,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aligning",
     "BilingualLexicon",
+    "Bitext",
     "Comparison",
     "Corpus",
     "Curve",
     "EvidenceError",
+    "Fallback",
     "Graft",
     "GraftError",
     "InputError",
@@ -103,11 +121,16 @@ __all__ = [
     "WordVectors",
     "__version__",
     "align",
+    "align_bitext",
+    "aligned_counts",
+    "aligned_tokens",
     "bits_per_byte",
     "blend",
     "blended",
     "count_words",
+    "encode_bitext",
     "first_of",
+    "focus",
     "fvt",
     "graft",
     "language_model_scores",
@@ -116,7 +139,11 @@ __all__ = [
     "neutral",
     "package_frequencies",
     "plot_curves",
+    "ramen",
+    "ramen_random",
+    "ramen_vectors",
     "random",
+    "read_links",
     "read_recipe",
     "run_comparison",
     "run_recipe",
@@ -126,9 +153,11 @@ __all__ = [
     "special",
     "subwords_from_ngrams",
     "subwords_from_words",
+    "symmetrise",
     "train",
     "train_tokenizer",
     "train_vectors",
+    "trans_tokens",
     "translations",
     "vector_frequencies",
     "vector_neighbours",
@@ -137,8 +166,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
-    "training", "reports", "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting",
+    "scoring", "training", "reports", "recipes",
 )  # fmt: skip
 
 

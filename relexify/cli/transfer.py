@@ -39,6 +39,20 @@ def transfer(
             rich_help_panel=EVIDENCE,
         ),
     ] = None,
+    bitext: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Parallel text, the model's language first: sentence and translation with a tab between them, or two "
+            "files of equal length as 'news.{en,de}'. Repeatable.",
+            rich_help_panel=EVIDENCE,
+        ),
+    ] = None,
+    alignment: Annotated[
+        Path | None,
+        typer.Option(
+            help="A ready alignment of --bitext (0-0 1-2 …); else eflomal makes one.", rich_help_panel=EVIDENCE
+        ),
+    ] = None,
     source_corpus: Annotated[
         list[str] | None,
         typer.Option(help="Text in the model's language, to train its word vectors on.", rich_help_panel=EVIDENCE),
@@ -109,6 +123,8 @@ def transfer(
         corpus=corpus,
         dictionary=dictionary,
         dictionary_swapped=swapped,
+        bitext=bitext or None,
+        alignment=alignment,
         rotation=rotation,
         method=method,
         tokenizer=tokenizer,

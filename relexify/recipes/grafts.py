@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import MARKER, check_output, sha256_of, write_file
+from relexify.parallel import Bitext
 from relexify.progress import Progress
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.transfer import run_transfer
@@ -54,7 +55,7 @@ def read_note(path: Path) -> Any:
 def transfer_identity(transfer: Transfer) -> str:
     """A name that changes with everything that a graft depends on, by content."""
     texts = ("corpus", "source_corpus", "held_out")
-    files = ("dictionary", "rotation", "source_vectors", "target_vectors")
+    files = ("dictionary", "alignment", "rotation", "source_vectors", "target_vectors")
     values: dict[str, Any] = {}
     for entry in fields(transfer):
         value = getattr(transfer, entry.name)
@@ -62,6 +63,8 @@ def transfer_identity(transfer: Transfer) -> str:
             continue
         if entry.name in texts:
             value = Corpus.open(value).fingerprint()
+        elif entry.name == "bitext":
+            value = Bitext.open(value, fields=transfer.aligning.fields, swapped=transfer.aligning.swapped).fingerprint()
         elif (entry.name in files and isinstance(value, str | Path)) or (
             entry.name in ("model", "tokenizer") and Path(value).is_dir()
         ):

@@ -74,13 +74,14 @@ def planned_cells(search: GridSearch) -> list[GridCell]:
         InputError: The grid is impossible.
     """
     recipe = search.transfer
-    with_vectors = [name for name, method in METHODS.items() if method.uses_vectors]
-    if recipe.method not in with_vectors:
-        choices = ", ".join(with_vectors)
+    with_neighbours = [name for name, method in METHODS.items() if method.uses_neighbours]
+    plain = [name for name, method in METHODS.items() if not (method.uses_vectors or method.uses_bitext)]
+    if recipe.method not in with_neighbours:
+        choices = ", ".join(with_neighbours)
         raise InputError(f"the method {recipe.method} has neither neighbours nor temperature: choose one of {choices}")
     for name in search.baselines:
-        if name not in METHODS or name in with_vectors:
-            choices = ", ".join(method for method in METHODS if method not in with_vectors)
+        if name not in plain:
+            choices = ", ".join(plain)
             raise InputError(f"{name!r} is no baseline: choose from {choices}")
     if not search.neighbours or not search.temperatures:
         raise InputError("a grid needs at least one number of neighbours and one temperature")

@@ -14,14 +14,13 @@ from relexify.evaluation.pairs import read_examples
 from relexify.evaluation.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evaluation.treebank import read_treebank
 from relexify.grafting import check_roles, fresh_twin, graft, load_model, load_tokenizer
-from relexify.lexicon import BilingualLexicon
-from relexify.methods import blended, special, translations
+from relexify.methods import blended, special
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import Mixture, first_of
 from relexify.progress import Progress
 from relexify.recipes.checks import open_texts
 from relexify.recipes.grid_plan import GridCell, GridSearch, Pairs, Tagged, label_of
-from relexify.recipes.mixing import mix, subwords_in_one_space
+from relexify.recipes.mixing import mix, subwords_in_one_space, told_evidence
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.transfer import needed_roles, new_tokenizer
 from relexify.scoring import Score, language_model_scores, model_kind
@@ -123,7 +122,7 @@ def _mixtures(
             device=recipe.device,
             progress=progress,
         )
-        complete = _completion(recipe, old, new)
+        complete = _completion(recipe, old, new, progress)
         for key, cell in grid.items():
             yield cell, complete(found[key])
     for cell in pending:
@@ -132,11 +131,10 @@ def _mixtures(
             yield cell, mix(baseline, model, old, new, corpus)[0]
 
 
-def _completion(recipe: Transfer, old: Any, new: Any) -> Callable[[Mixture], Mixture]:
+def _completion(recipe: Transfer, old: Any, new: Any, progress: Progress) -> Callable[[Mixture], Mixture]:
     """What a method adds to what the vectors say."""
     if recipe.method == "blend":
-        lexicon = recipe.dictionary if isinstance(recipe.dictionary, BilingualLexicon) else None
-        told = [] if lexicon is None else [translations(old, new, lexicon)]
+        told = told_evidence(recipe, old, new, progress=progress)
         return lambda vectors: blended(old, new, vectors, *told, overrides=recipe.overrides)
     steering = special(old, new, overrides=recipe.overrides)
     return lambda vectors: first_of(steering, vectors, method=recipe.method)

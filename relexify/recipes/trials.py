@@ -161,7 +161,8 @@ def trials_of(recipe: RecipeFile, size: int | None, device: str) -> Iterator[Tri
     for seed in comparing.seeds:
         for run in comparing.runs:
             method = METHODS[run.method]
-            evidence = transfer if method.uses_vectors else replace(transfer, **_NO_EVIDENCE)
+            unused: dict[str, Any] = dict.fromkeys(method.unused)
+            evidence = replace(transfer, **unused)
             evidence = evidence if method.takes_overrides else replace(evidence, overrides={})
             name = "-".join([*([size_name(size)] if size else []), run.name, f"seed{seed}"])
             folder = recipe.output / "runs" / name
@@ -182,12 +183,6 @@ def trials_of(recipe: RecipeFile, size: int | None, device: str) -> Iterator[Tri
                 recipe.tasks,
                 comparing.keep_models,
             )
-
-
-_NO_EVIDENCE: dict[str, Any] = dict.fromkeys(
-    ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")
-)
-"""What methods without vectors have no use for."""
 
 
 def size_name(size: int) -> str:

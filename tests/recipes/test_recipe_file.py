@@ -361,7 +361,7 @@ def test_every_preset_is_a_run_that_can_be_made():
         assert run.method in {*METHODS, "fullrand"}
         assert run.plan in PLANS
     assert {name for name, run in RUNS.items() if run.plan == "embeddings-first"} == {
-        "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen",
+        "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen", "ramen-frozen",
     }  # fmt: skip
 
 

@@ -54,7 +54,7 @@ from relexify.evaluation.metrics import (
 )
 from relexify.evaluation.pairs import Example
 from relexify.evaluation.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
-from relexify.grafting import load_tokenizer
+from relexify.grafting import class_in_form, load_tokenizer
 from relexify.grafting.hub import check_name, must_be_local
 from relexify.progress import Progress, silent
 from relexify.scoring import IGNORED, Score, check_fit, usable_length
@@ -686,7 +686,8 @@ def _encoder_config(model: str | Path) -> Any:
 def _build(model: str | Path, problem: _Problem) -> Any:
     """The encoder with a new layer for the task, in float32."""
     tags, number = problem.task.kind == "tags", problem.task.kind == "number"
-    loader = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+    kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+    loader = class_in_form(kind, _encoder_config(model))
     try:
         with _hushed():
             learner, loaded = loader.from_pretrained(

@@ -4,7 +4,7 @@ from relexify.grafting.fresh import fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
-from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
+from relexify.grafting.loading import cache_folder, class_in_form, load_model, load_tokenizer
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "GraftReport",
     "cache_folder",
     "check_roles",
+    "class_in_form",
     "fresh_twin",
     "graft",
     "lexical_axes",

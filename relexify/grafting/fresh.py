@@ -20,4 +20,7 @@ def fresh_twin(model: Any, *, seed: int = 0) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         twin = type(model)(copy.deepcopy(model.config))
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings: how it is built, not learnt
+            twin.get_buffer(name).copy_(buffer)
     return twin.to(model.dtype).eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from relexify.artifacts import write_folder
 from relexify.errors import InputError, MissingExtra
 from relexify.grafting.hub import check_name, must_be_local
 
-__all__ = ["cache_folder", "load_model", "load_tokenizer"]
+__all__ = ["cache_folder", "class_in_form", "load_model", "load_tokenizer"]
 
 SMOLLM2 = "smollm2-135m"
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
+"""Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
+one. They are named and not imported, since those who know the forms build on this room."""
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
         config = AutoConfig.from_pretrained(place, **options)
-        loader = _model_class(config, trust_remote_code)
+        loader = class_in_form(_model_class(config, trust_remote_code), config)
         model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_refusal("model", name, error, local)) from error
@@ -49,6 +53,21 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
             "check that config.json and the weights belong together"
         )
     return model.eval()
+
+
+def class_in_form(loader: Any, config: Any) -> Any:
+    """The class to load a model with: `loader`, or its like in the form that the config tells of.
+
+    Args:
+        loader: A class of transformers, of a model or an `AutoModelFor…`.
+        config: Of the model to load.
+    """
+    for entry, (room, maker) in _FORMS.items():
+        if getattr(config, entry, None) is not None:
+            automatic = getattr(loader, "_model_mapping", None)
+            plain = loader if automatic is None else automatic[type(config)]
+            return getattr(import_module(room), maker)(plain)
+    return loader
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:

@@ -9,10 +9,13 @@ are closest to their own columns (a small assignment problem a cell), by turns w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError, MissingExtra
 from relexify.models.equal_size import bounded_labels, equal_size_labels, squared_distances
@@ -25,7 +28,7 @@ __all__ = ["clustered_codes"]
 LLOYD_ROWS = 20_000
 """More rows than these are clustered in small batches."""
 BATCH = 4_096
-ITERATIONS = 20
+EPOCHS, ITERATIONS = 5, 20
 NAMINGS = 3
 """How often rows of a table and names of clusters are fitted to each other."""
 EXACT_NAMES = 1_000_000
@@ -74,15 +77,20 @@ def clustered_codes(
     blocks = np.cumsum([0, *split_width(rows.shape[1], k)])
     codes = np.zeros((tokens, k), dtype=np.int64)
     cells = np.zeros(tokens, dtype=np.int64)
-    with progress("clustering tokens", tokens * k) as advance:
+    # Cells are small: a thread for each is several times faster than several threads inside one.
+    with progress("clustering tokens", tokens * k) as advance, threadpool_limits(1), _threads() as pool:
         for level in range(k):
             members = list(_members(cells))
             digits = codes[:, level]
-            for place, cell in enumerate(members):
-                if level < k - 1:
-                    digits[cell] = _cluster(rows[cell], clusters, equal_size, seed + level + k * place)
-                else:
-                    digits[cell] = np.arange(len(cell))
+            bound = clusters if level < k - 1 else tokens
+            found = pool.map(
+                lambda each, bound=bound, level=level: _cluster(
+                    rows[each[1]], bound, equal_size, seed + level + k * each[0]
+                ),
+                enumerate(members),
+            )
+            for cell, labels in zip(members, found, strict=True):
+                digits[cell] = labels
                 advance(len(cell))
             count = clusters if equal_size or level < k - 1 else max(map(len, members))
             if matched and (level or k == 1):
@@ -91,6 +99,10 @@ def clustered_codes(
                 _name_at_random(digits, members, count, seed + level)
             cells = np.unique(np.stack([cells, digits], axis=1), axis=0, return_inverse=True)[1].ravel()
     return check_codes(codes, tokens)
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
 
 
 def _members(cells: np.ndarray) -> Iterator[np.ndarray]:
@@ -105,14 +117,14 @@ def _cluster(rows: np.ndarray, clusters: int, equal_size: bool, seed: int) -> np
         return np.arange(len(rows))
     if clusters == 1:
         return np.zeros(len(rows), dtype=np.int64)
-    fitted = _k_means(rows, clusters, seed)
+    fitted = _k_means(rows, clusters, seed, start="k-means++")
     if equal_size:
         return equal_size_labels(rows, fitted.cluster_centers_, seed=seed)
     labels: np.ndarray = fitted.labels_
     return labels
 
 
-def _k_means(rows: np.ndarray, clusters: int, seed: int) -> Any:
+def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> Any:
     """scikit-learn's k-means; in batches where there are many rows."""
     try:
         from sklearn.cluster import KMeans, MiniBatchKMeans
@@ -120,12 +132,12 @@ def _k_means(rows: np.ndarray, clusters: int, seed: int) -> Any:
         raise MissingExtra("scikit-learn", "clustering tokens", "evaluation") from error
     import warnings
 
-    options: dict[str, Any] = {"n_clusters": clusters, "n_init": 1, "random_state": seed % 2**32}
+    options: dict[str, Any] = {"n_clusters": clusters, "init": start, "n_init": 1, "random_state": seed % 2**32}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows that are equal make fewer clusters than asked for, which is no harm
         if len(rows) <= LLOYD_ROWS:
             return KMeans(max_iter=ITERATIONS, **options).fit(rows)
-        return MiniBatchKMeans(batch_size=BATCH, max_iter=5, **options).fit(rows)
+        return MiniBatchKMeans(batch_size=BATCH, max_iter=EPOCHS, **options).fit(rows)
 
 
 def _name_alike(block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int) -> None:
@@ -142,7 +154,10 @@ def _name_alike(block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], 
         seed: Of the rows to begin with.
     """
     sample = block[np.random.default_rng(seed).permutation(len(block))[:LLOYD_ROWS]]
-    table = _k_means(sample, count, seed).cluster_centers_ if count < len(sample) else sample[:count]
+    if count < len(sample):
+        table = _k_means(sample, count, seed, start="random").cluster_centers_
+    else:
+        table = np.resize(sample, (count, block.shape[1]))
     # Every cluster of every cell once: its mean columns, and how many tokens it stands for.
     clusters = [_cluster_means(block[cell], digits[cell]) for cell in cells]
     for _ in range(NAMINGS):

@@ -59,11 +59,9 @@ def compress(
     from relexify.models import Compression
     from relexify.recipes.compression import compress_folder
 
-    options = Compression(k, clusters, codes, equal_size, init, head, seed)
+    options = Compression(k, clusters, codes, codes_from, equal_size, init, head, seed)
     with bars() as progress:
-        report = compress_folder(
-            model, output, options, codes_from=codes_from, overwrite=overwrite, progress=progress
-        )
+        report = compress_folder(model, output, options, overwrite=overwrite, progress=progress)
     _print_report(report)
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]; train it on with:", soft_wrap=True)
     results.print(f"  relexify train {escape(str(output))} OUTPUT --corpus TEXT", highlight=False, soft_wrap=True)

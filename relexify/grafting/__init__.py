@@ -1,6 +1,6 @@
 """Tokenizer, embeddings, head and config into a model that AutoModel loads."""
 
-from relexify.grafting.fresh import fresh_twin
+from relexify.grafting.fresh import fresh_model, fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
@@ -15,6 +15,7 @@ __all__ = [
     "cache_folder",
     "check_roles",
     "class_in_form",
+    "fresh_model",
     "fresh_twin",
     "graft",
     "lexical_axes",

@@ -17,7 +17,7 @@ from relexify.artifacts import write_folder
 from relexify.errors import InputError, MissingExtra
 from relexify.grafting.hub import check_name, must_be_local
 
-__all__ = ["cache_folder", "class_in_form", "load_model", "load_tokenizer"]
+__all__ = ["cache_folder", "class_in_form", "load_config", "load_model", "load_tokenizer", "model_class"]
 
 SMOLLM2 = "smollm2-135m"
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -43,7 +43,7 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
         config = AutoConfig.from_pretrained(place, **options)
-        loader = class_in_form(_model_class(config, trust_remote_code), config)
+        loader = class_in_form(model_class(config, trust_remote_code), config)
         model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_refusal("model", name, error, local)) from error
@@ -53,6 +53,20 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
             "check that config.json and the weights belong together"
         )
     return model.eval()
+
+
+def load_config(name: str | Path) -> Any:
+    """Load the config of a model; `name` as for `load_model`.
+
+    Raises:
+        InputError: There is no such model, or its config is damaged.
+    """
+    place = _resolve(name)
+    local = must_be_local(place)
+    try:
+        return AutoConfig.from_pretrained(place, local_files_only=local)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
 
 
 def class_in_form(loader: Any, config: Any) -> Any:
@@ -94,7 +108,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "relexify"
 
 
-def _model_class(config: Any, trust_remote_code: bool) -> Any:
+def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     """The class the model was saved as, so that heads and biases come along."""
     names = getattr(config, "architectures", None) or []
     if trust_remote_code and getattr(config, "auto_map", None):

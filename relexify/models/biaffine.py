@@ -25,7 +25,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
-from relexify.models.compressed import install, layout_of
+from relexify.models.compressed_model import install, layout_of
 
 __all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
 
@@ -254,7 +254,9 @@ def _bare_encoder(config: Any) -> Any:
     model = AutoModel.from_config(config, **({"add_pooling_layer": False} if "add_pooling_layer" in takes else {}))
     if (layout := layout_of(config)) is not None:
         if getattr(config, "is_encoder_decoder", False):
-            raise GraftError(f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first")
+            raise GraftError(
+                f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first"
+            )
         install(model, replace(layout, head="plain"))
     return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
 

@@ -5,46 +5,24 @@ from __future__ import annotations
 import copy
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from relexify.errors import GraftError, InputError
-from relexify.models.clustered_codes import clustered_codes
-from relexify.models.compressed import Layout, compressed_class, forget_ties, install, is_compressed
+from relexify.models.clustering import clustered_codes
+from relexify.models.compressed_model import Layout, compressed_class, forget_ties, install, is_compressed
+from relexify.models.compression_options import Compression, check_options
 from relexify.models.factored_head import FactoredHead
-from relexify.models.sub_codes import digit_codes, smallest_base, split_width, table_sizes
+from relexify.models.sub_codes import digit_codes, smallest_base, table_sizes
 from relexify.models.sub_embedding import SubEmbedding
 from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
 from relexify.progress import Progress, silent
 
-__all__ = ["Compression", "CompressionReport", "compressed", "plan_of"]
+__all__ = ["CompressionReport", "compressed"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Compression:
-    """How a model is compressed.
-
-    Attributes:
-        k: Tables, and digits of a code.
-        clusters: Rows of a table, M; ⌈N^(1/k)⌉ if not given. The last table of plain k-means may need more.
-        codes: `clustered`: by k-means on pretrained rows (Algorithm 2), or `digits`: by counting (Algorithm 1).
-        equal_size: Bound the clusters, so that no table needs more than M rows.
-        init: `least-squares`: what keeps most of the embedding, or `random`: as the model draws its embedding.
-        head: What to do with a head that is not tied: `keep` it, or `compress` it too.
-        seed: Of k-means and of random tables.
-    """
-
-    k: int = 3
-    clusters: int | None = None
-    codes: Literal["clustered", "digits"] = "clustered"
-    equal_size: bool = False
-    init: Literal["least-squares", "random"] = "least-squares"
-    head: Literal["keep", "compress"] = "keep"
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,7 +79,7 @@ def compressed(
     options = options or Compression()
     embedding = _embedding_of(model)
     rows = embedding.weight.detach().float().cpu().numpy()
-    _check(options, *rows.shape)
+    check_options(options, *rows.shape)
     known = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
     if len(known) != len(rows):
         raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
@@ -110,42 +88,13 @@ def compressed(
     separate = _own_head(model, embedding, head, options)
     base = options.clusters or smallest_base(len(rows), options.k)
     head_codes = _codes(head.weight.detach().float().cpu().numpy(), options, progress) if separate == "own" else None
-    layout = Layout(
-        table_sizes(codes, base), separate, None if head_codes is None else table_sizes(head_codes, base)
-    )
+    layout = Layout(table_sizes(codes, base), separate, None if head_codes is None else table_sizes(head_codes, base))
     made = _with_layout(model, layout, options.seed)
     new = made.get_input_embeddings()
     error = _fill(new, rows, codes, options, weights)
     if head_codes is not None:
         _fill(made.get_output_embeddings().embedding, head.weight.detach().float().cpu().numpy(), head_codes, options)
     return made, _report(model, made, new, separate, error, shared_digits(known, codes, seed=options.seed))
-
-
-def plan_of(options: Compression, tokens: int, width: int) -> list[tuple[int, int]]:
-    """Rows and widths of the tables where each has M rows.
-
-    Raises:
-        InputError: An option is impossible for so many tokens.
-    """
-    _check(options, tokens, width)
-    base = options.clusters or smallest_base(tokens, options.k)
-    return [(base, each) for each in split_width(width, options.k)]
-
-
-def _check(options: Compression, tokens: int, width: int) -> None:
-    split_width(width, options.k)
-    if options.codes not in ("clustered", "digits"):
-        raise InputError(f"there are no codes {options.codes!r}: choose clustered or digits")
-    if options.init not in ("least-squares", "random"):
-        raise InputError(f"there is no initialisation {options.init!r}: choose least-squares or random")
-    if options.head not in ("keep", "compress"):
-        raise InputError(f"a head cannot be told to {options.head!r}: choose keep or compress")
-    if options.codes == "digits" and options.equal_size:
-        raise InputError("counted codes have no clusters whose size could be equal: leave out one of the two")
-    if options.clusters is not None and not 1 <= options.clusters <= tokens:
-        raise InputError(f"{options.clusters} rows a table are not possible with {tokens:,} tokens: give fewer")
-    if options.seed < 0:
-        raise InputError(f"seed = {options.seed} is not possible: give 0 or more")
 
 
 def _codes(rows: np.ndarray, options: Compression, progress: Progress) -> np.ndarray:

@@ -30,6 +30,8 @@ class FactoredHead(nn.Module):
         out_features: Tokens, N.
     """
 
+    bias: nn.Parameter | None
+
     def __init__(self, embedding: SubEmbedding, bias: nn.Parameter | None = None, *, tied: bool = True) -> None:
         """A head.
 
@@ -78,7 +80,7 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
         tables: k tables [M_i × d_i].
         codes: [N × k].
     """
-    parts = hidden.split([table.shape[1] for table in tables], dim=-1)
+    parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
     scores = torch.cat([linear(table, part) for table, part in zip(tables, parts, strict=True)])  # [Σ M_i × n]
     starts = accumulate((len(table) for table in tables[:-1]), initial=0)
     places = torch.stack([codes[:, digit] + start for digit, start in enumerate(starts)], dim=1)

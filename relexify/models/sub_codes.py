@@ -1,7 +1,7 @@
 """Codes of tokens: every token is written with k digits, and each digit picks a row of its own small table.
 
 Algorithm 1 of "Reconstructing word embeddings via scattered k-sub-embedding" counts: token n has the digits of n in
-base M. Algorithm 2 clusters, and lies in `clustered_codes.py`. Whatever makes them, no two tokens may have one code.
+base M. Algorithm 2 clusters, and lies in `clustering.py`. Whatever makes them, no two tokens may have one code.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import HELD_OUT_EVERY, check_recipe
 from relexify.recipes.comparing import Run
+from relexify.recipes.preparing import prepare_start
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.transfer import TransferResult, run_transfer
@@ -47,17 +48,25 @@ def run_recipe(
     """
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
+    if recipe.training is None and recipe.compress is not None:
+        raise InputError(f"{recipe.source} has [compress] and no [training]: add it, or use relexify compress")
     if recipe.training is None and recipe.transfer is not None:
         return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
-    if recipe.transfer is None:
-        return _train(recipe, recipe.model, overwrite, progress)
     grafted = recipe.output.with_name(f"{recipe.output.name}.grafted")
-    transfer = replace(recipe.transfer, output=grafted, device=device)
-    if not (_is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
-        check_output(recipe.output, overwrite=overwrite)
-    _graft(transfer, progress)
-    result = _train(recipe, str(grafted), overwrite, progress)
+    start = recipe.output.with_name(f"{recipe.output.name}.start")
+    model = recipe.model
+    if recipe.transfer is not None:
+        transfer = replace(recipe.transfer, output=grafted, device=device)
+        if not (_is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
+            check_output(recipe.output, overwrite=overwrite)
+        _graft(transfer, progress)
+        model = str(grafted)
+    if recipe.fresh is not None or recipe.compress is not None:
+        prepare_start(recipe, model, start, progress)
+        model = str(start)
+    result = _train(recipe, model, overwrite, progress)
     _clear(grafted)
+    _clear(start)
     return result
 
 

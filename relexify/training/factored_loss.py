@@ -33,7 +33,7 @@ def chunk_loss(head: nn.Module) -> ChunkLoss:
     def factored_nats(
         hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
     ) -> torch.Tensor:
-        flat = weight.split([shape.numel() for shape in shapes])
+        flat = torch.split(weight, [shape.numel() for shape in shapes])
         tables = [part.view(shape) for part, shape in zip(flat, shapes, strict=True)]
         logits = factored_logits(hidden, tables, head.embedding.codes)
         if bias is not None:

@@ -88,3 +88,67 @@ def test_compressed_random_tables_and_counted_codes(world, tmp_path):
     assert outcome.status == 0, outcome.err
     assert "random tables" in outcome.out
     assert load_model(tmp_path / "out").get_input_embeddings().rows == [6, 6, 6]
+
+
+RECIPE = """
+output = "{output}"
+model = "{model}"
+corpus = "{corpus}"
+{more}
+[compress]
+k = 3
+codes = "digits"
+init = "random"
+
+[training]
+steps = 3
+batch = 2
+length = 16
+held_out_bytes = 500
+tensorboard = false
+"""
+
+
+def test_a_recipe_trains_a_fresh_compressed_model_from_scratch(world, tmp_path):
+    changes = "[fresh]\nnum_hidden_layers = 1\nhidden_size = 48\nintermediate_size = 20\n"
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(output=tmp_path / "out", model=world.bert, corpus=world.corpus, more=changes))
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    model = load_model(tmp_path / "out")
+    assert [tuple(table.shape) for table in model.get_input_embeddings().tables] == [(6, 16)] * 3
+    assert model.config.num_hidden_layers == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
+    assert relexify("run", recipe).status == 0  # finished already: the same command finds its own result
+
+
+def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    transfer = '[transfer]\nmethod = "fvt"\nvocab_size = 300\n'
+    recipe.write_text(RECIPE.format(output=tmp_path / "out", model=world.gpt2, corpus=world.corpus, more=transfer))
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    assert load_model(tmp_path / "out").get_input_embeddings().rows == [7, 7, 7]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
+
+
+def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
+    for change, words in (("layers = 3", "no field 'layers'"), ("hidden_size = 31", "of the size asked for")):
+        recipe = tmp_path / "recipe.toml"
+        text = RECIPE.format(output=tmp_path / "out", model=world.bert, corpus=world.corpus, more=f"[fresh]\n{change}")
+        recipe.write_text(text)
+        outcome = relexify("run", recipe)
+        assert outcome.status == 2
+        assert words in outcome.err
+
+
+def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, refuses, tmp_path):
+    pictures = ("-o", tmp_path / "embeddings.svg", "--layers", tmp_path / "layers.png")
+    outcome = relexify("geometry", transferred[0], compressed[0], *pictures, "--text", world.corpus)
+    assert outcome.status == 0, outcome.err
+    assert "variance on 3 axes" in outcome.out
+    assert "small" in outcome.out
+    assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
+    assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
+    refuses(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
+    refuses(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")

@@ -23,7 +23,7 @@ from relexify.evaluation.parsing import swap_lexicon
 from relexify.grafting import class_in_form, fresh_twin, graft, lexical_axes, load_model
 from relexify.methods import random
 from relexify.models import BiaffineParser, Compression, compressed, expanded, is_compressed, lexical_names
-from relexify.models.compressed import Layout, compressed_class
+from relexify.models.compressed_model import Layout, compressed_class
 from relexify.models.sub_embedding import SubEmbedding
 from relexify.training.freezing import trained_names
 from tests import pico

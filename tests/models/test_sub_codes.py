@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.models.clustered_codes import clustered_codes
+from relexify.models.clustering import clustered_codes
 from relexify.models.equal_size import bounded_labels, equal_size_labels, squared_distances
 from relexify.models.sub_codes import check_codes, digit_codes, smallest_base, split_width, table_sizes
 from relexify.models.sub_tables import block_means, fitted_tables, reconstruction_error, shared_digits
@@ -23,7 +23,10 @@ def test_tables_have_the_sizes_of_the_paper(tokens, k, rows, parameters):
     assert smallest_base(tokens, k) == rows
     codes = digit_codes(tokens, k)
     assert table_sizes(codes, rows) == [rows] * k
-    assert sum(size * width for size, width in zip(table_sizes(codes, rows), split_width(512, k), strict=True)) == parameters
+    assert (
+        sum(size * width for size, width in zip(table_sizes(codes, rows), split_width(512, k), strict=True))
+        == parameters
+    )
 
 
 @given(st.integers(1, 10**15), st.integers(1, 12))

@@ -120,7 +120,7 @@ def test_a_tied_head_has_no_tables_of_its_own_and_follows_the_embedding():
     with torch.no_grad():
         embedding.tables[0].add_(1.0)
     assert not torch.equal(before, head(torch.ones(1, WIDTH)))
-    assert [name for name, _ in FactoredHead(make(), tied=False).named_parameters()][0] == "own.tables.0"
+    assert next(name for name, _ in FactoredHead(make(), tied=False).named_parameters()) == "own.tables.0"
 
 
 def test_a_compiler_sees_one_whole_graph_and_the_same_numbers_come_out():

@@ -178,8 +178,6 @@ def _cluster_means(block: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
 
 def _distinct_columns(costs: np.ndarray) -> np.ndarray:
     """A different column for every row, at the least cost, or nearly so where the cell is large."""
-    if len(costs) == 1:
-        return costs.argmin(axis=1)
     if costs.size > EXACT_NAMES:
         return bounded_labels(costs, 1)
     from scipy.optimize import linear_sum_assignment

@@ -69,7 +69,7 @@ def layout_of(config: Any) -> Layout | None:
 
 
 @functools.cache
-def compressed_class(plain: type) -> Any:
+def compressed_class(plain: Any) -> Any:
     """The class of a model with sub-embeddings, from that of the plain model; of the same name, so that
     `config.architectures` stays what it was.
     """  # noqa: D205
@@ -91,7 +91,7 @@ def install(model: Any, layout: Layout) -> None:
     if layout.head == "tied" and head is not None:
         _replace(model, head, FactoredHead(new, getattr(head, "bias", None)))
     elif layout.head == "own" and head is not None:
-        own = _sub_embedding(nn.Embedding(*head.weight.shape, _weight=head.weight), layout.head_rows or [], model)
+        own = _sub_embedding(nn.Embedding.from_pretrained(head.weight), layout.head_rows or [], model)
         _replace(model, head, FactoredHead(own, getattr(head, "bias", None), tied=False))
     for alias in list(_sharing(model, old)):
         _replace(model, alias, SharedSubEmbedding(new, _scale(alias)))
@@ -108,7 +108,7 @@ def expanded(model: Any) -> Any:
     Raises:
         GraftError: It has none.
     """
-    if not isinstance(model, _Compressed):
+    if not _in_compressed_class(model):
         raise GraftError(f"{type(model).__name__} is not compressed: there is nothing to expand")
     config = copy.deepcopy(model.config)
     delattr(config, ENTRY)
@@ -134,7 +134,7 @@ def lexical_names(model: Any) -> set[str]:
     Raises:
         GraftError: The model cannot resize its vocabulary.
     """
-    if not isinstance(model, _Compressed):
+    if not _in_compressed_class(model):
         return set(lexical_axes(model))
     config = copy.deepcopy(model.config)
     delattr(config, ENTRY)
@@ -170,6 +170,10 @@ class _Compressed:
         raise NotImplementedError("its embedding is compressed; expand it first (relexify expand)")
 
 
+def _in_compressed_class(model: Any) -> bool:
+    return isinstance(model, _Compressed)
+
+
 def forget_ties(model: Any) -> None:
     """Leave out ties to parameters that are no longer there."""
     model.all_tied_weights_keys = _present(model, model.all_tied_weights_keys)
@@ -199,7 +203,7 @@ def _sub_embedding(old: Any, rows: list[int], model: Any) -> SubEmbedding:
 def _initialise(new: SubEmbedding, model: Any) -> None:
     """Draw the tables as the model draws its embedding."""
     for table in new.tables:
-        pattern = nn.Embedding(*table.shape, dtype=table.dtype, device=table.device)
+        pattern = nn.Embedding.from_pretrained(torch.empty_like(table))
         pattern.weight.data.normal_(std=getattr(model.config, "initializer_range", None) or 0.02)
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)

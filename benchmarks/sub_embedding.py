@@ -87,7 +87,9 @@ def report(what: str, dense: Callable, factored: Callable, *, device: str, backw
     found = [measured(each, device, backward) for each in (dense, factored)]
     (slow, much), (fast, little) = found
     line = f"  {what:34} {1e3 * slow:>9.2f} ms {1e3 * fast:>9.2f} ms {slow / fast:>9.2f} ×"
-    print(line + (f"   {much / 1e6:>8,.0f} MB {little / 1e6:>8,.0f} MB {much / max(little, 1):>6.1f} ×" if much else ""))
+    print(
+        line + (f"   {much / 1e6:>8,.0f} MB {little / 1e6:>8,.0f} MB {much / max(little, 1):>6.1f} ×" if much else "")
+    )
 
 
 def measured(run: Callable, device: str, backward: bool, *, least: float = 1.0) -> tuple[float, int]:
@@ -131,7 +133,9 @@ def measure_clustering(options: argparse.Namespace) -> None:
     sizes = table_sizes(codes)
     kind = "equal size" if options.equal_size else "plain k-means"
     print(f"{options.tokens:,} × {options.width}, k = {options.k}, {kind}: tables of {sizes} rows")
-    print(f"  {wall:.0f} s wall, {cpu:.0f} s CPU; {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} in all")
+    print(
+        f"  {wall:.0f} s wall, {cpu:.0f} s CPU; {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} in all"
+    )
     error = reconstruction_error(rows, codes, fitted_tables(rows, codes, sizes))
     alike, unlike = shared_digits(rows, codes)
     print(f"  relative error {error:.3f}; digits shared with the nearest token {alike:.2f}, at random {unlike:.2f}")

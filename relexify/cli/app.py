@@ -11,7 +11,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import align, compress, demo, evaluate, geometry, grid, inspect, methods, run, train, transfer, vectors
+from relexify.cli import (
+    align,
+    compress,
+    demo,
+    evaluate,
+    geometry,
+    grid,
+    inspect,
+    methods,
+    run,
+    train,
+    transfer,
+    vectors,
+)
 from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 

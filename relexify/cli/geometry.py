@@ -88,7 +88,9 @@ def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
 
 
 def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:
-    shown = table("Where the tokens lie", "model", "variance on 3 axes", "first layer", "last layer", "same token, last")
+    shown = table(
+        "Where the tokens lie", "model", "variance on 3 axes", "first layer", "last layer", "same token, last"
+    )
     for name, (points, _) in panels.items():
         found = similarities.get(name)
         cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []

@@ -1,4 +1,4 @@
-"""A model of the same shape that knows nothing."""
+"""A model that knows nothing, of the shape of another or of any size."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def install(model: Any, layout: Layout) -> None:
     if layout.head == "tied" and head is not None:
         _replace(model, head, FactoredHead(new, getattr(head, "bias", None)))
     elif layout.head == "own" and head is not None:
-        own = _sub_embedding(nn.Embedding.from_pretrained(head.weight), layout.head_rows or [], model)
+        own = _sub_embedding(_plain_embedding(head.weight), layout.head_rows or [], model)
         _replace(model, head, FactoredHead(own, getattr(head, "bias", None), tied=False))
     for alias in list(_sharing(model, old)):
         _replace(model, alias, SharedSubEmbedding(new, _scale(alias)))
@@ -203,10 +203,15 @@ def _sub_embedding(old: Any, rows: list[int], model: Any) -> SubEmbedding:
 def _initialise(new: SubEmbedding, model: Any) -> None:
     """Draw the tables as the model draws its embedding."""
     for table in new.tables:
-        pattern = nn.Embedding.from_pretrained(torch.empty_like(table))
+        pattern = _plain_embedding(torch.empty_like(table))
         pattern.weight.data.normal_(std=getattr(model.config, "initializer_range", None) or 0.02)
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)
+
+
+def _plain_embedding(rows: torch.Tensor) -> nn.Embedding:
+    count, width = rows.shape
+    return nn.Embedding(count, width, _weight=rows.detach())
 
 
 def _scale(embedding: Any) -> float:

@@ -133,7 +133,8 @@ def _own_head(model: Any, embedding: Any, head: Any, options: Compression) -> st
 def _with_layout(model: Any, layout: Layout, seed: int) -> Any:
     """A copy of the model in the compressed class, its tables random."""
     made = copy.deepcopy(model)
-    made.__class__ = compressed_class(type(model))
+    plain: Any = type(model)
+    made.__class__ = compressed_class(plain)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         install(made, layout)

@@ -52,7 +52,9 @@ def compress_folder(
     rows = plain.get_input_embeddings().weight.shape[0]
     made, report = compressed(plain, options, pretrained=_rows_of(options.codes_from, rows), progress=progress)
     command = {"model": str(model), "fresh": dict(fresh or {}) or None, **asdict(options)}
-    inputs = {name: model_identity(each) for name, each in (("model", model), ("codes_from", options.codes_from)) if each}
+    inputs = {
+        name: model_identity(each) for name, each in (("model", model), ("codes_from", options.codes_from)) if each
+    }
     provenance = Provenance(__version__, command, inputs, options.seed)
     with write_folder(output, overwrite=overwrite) as folder:
         made.save_pretrained(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from relexify.reports.geometry import LayerSimilarities, Principal
 from relexify.reports.plots import COLOURS, FAINT, GREY, METADATA, own_style
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["plot_embedding", "plot_similarities"]
@@ -83,12 +82,14 @@ def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path)
         return _written(figure, Path(path))
 
 
-def _scatter(axis: Axes, principal: Principal, digits: np.ndarray | None, seed: int) -> None:
+def _scatter(axis: Any, principal: Principal, digits: np.ndarray | None, seed: int) -> None:
     points = np.zeros((len(principal.points), 3))
     points[:, : principal.points.shape[1]] = principal.points[:, :3]
     chosen = np.random.default_rng(seed).permutation(len(points))[:SHOWN]
     colours = COLOURS[0] if digits is None else [COLOURS[digit % len(COLOURS)] for digit in digits[chosen]]
-    axis.scatter(*points[chosen].T, c=colours, s=2, linewidths=0, alpha=0.6, rasterized=True)
+    first, second, third = points[chosen].T
+    dress: dict[str, Any] = {"c": colours, "s": 2, "linewidths": 0, "alpha": 0.6, "rasterized": True}
+    axis.scatter(first, second, third, **dress)
     axis.tick_params(labelsize=6, pad=0)
 
 

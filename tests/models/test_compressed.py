@@ -94,7 +94,7 @@ def test_everything_but_the_embedding_stays_bit_equal(family):
 
 
 def test_with_a_row_for_every_token_nothing_is_lost():
-    model, tokenizer = pico.pair("gpt2")
+    model, _ = pico.pair("gpt2")
     small, report = compressed(model, Compression(k=1, codes="digits"))
     assert report.error == 0.0
     assert torch.allclose(logits(small), logits(model), atol=1e-5)

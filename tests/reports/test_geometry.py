@@ -26,7 +26,7 @@ def test_similarities_are_the_mean_cosines_of_all_pairs_of_places():
     found = layer_similarities(model, windows)
     with torch.no_grad():
         states = [model(torch.tensor([window]), output_hidden_states=True).hidden_states for window in windows]
-    ids = sum(windows, [])
+    ids = [token for window in windows for token in window]
     for layer, (inter, intra) in enumerate(zip(found.inter, found.intra, strict=True)):
         vectors = torch.cat([each[layer][0] for each in states])
         cosine = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1).double()

@@ -1,4 +1,4 @@
-"""What sub-embeddings cost: lookup and head against nn.Embedding and nn.Linear in one run, and clustering 250,000 tokens.
+"""What sub-embeddings cost: lookup and head beside nn.Embedding and nn.Linear, and clustering 250,000 tokens.
 
     python benchmarks/sub_embedding.py speed                  # on the CPU, and on a GPU where there is one
     python benchmarks/sub_embedding.py clustering             # 250,000 × 768; add --equal-size, --tokens, --width
@@ -133,9 +133,8 @@ def measure_clustering(options: argparse.Namespace) -> None:
     sizes = table_sizes(codes)
     kind = "equal size" if options.equal_size else "plain k-means"
     print(f"{options.tokens:,} × {options.width}, k = {options.k}, {kind}: tables of {sizes} rows")
-    print(
-        f"  {wall:.0f} s wall, {cpu:.0f} s CPU; {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} in all"
-    )
+    print(f"  {wall:.0f} s wall, {cpu:.0f} s CPU")
+    print(f"  {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} GB in all")
     error = reconstruction_error(rows, codes, fitted_tables(rows, codes, sizes))
     alike, unlike = shared_digits(rows, codes)
     print(f"  relative error {error:.3f}; digits shared with the nearest token {alike:.2f}, at random {unlike:.2f}")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Mixture, Origin, blend, first_of
+    from relexify.models import Compression, compressed, expanded
     from relexify.recipes import (
         RecipeFile,
         Transfer,
@@ -73,6 +74,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BilingualLexicon",
     "Comparison",
+    "Compression",
     "Corpus",
     "Curve",
     "EvidenceError",
@@ -106,7 +108,9 @@ __all__ = [
     "bits_per_byte",
     "blend",
     "blended",
+    "compressed",
     "count_words",
+    "expanded",
     "first_of",
     "fvt",
     "graft",
@@ -138,7 +142,7 @@ __all__ = [
 
 _ROOMS = (
     "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
-    "training", "reports", "recipes",
+    "models", "training", "reports", "recipes",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ are closest to their own columns (a small assignment problem a cell), by turns w
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -77,22 +78,18 @@ def clustered_codes(
     blocks = np.cumsum([0, *split_width(rows.shape[1], k)])
     codes = np.zeros((tokens, k), dtype=np.int64)
     cells = np.zeros(tokens, dtype=np.int64)
-    # Cells are small: a thread for each is several times faster than several threads inside one.
-    with progress("clustering tokens", tokens * k) as advance, threadpool_limits(1), _threads() as pool:
+    with progress("clustering tokens", tokens * k) as advance, threadpool_limits(1), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="sklearn")  # equal rows make fewer clusters than asked for: no harm
         for level in range(k):
+            is_last = level == k - 1
             members = list(_members(cells))
             digits = codes[:, level]
-            bound = clusters if level < k - 1 else tokens
-            found = pool.map(
-                lambda each, bound=bound, level=level: _cluster(
-                    rows[each[1]], bound, equal_size, seed + level + k * each[0]
-                ),
-                enumerate(members),
-            )
-            for cell, labels in zip(members, found, strict=True):
-                digits[cell] = labels
+            # In the last level each token of a cell is a cluster of its own.
+            labels = _labels(rows, members, tokens if is_last else clusters, equal_size, seed + level)
+            for cell, found in zip(members, labels, strict=True):
+                digits[cell] = found
                 advance(len(cell))
-            count = clusters if equal_size or level < k - 1 else max(map(len, members))
+            count = max(map(len, members)) if is_last and not equal_size else clusters
             if matched and (level or k == 1):
                 _name_alike(rows[:, blocks[level] : blocks[level + 1]], digits, members, count, seed)
             elif level:
@@ -101,8 +98,17 @@ def clustered_codes(
     return check_codes(codes, tokens)
 
 
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+def _labels(
+    rows: np.ndarray, members: list[np.ndarray], clusters: int, equal_size: bool, seed: int
+) -> Iterator[np.ndarray]:
+    """Labels of every cell's rows, a thread for each cell: cells are small, and several threads in one only wait."""
+
+    def label(place: int) -> np.ndarray:
+        return _cluster(rows[members[place]], clusters, equal_size, seed + 1_000 * place)
+
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(label, range(len(members)))
 
 
 def _members(cells: np.ndarray) -> Iterator[np.ndarray]:
@@ -130,14 +136,10 @@ def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> Any:
         from sklearn.cluster import KMeans, MiniBatchKMeans
     except ImportError as error:
         raise MissingExtra("scikit-learn", "clustering tokens", "evaluation") from error
-    import warnings
-
     options: dict[str, Any] = {"n_clusters": clusters, "init": start, "n_init": 1, "random_state": seed % 2**32}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows that are equal make fewer clusters than asked for, which is no harm
-        if len(rows) <= LLOYD_ROWS:
-            return KMeans(max_iter=ITERATIONS, **options).fit(rows)
-        return MiniBatchKMeans(batch_size=BATCH, max_iter=EPOCHS, **options).fit(rows)
+    if len(rows) <= LLOYD_ROWS:
+        return KMeans(max_iter=ITERATIONS, **options).fit(rows)
+    return MiniBatchKMeans(batch_size=BATCH, max_iter=EPOCHS, **options).fit(rows)
 
 
 def _name_alike(block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int) -> None:

@@ -204,9 +204,14 @@ def _initialise(new: SubEmbedding, model: Any) -> None:
     """Draw the tables as the model draws its embedding."""
     for table in new.tables:
         pattern = _plain_embedding(torch.empty_like(table))
-        pattern.weight.data.normal_(std=getattr(model.config, "initializer_range", None) or 0.02)
+        pattern.weight.data.normal_(std=_spread(model.config))  # for models that know their embedding by its place
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)
+
+
+def _spread(config: Any) -> float:
+    names = ("initializer_range", "init_std", "initializer_factor")
+    return float(next((getattr(config, name) for name in names if getattr(config, name, None)), 0.02))
 
 
 def _plain_embedding(rows: torch.Tensor) -> nn.Embedding:

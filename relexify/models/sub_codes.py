@@ -66,9 +66,10 @@ def check_room(tokens: int, bases: Sequence[int]) -> None:
     """
     least = smallest_base(tokens, len(bases))
     if min(bases) < 1 or math.prod(bases) < tokens:
+        codes = math.prod(max(0, each) for each in bases)
         raise InputError(
-            f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {math.prod(max(0, each) for each in bases):,} "
-            f"codes, too few for {tokens:,} tokens: give {least} rows each or more, or more tables"
+            f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {codes:,} codes, too few for {tokens:,} "
+            f"tokens: give {least} rows each or more, or more tables"
         )
 
 

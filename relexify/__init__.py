@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Fallback, Mixture, Origin, blend, first_of
+    from relexify.models import Compression, compressed, expanded
     from relexify.parallel import (
         Aligning,
         Bitext,
@@ -90,6 +91,7 @@ __all__ = [
     "BilingualLexicon",
     "Bitext",
     "Comparison",
+    "Compression",
     "Corpus",
     "Curve",
     "EvidenceError",
@@ -127,8 +129,10 @@ __all__ = [
     "bits_per_byte",
     "blend",
     "blended",
+    "compressed",
     "count_words",
     "encode_bitext",
+    "expanded",
     "first_of",
     "focus",
     "fvt",
@@ -167,7 +171,7 @@ __all__ = [
 
 _ROOMS = (
     "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting",
-    "scoring", "training", "reports", "recipes",
+    "scoring", "models", "training", "reports", "recipes",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError
 from relexify.evaluation.task_problem import Problem
+from relexify.grafting import class_in_form
 from relexify.grafting.hub import check_name, must_be_local
 
 __all__ = ["encoder_config", "with_head"]
@@ -52,7 +53,8 @@ def with_head(model: str | Path, problem: Problem) -> Any:
         InputError: It cannot be loaded, or lacks parameters.
     """
     tags, number = problem.task.kind == "tags", problem.task.kind == "number"
-    loader = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+    kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+    loader = class_in_form(kind, encoder_config(model))
     try:
         with _hushed():
             learner, loaded = loader.from_pretrained(

@@ -1,12 +1,13 @@
 """Tokenizer, embeddings, head and config into a model that AutoModel loads."""
 
 from relexify.grafting.cache import cache_folder
-from relexify.grafting.fresh import fresh_twin
+from relexify.grafting.fresh import fresh_model, fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import (
+    class_in_form,
     hollow_model,
     load_config,
     load_model,
@@ -24,6 +25,8 @@ __all__ = [
     "add_head",
     "cache_folder",
     "check_roles",
+    "class_in_form",
+    "fresh_model",
     "fresh_twin",
     "graft",
     "has_head",

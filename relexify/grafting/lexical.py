@@ -23,8 +23,13 @@ def lexical_axes(model: Any) -> dict[str, int]:
     embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
 
     Raises:
-        GraftError: The model cannot resize its vocabulary.
+        GraftError: The model cannot resize its vocabulary, or its embedding is compressed.
     """
+    if getattr(model.config, "sub_embedding", None) is not None:
+        raise GraftError(
+            f"the embedding of this {type(model).__name__} is compressed, and its tokens share their parameters: "
+            "expand it first (relexify expand)"
+        )
     rows = embedding_rows(model)
     try:
         with torch.device("meta"):

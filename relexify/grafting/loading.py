@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,21 @@ from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.hub import check_name, must_be_local
 from relexify.grafting.packaged import PACKAGED, unpacked
 
-__all__ = ["cache_folder", "hollow_model", "load_config", "load_model", "load_tokenizer", "resolve", "with_added_head"]
+__all__ = [
+    "cache_folder",
+    "class_in_form",
+    "hollow_model",
+    "load_config",
+    "load_model",
+    "load_tokenizer",
+    "model_class",
+    "resolve",
+    "with_added_head",
+]
+
+_FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
+"""Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
+one. They are named and not imported, since those who know the forms build on this room."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +62,27 @@ def hollow_model(name: str | Path) -> Any:
         InputError: There is no such model.
     """
     config = load_config(name)
-    loader = _model_class(config, trust_remote_code=False)
+    loader = class_in_form(model_class(config), config)
     try:
         with torch.device("meta"):
             return loader.from_config(config) if loader is AutoModelForCausalLM else loader(config)
     except (ValueError, KeyError) as error:
         raise InputError(_refusal("model", name, error, must_be_local(resolve(name)))) from error
+
+
+def class_in_form(loader: Any, config: Any) -> Any:
+    """The class to load a model with: `loader`, or its like in the form that the config tells of.
+
+    Args:
+        loader: A class of transformers, of a model or an `AutoModelFor…`.
+        config: Of the model to load.
+    """
+    for entry, (room, maker) in _FORMS.items():
+        if getattr(config, entry, None) is not None:
+            automatic = getattr(loader, "_model_mapping", None)
+            plain = loader if automatic is None else automatic[type(config)]
+            return getattr(import_module(room), maker)(plain)
+    return loader
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
@@ -138,7 +168,7 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
         config = AutoConfig.from_pretrained(place, **options)
-        loader = _model_class(config, trust_remote_code)
+        loader = class_in_form(model_class(config, trust_remote_code), config)
         model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_refusal("model", name, error, local)) from error
@@ -150,7 +180,7 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     return model.eval()
 
 
-def _model_class(config: Any, trust_remote_code: bool) -> Any:
+def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     """The class the model was saved as, so that heads and biases come along."""
     names = getattr(config, "architectures", None) or []
     if trust_remote_code and getattr(config, "auto_map", None):

@@ -8,6 +8,12 @@
     [transfer]                     # the fields of Transfer
     method = "wechsel"
 
+    [fresh]                        # begin with random parameters; fields of the model's config that are to change
+    num_hidden_layers = 8
+
+    [compress]                     # the fields of Compression
+    k = 3
+
     [training]                     # the fields of Training
     steps = 250_000
 
@@ -26,12 +32,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.models.compression_options import Compression
 from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.overriding import override
 from relexify.recipes.recipe import Transfer
@@ -56,6 +63,8 @@ class RecipeFile:
         corpus: Text in the new language, one name or several.
         held_out: Text to measure on; where none is given, a part of the corpus is kept aside.
         transfer: How the model gets its new vocabulary, with the model, output and texts above.
+        fresh: Where it begins with random parameters instead of its own, the fields of its config that are changed.
+        compress: How its embedding is compressed, after the transfer and before the training.
         training: How it is trained on.
         compare: What is compared.
         tasks: What trained models are measured on.
@@ -68,6 +77,8 @@ class RecipeFile:
     corpus: str | tuple[str, ...]
     held_out: str | tuple[str, ...] | None = None
     transfer: Transfer | None = None
+    fresh: Mapping[str, Any] | None = None
+    compress: Compression | None = None
     training: Training | None = None
     compare: Comparing | None = None
     tasks: tuple[TaskEntry, ...] = ()
@@ -75,7 +86,7 @@ class RecipeFile:
 
 
 _TOP = ("title", "output", "model", "corpus", "held_out")
-_TABLES = ("transfer", "training", "compare", "tasks")
+_TABLES = ("transfer", "fresh", "compress", "training", "compare", "tasks")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
@@ -105,12 +116,15 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         model=model_name(convert(table["model"], str, places["model"]), places["model"]),
         corpus=convert(table["corpus"], Any, places["corpus"]),
         held_out=convert(table["held_out"], Any, places["held_out"]) if "held_out" in table else None,
+        fresh=check_keys(table["fresh"], table["fresh"], (), places["fresh"]) if "fresh" in table else None,
+        compress=_compression(table["compress"], places["compress"]) if "compress" in table else None,
         training=_training(table["training"], places["training"]) if "training" in table else None,
         compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
         tasks=read_tasks(table["tasks"], places["tasks"]) if "tasks" in table else (),
         source=file,
     )
     _check_plans(recipe, top)
+    _check_tables(table, top)
     return replace(recipe, transfer=_transfer(table["transfer"], recipe, top)) if "transfer" in table else recipe
 
 
@@ -132,6 +146,12 @@ def recipe_text(recipe: RecipeFile) -> str:
         table["transfer"] = differing(recipe.transfer, leave_out=_ELSEWHERE)
         if recipe.transfer.tokenizer is not None:
             table["transfer"]["tokenizer"] = written_model(recipe.transfer.tokenizer)
+    if recipe.fresh is not None:
+        table["fresh"] = dict(recipe.fresh)
+    if recipe.compress is not None:
+        table["compress"] = differing(recipe.compress)
+        if recipe.compress.codes_from is not None:
+            table["compress"]["codes_from"] = written_model(recipe.compress.codes_from)
     if recipe.training is not None:
         shared = {name: getattr(recipe.training, name) for name in _SHARED_WITH_STAGES}
         stages = [differing(stage, defaults=shared) for stage in recipe.training.stages]
@@ -174,6 +194,24 @@ def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
     except InputError as error:
         raise InputError(f"{place.below('vectors')}: {error}") from error
     return transfer
+
+
+def _compression(table: object, place: Place) -> Compression:
+    values = convert_fields(table, Compression, place)
+    if "codes_from" in values:
+        values["codes_from"] = model_name(values["codes_from"], place.below("codes_from"))
+    return Compression(**values)
+
+
+def _check_tables(table: Mapping[str, Any], top: Place) -> None:
+    """Refuse tables that have no meaning together."""
+    for one, other, reason in (
+        ("fresh", "transfer", 'a transfer keeps the inner parameters; method = "fullrand" begins without them'),
+        ("fresh", "compare", "a comparison begins with the model's own parameters"),
+        ("compress", "compare", "a comparison trains plain embeddings"),
+    ):
+        if one in table and other in table:
+            raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")
 
 
 def _training(table: object, place: Place) -> Training:

@@ -12,6 +12,8 @@ from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.recipes.measuring import measure_output
+from relexify.recipes.preparing import prepare_start
+from relexify.recipes.recipe import Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.task_entries import check_tasks
 from relexify.recipes.transfer import TransferResult, run_transfer
@@ -48,18 +50,21 @@ def run_recipe(
             f"{recipe.source} has [[tasks]] for the trained model and no [training]: add it, or use relexify evaluate"
         )
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    if recipe.transfer is None:
-        return _train(recipe, recipe.model, device, overwrite, progress)
-    if recipe.training is None:
+    if recipe.training is None and recipe.compress is not None:
+        raise InputError(f"{recipe.source} has [compress] and no [training]: add it, or use relexify compress")
+    if recipe.training is None and recipe.transfer is not None:
         return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
-    grafted = recipe.output.with_name(f"{recipe.output.name}.grafted")
-    transfer = replace(recipe.transfer, output=grafted, device=device)
-    if not (is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
-        check_output(recipe.output, overwrite=overwrite)
-        check_trainable_name(recipe.model, recipe.training)
-    graft_once(transfer, progress)
-    result = _train(recipe, str(grafted), device, overwrite, progress)
+    grafted, start = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "start"))
+    model = recipe.model
+    if recipe.transfer is not None:
+        _graft(recipe, replace(recipe.transfer, output=grafted, device=device), overwrite, progress)
+        model = str(grafted)
+    if recipe.fresh is not None or recipe.compress is not None:
+        prepare_start(recipe, model, start, progress)
+        model = str(start)
+    result = _train(recipe, model, device, overwrite, progress)
     clear_graft(grafted)
+    clear_graft(start)
     return result
 
 
@@ -125,6 +130,15 @@ def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) 
             raise InputError(f"{trial.folder} {reason}or pass --overwrite to do it anew")
         if reason:
             shutil.rmtree(trial.folder)
+
+
+def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Progress) -> None:
+    """Write the graft that a training begins with, unless an earlier call did."""
+    if not (is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
+        check_output(recipe.output, overwrite=overwrite)
+        if recipe.training is not None:
+            check_trainable_name(recipe.model, recipe.training)
+    graft_once(transfer, progress)
 
 
 def _train(recipe: RecipeFile, model: str, device: str, overwrite: bool, progress: Progress) -> TrainingResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.lexicon import BilingualLexicon
+from relexify.models import Compression
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
-from relexify.training.plan import PLANS, Stage, Training
+from relexify.training.plan import PLANS, Stage, Training, plan_stages
 from relexify.vectors import VectorTraining
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -375,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 14
+    assert len(shipped) == 16
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -383,7 +385,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert recipe.transfer is not None or name == "minilm-english"
+        assert recipe.transfer is not None or recipe.fresh is not None or name == "minilm-english"
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
@@ -397,6 +399,32 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
         assert training.steps == (75_000 if name in ("freezing-gpt2", "relearning-gpt2") else 250_000)
         assert (transfer.vocab_size, transfer.neighbours, transfer.temperature) == (50_000, 10, 0.1)
         assert shipped[name].model == ("roberta-base" if name == "wechsel-roberta" else "gpt2")
+
+
+@pytest.mark.parametrize(("name", "batch"), [("roberta-medium", 128), ("xlm-r-medium", 256)])
+def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(shipped, name, batch):
+    recipe = shipped[name]
+    training, fresh = recipe.training, recipe.fresh
+    assert (training.steps, training.batch, training.length, training.learning_rate) == (250_000, batch, 512, 2e-4)
+    assert (training.weight_decay, training.epsilon, training.beta1, training.beta2) == (0.01, 1e-6, 0.9, 0.98)
+    assert plan_stages(training)[0].warmup_steps == 24_000
+    assert (fresh["num_hidden_layers"], fresh["hidden_size"], fresh["intermediate_size"]) == (8, 512, 2048)
+    assert recipe.compress == Compression(k=3, codes="digits", init="random")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("[fresh]\n[transfer]", "[fresh] and [transfer] do not go together"),
+        ("[compress]\n[transfer]\n[training]\n[compare]\nruns = ['blend']", "[compress] and [compare]"),
+        ("[compress]\nkk = 2", "no key 'kk'"),
+        ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),
+    ],
+)
+def test_tables_for_compression_that_mean_nothing_are_refused(write, lines, words):
+    text = f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n{lines}\n"
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_recipe(write(text, "recipe.toml"))
 
 
 def names(recipe: RecipeFile) -> list[str]:

@@ -13,7 +13,7 @@ import torch
 from relexify.artifacts import MARKER, Provenance, write_file, write_folder
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
-from relexify.grafting.lexical import embedding_rows, lexical_axes, mixed_tensor, resize
+from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
 from relexify.grafting.tokenizer import save_tokenizer
 from relexify.mixture import Mixture
 from relexify.tokens import vocabulary_of
@@ -105,7 +105,7 @@ def graft(
     old = {name: _tensor(model, name) for name in axes}
     with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
         resize(grafted, rows)
-    width = int(model.get_input_embeddings().weight.shape[1])
+    spread = Spread.of(model)
     written: set[int] = set()
     for place, (name, axis) in enumerate(sorted(axes.items())):
         new = _tensor(grafted, name)
@@ -113,7 +113,7 @@ def graft(
             continue
         written.add(new.data_ptr())
         with torch.no_grad():
-            new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place, width=width))
+            new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place, spread=spread))
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_sound(grafted, axes, mixture, model.get_input_embeddings().weight)
     report = GraftReport(tokens, rows, mixture.counts(), sorted(axes), special_ids)

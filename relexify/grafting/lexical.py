@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from relexify.errors import GraftError
 from relexify.mixture import Fallback, Mixture
 
-__all__ = ["lexical_axes", "mixed_tensor", "resize", "shapes"]
+__all__ = ["Spread", "lexical_axes", "mixed_tensor", "resize", "shapes"]
 
 
 def lexical_axes(model: Any) -> dict[str, int]:
@@ -86,7 +87,29 @@ def shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed: int, *, width: int) -> torch.Tensor:
+@dataclass(frozen=True)
+class Spread:
+    """How widely a model's rows are drawn where the old ones do not say.
+
+    Attributes:
+        width: d of the model's input embedding.
+        fresh: The deviation that its authors initialise embeddings with.
+    """
+
+    width: int
+    fresh: float
+
+    @classmethod
+    def of(cls, model: Any) -> Spread:
+        """Read off the model and its config."""
+        names = ("initializer_range", "init_std")
+        found = (getattr(model.config, name, None) for name in names)
+        return cls(int(model.get_input_embeddings().weight.shape[1]), next((value for value in found if value), 0.02))
+
+
+def mixed_tensor(
+    mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed: int, *, spread: Spread
+) -> torch.Tensor:
     """The new values of a lexical tensor, the tokens along `axis`, in the dtype and on the device of the old.
 
     Rows of which nothing is known, and rows that pad the matrix, come from the mixture's fallback. This is the one
@@ -98,7 +121,7 @@ def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed
         axis: The axis of the tokens.
         rows: Tokens of the new tensor, padding included.
         seed: Of the rows that are drawn.
-        width: d of the model's input embedding; an output bias has none of its own.
+        spread: Of rows that owe nothing to the old ones.
     """
     wide = torch.float64 if old.dtype == torch.float64 else torch.float32
     values = old.detach().movedim(axis, 0).to("cpu", wide)
@@ -110,7 +133,9 @@ def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed
     unknown[: len(mixture)] = ~mixture.known
     noise = np.random.default_rng(seed).standard_normal((int(unknown.sum()), table.shape[1]))
     if mixture.fallback is Fallback.NARROW:
-        mixed[unknown] = noise / width
+        mixed[unknown] = noise / spread.width
+    elif mixture.fallback is Fallback.FRESH:
+        mixed[unknown] = noise * (spread.fresh if old.dim() > 1 else 0)
     else:
         mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
     shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)

@@ -46,6 +46,8 @@ class Fallback(StrEnum):
     """N(mean, variance) of the old rows, per dimension (WECHSEL, section 3.2)."""
     NARROW = "narrow"
     """N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
+    FRESH = "fresh"
+    """What an untrained model begins with: N(0, σ²) with the config's σ, mostly 0.02; an output bias begins with 0."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ METHODS: Mapping[str, Method] = {
         takes_overrides=False,
     ),
     "random": Method(
-        "a draw from the mean and variance of the old embedding: a baseline",
+        "a draw like those of an untrained model: a baseline",
         "nothing",
         "de Vries and Nissim 2021",
         **_NO_VECTORS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
 from relexify.grafting.lexical import lexical_axes
 from relexify.methods import fvt, ramen_random, random, shared, shuffle
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import Fallback, Mixture, Origin
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.tokens import retrained, vocabulary_of
 from tests import pico
@@ -166,10 +167,26 @@ def test_unknown_rows_follow_the_mean_and_variance_of_the_old_rows():
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(3).add_(torch.arange(pico.WIDTH))
     target = new_tokenizer(tokenizer)
-    new = graft(model, target, random(tokenizer, target)).model.get_input_embeddings().weight
+    empty = replace(random(tokenizer, target), fallback=Fallback.OLD_ROWS)
+    new = graft(model, target, empty).model.get_input_embeddings().weight
     old = model.get_input_embeddings().weight
     assert torch.allclose(new.mean(0), old.mean(0), atol=0.03)
     assert torch.allclose(new.std(0), old.std(0), rtol=0.3)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert", "bart"])
+def test_the_random_baseline_begins_as_an_untrained_model_does(family):
+    model, tokenizer = pico.pair(family)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(30)
+    target = new_tokenizer(tokenizer, size=800)
+    new = graft(model, target, random(tokenizer, target)).model
+    spread = getattr(model.config, "initializer_range", None) or model.config.init_std
+    for layer in (new.get_input_embeddings(), new.get_output_embeddings()):
+        assert layer.weight.std().item() == pytest.approx(spread, rel=0.05)
+        assert abs(layer.weight.mean().item()) < spread / 10
+    bias = getattr(new.get_output_embeddings(), "bias", None)
+    assert bias is None or not bias.any()
 
 
 def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 from pathlib import Path
@@ -18,6 +19,8 @@ from relexify.grafting.hub import check_name, must_be_local
 
 __all__ = ["cache_folder", "load_model", "load_tokenizer"]
 
+BILINGUAL = "relexify-bilingual"
+"""The model type of a folder with two languages, which is loaded in the room of models."""
 SMOLLM2 = "smollm2-135m"
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -35,6 +38,7 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     place = _resolve(name)
+    _refuse_bilingual(place)
     local = must_be_local(place)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
@@ -58,6 +62,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such tokenizer, or it is damaged.
     """
     place = _resolve(name)
+    _refuse_bilingual(place)
     local = must_be_local(place)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
@@ -81,6 +86,20 @@ def _model_class(config: Any, trust_remote_code: bool) -> Any:
     if trust_remote_code and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
     return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
+
+
+def _refuse_bilingual(folder: str) -> None:
+    """A bilingual model is two, and the rooms above tell which one is meant."""
+    try:
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    if isinstance(config, dict) and config.get("model_type") == BILINGUAL:
+        languages = " or ".join(map(str, config.get("languages", ())))
+        raise InputError(
+            f"{folder} is a bilingual model: say which language is meant ({languages}), "
+            "or write one of them as a model of its own with relexify export"
+        )
 
 
 def _resolve(name: str | Path) -> str:

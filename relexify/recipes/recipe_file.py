@@ -71,7 +71,7 @@ _TABLES = ("transfer", "training", "compare")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
-_SHARED_WITH_STAGES = ("learning_rate", "schedule")
+_SHARED_WITH_STAGES = ("learning_rate", "schedule", "optimiser")
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:

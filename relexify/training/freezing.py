@@ -7,6 +7,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.grafting import lexical_axes
+from relexify.models.bilingual import BilingualModel
 from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
 
 __all__ = ["freeze_all_but", "trained_names"]
@@ -26,7 +27,8 @@ def trained_names(model: Any, trains: str) -> set[str]:
     if trains == EVERYTHING:
         return names
     if trains in (EMBEDDINGS, INNER):
-        lexical = set(lexical_axes(model)) & names
+        found = model.lexical_names() if isinstance(model, BilingualModel) else set(lexical_axes(model))
+        lexical = found & names
         return lexical if trains == EMBEDDINGS else names - lexical
     found = {name for name in names if re.search(trains, name)}
     if not found:

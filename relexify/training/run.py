@@ -11,6 +11,7 @@ import json
 import logging
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,23 +22,16 @@ from accelerate import PartialState
 
 from relexify.artifacts import MARKER, check_output, write_file, write_folder
 from relexify.errors import InputError
-from relexify.grafting import MIXTURE_FILE, load_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress, silent
-from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind, usable_length
-from relexify.text import Corpus
-from relexify.tokens import encoder_of
-from relexify.training.batches import Blocks
 from relexify.training.checkpoints import RUN_FILE, claim_folder, find_checkpoint, only_one
 from relexify.training.curve import Curve, Measurement
-from relexify.training.freezing import trained_names
-from relexify.training.packing import PackedText, pack
 from relexify.training.plan import Stage, Training, plan_stages
-from relexify.training.stage_run import StageResult, Text, run_stage
+from relexify.training.stage_run import StageResult, run_stage
+from relexify.training.subject import Subject, notes_of, one_language
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "train"]
+__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "run_training", "train"]
 
 CURVE_FILE = "training.json"
-HELD_OUT_EVERY = 100
 _RESULT = "result"
 
 logger = logging.getLogger(__name__)
@@ -92,23 +86,44 @@ def train(
         TrainingError: The loss is no longer a number, or the memory does not suffice.
         OutputError: A checkpoint or the result cannot be written.
     """
-    begun, training, output = time.monotonic(), training or Training(), Path(output)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    return run_training(
+        lambda plan: one_language(model, corpus, held_out, plan, processes, progress),
+        output,
+        training or Training(),
+        processes,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def run_training(
+    prepare: Callable[[Training], Subject],
+    output: str | Path,
+    training: Training,
+    processes: PartialState,
+    *,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> TrainingResult:
+    """Train whatever subject on, as `train` does with an ordinary model; raises what `train` raises.
+
+    Args:
+        prepare: Loads the model and its text, once it is known that the output can be written.
+        output: The folder to write.
+        training: How.
+        processes: Those that train together.
+        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        progress: Told about everything that takes long.
+    """
+    begun, output = time.monotonic(), Path(output)
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
-    processes = PartialState(cpu=not torch.cuda.is_available())
-    earlier = None if overwrite else _notes_of(output).get("training", {}).get("run")
+    earlier = None if overwrite else notes_of(output).get("training", {}).get("run")
     if earlier is None and processes.is_main_process:
         check_output(output, overwrite=overwrite)
-    with processes.main_process_first():
-        learner, tokenizer = load_model(model), load_tokenizer(model)
-    dtype = learner.dtype
-    learner = learner.float()
-    _check_model(learner, tokenizer, training)
-    for stage in stages:
-        trained_names(learner, stage.trains)  # one that means nothing should not be found out after the stage before it
-    with processes.main_process_first():
-        text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
-    run = _run_of(learner, tokenizer, packed, text.held_out, training, stages)
+    subject = prepare(training)
+    run = _run_of(subject, training, stages)
     work = output.with_name(f"{output.name}.training")
     if earlier == _digest(run):
         logger.info("%s is the result of this very training already", output)
@@ -118,12 +133,11 @@ def train(
         _claim(work, run, overwrite)
     processes.wait_for_everyone()
     with only_one(work) if processes.is_main_process else nullcontext():
-        curve, chosen, speed = _run_stages(learner, text, stages, training, work, processes, progress)
+        curve, chosen, speed = _run_stages(subject, stages, training, work, processes, progress)
         selected = chosen.step
         outcome = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - begun, speed)
         if processes.is_main_process:
-            trained = load_model(chosen.folder or model)
-            _finish(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
+            _finish(subject, chosen, work, outcome, training, run, overwrite)
         processes.wait_for_everyone()
     return outcome
 
@@ -137,8 +151,7 @@ class _Chosen:
 
 
 def _run_stages(
-    learner: Any,
-    text: Text,
+    subject: Subject,
     stages: tuple[Stage, ...],
     training: Training,
     work: Path,
@@ -147,16 +160,16 @@ def _run_stages(
 ) -> tuple[Curve, _Chosen, float | None]:
     """Train all stages that no earlier call has finished: the curve, the model to hand on, tokens a second."""
     points: list[Measurement] = []
-    done, speed = 0, None
+    learner, done, speed = subject.model, 0, None
     chosen: dict[int, _Chosen] = {0: _Chosen(0, None)}
     for place, stage in enumerate(stages):
         folder = work / _stage_name(stages, place)
         if not (folder / _RESULT).exists():
             if place:
-                learner = load_model(work / _stage_name(stages, place - 1) / _RESULT)
+                learner = subject.reload(work / _stage_name(stages, place - 1) / _RESULT)
             is_last = place == len(stages) - 1
             result = run_stage(
-                learner, text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
+                learner, subject.text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
             )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:
@@ -182,49 +195,16 @@ def _stage_name(stages: tuple[Stage, ...], place: int) -> str:
 
 def is_trained(output: str | Path) -> bool:
     """Whether a folder is the result of a training."""
-    return "run" in _notes_of(output).get("training", {})
+    return "run" in notes_of(output).get("training", {})
 
 
 def _finished(output: Path, work: Path, seconds: float) -> TrainingResult:
     """What an earlier call came to, which may have been stopped while it was clearing up."""
     shutil.rmtree(work, ignore_errors=True)
-    curve, notes = Curve.load(output / CURVE_FILE), _notes_of(output)["training"]
+    curve, notes = Curve.load(output / CURVE_FILE), notes_of(output)["training"]
     return TrainingResult(
         output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]
     )
-
-
-def _check_model(model: Any, tokenizer: Any, training: Training) -> None:
-    """Refuse what cannot be trained, before any work is done."""
-    kind = model_kind(model)
-    if kind not in ("decoder", "encoder"):
-        reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
-        raise InputError(
-            f"{type(model).__name__} {reason}: only decoders (CLM) and masked language models (MLM) can be trained"
-        )
-    check_fit(model, tokenizer)
-    longest = usable_length(model)
-    if longest is not None and training.length > longest:
-        raise InputError(
-            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
-            f"give {longest} or less (--length)"
-        )
-
-
-def _text(
-    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, progress: Progress
-) -> tuple[Text, PackedText]:
-    """Text to learn from and text to measure on, which never meet."""
-    whole = Corpus.open(corpus)
-    learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind = model_kind(model)
-    sample = kept.sample_bytes(training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000))
-    windows = held_out_windows(tokenizer, sample.split("\n"), kind, length=training.length)
-    packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
-    blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
-    epochs = training.steps * training.batch / blocks.count
-    logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    return Text(blocks, windows, kind), packed
 
 
 def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
@@ -241,32 +221,19 @@ def _claim(work: Path, run: dict[str, Any], overwrite: bool) -> None:
         claim_folder(work, run)
 
 
-def _run_of(
-    model: Any, tokenizer: Any, packed: PackedText, held_out: HeldOut, training: Training, stages: tuple[Stage, ...]
-) -> dict[str, Any]:
+def _run_of(subject: Subject, training: Training, stages: tuple[Stage, ...]) -> dict[str, Any]:
     """All that the result depends on; not the devices, which may change when a run goes on."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     names = (
         "batch", "length", "weight_decay", "beta1", "beta2", "epsilon", "clip", "masking", "seed", "micro_batch",
-        "patience", "keep_best",
+        "patience", "keep_best", "lookahead_steps", "lookahead_alpha",
     )  # fmt: skip
     return {
-        "model": digest.hexdigest(),
-        "tokenizer": encoder_of(tokenizer).identity,
-        "text": packed.name,
+        **subject.identity,
         "stages": [asdict(stage) for stage in stages],
         **{name: getattr(training, name) for name in names},
         "precision": training.precision,
-        "held_out": _fingerprint(held_out),
         "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
     }
-
-
-def _fingerprint(held_out: HeldOut) -> str:
-    return hashlib.sha256(held_out.labels.tobytes()).hexdigest()
 
 
 def _digest(run: dict[str, Any]) -> str:
@@ -284,9 +251,8 @@ def _keep(folder: Path, result: StageResult) -> None:
 
 
 def _finish(
-    model: Any,
-    tokenizer: Any,
-    source: str | Path,
+    subject: Subject,
+    chosen: _Chosen,
     work: Path,
     outcome: TrainingResult,
     training: Training,
@@ -294,11 +260,11 @@ def _finish(
     overwrite: bool,
 ) -> None:
     """Write the trained model with all that is known about it; only then let go of the work."""
+    trained = subject.reload(chosen.folder)
     with write_folder(outcome.output, overwrite=overwrite) as folder:
-        model.save_pretrained(folder)
-        save_tokenizer(tokenizer, folder)
+        subject.write(trained.to(subject.dtype), folder)
         outcome.curve.save(folder / CURVE_FILE)
-        notes = _notes_of(source)
+        notes = dict(subject.notes)
         notes["training"] = {
             "run": _digest(run),
             **asdict(training),
@@ -307,17 +273,6 @@ def _finish(
             "tokens_per_second": outcome.tokens_per_second,
         }
         write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-        if (Path(source) / MIXTURE_FILE).is_file():
-            shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
         for logs in sorted(work.glob("*/logs")):
             shutil.copytree(logs, folder / "logs" / logs.parent.name)
     shutil.rmtree(work, ignore_errors=True)
-
-
-def _notes_of(source: str | Path) -> dict[str, Any]:
-    """What the source folder says about itself, so that a trained graft still tells of its graft."""
-    try:
-        notes = json.loads((Path(source) / MARKER).read_text())
-    except (OSError, ValueError):
-        return {"trained_from": str(source)}
-    return {**notes, "trained_from": str(source)} if isinstance(notes, dict) else {"trained_from": str(source)}

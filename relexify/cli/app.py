@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import align, demo, evaluate, grid, inspect, methods, run, train, transfer, vectors
+from relexify.cli import align, bilingual, demo, evaluate, grid, inspect, methods, run, train, transfer, vectors
 from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 app.command("transfer")(transfer.transfer)
 app.command("train")(train.train)
+app.command("bilingual")(bilingual.bilingual)
+app.command("export")(bilingual.export)
 app.command("evaluate")(evaluate.evaluate)
 app.command("run")(run.run)
 app.command("compare")(run.compare)

@@ -16,7 +16,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +53,7 @@ from relexify.evaluation.metrics import (
     matthews,
 )
 from relexify.evaluation.pairs import Example
+from relexify.evaluation.through import Lexicon, load_lexicon
 from relexify.evaluation.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
 from relexify.grafting import load_tokenizer
 from relexify.grafting.hub import check_name, must_be_local
@@ -224,6 +225,7 @@ def fine_tune(
     *,
     folder: str | Path,
     dev: Data | None = None,
+    through: str | Path | None = None,
     progress: Progress = silent,
 ) -> TaskResult:
     """Fine-tune an encoder once for each seed, and measure it on test data.
@@ -235,6 +237,8 @@ def fine_tune(
         options: How.
         folder: For finished seeds and for checkpoints; the same call goes on from what lies there.
         dev: To choose the best epoch by; the last one is kept where this is not given.
+        through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
+            embeddings: zero-shot transfer.
         progress: Told about steps.
 
     Raises:
@@ -248,10 +252,10 @@ def fine_tune(
     _check_options(options)
     problem = _problem(options.task, training, test, dev)
     config = _encoder_config(model)
-    claim_folder(folder, _run_of(model, options, training, test, dev))
+    claim_folder(folder, _run_of(model, options, training, test, dev, through))
     finished = {seed: _kept(folder, seed) for seed in options.seeds}
     if any(result is None for result in finished.values()):
-        learner = _Learner.of(model, config, problem, options, training, test, dev)
+        learner = _Learner.of(model, config, problem, options, training, test, dev, through)
         for seed in options.seeds:
             if finished[seed] is None:
                 finished[seed] = learner.run(seed, folder, progress)
@@ -270,6 +274,7 @@ class _Learner:
     training: _Inputs
     test: _Inputs
     dev: _Inputs | None
+    lexicon: Lexicon | None
 
     @classmethod
     def of(
@@ -281,6 +286,7 @@ class _Learner:
         training: Data,
         test: Data,
         dev: Data | None,
+        through: str | Path | None,
     ) -> _Learner:
         tokenizer = load_tokenizer(model)
         if tokenizer.pad_token_id is None:
@@ -290,8 +296,10 @@ class _Learner:
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
 
-        def encode(data: Data) -> _Inputs:
-            return _encode(problem, tokenizer, data, length, kinds=int(getattr(config, "type_vocab_size", 0) or 0))
+        lexicon = None if through is None else load_lexicon(through)
+
+        def encode(data: Data, reader: Any = tokenizer) -> _Inputs:
+            return _encode(problem, reader, data, length, kinds=int(getattr(config, "type_vocab_size", 0) or 0))
 
         learnt = encode(training)
         if problem.task.kind == "tags":  # nothing can be learnt from a sentence whose words have no pieces
@@ -300,7 +308,8 @@ class _Learner:
         if not learnt.rows:
             raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
         padding = int(tokenizer.pad_token_id)
-        return cls(model, problem, options, padding, learnt, encode(test), None if dev is None else encode(dev))
+        tested = encode(test) if lexicon is None else encode(test, lexicon.tokenizer)
+        return cls(model, problem, options, padding, learnt, tested, None if dev is None else encode(dev), lexicon)
 
     def run(self, seed: int, folder: Path, progress: Progress) -> SeedResult:
         """Train with one seed, or go on with it, and measure."""
@@ -327,7 +336,7 @@ class _Learner:
             )
             try:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-                measured = self.measure(learner, self.test)
+                measured = self.tested(learner)
                 dev = None if self.dev is None else self.measure(learner, self.dev).scores[0]
             except torch.OutOfMemoryError as error:
                 size = self.options.micro_batch or self.options.batch_size
@@ -338,6 +347,13 @@ class _Learner:
         kept = int(trainer.state.best_global_step or steps) if self.dev is not None else steps
         epoch = kept // (steps // self.options.rounds)
         return SeedResult(seed, measured.scores, dev, epoch, measured.table, measured.confusion)
+
+    def tested(self, learner: Any) -> _Measured:
+        """What a model scores on the test data, through the lexicon of another language where that is asked for."""
+        if self.lexicon is None:
+            return self.measure(learner, self.test)
+        reader = replace(self, padding=int(self.lexicon.tokenizer.pad_token_id))
+        return reader.measure(self.lexicon.put_into(learner), self.test)
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Rows of one batch, padded to the longest."""
@@ -722,13 +738,21 @@ def _hushed() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
 
 
-def _run_of(model: str | Path, options: FineTuning, training: Data, test: Data, dev: Data | None) -> dict[str, Any]:
+def _run_of(
+    model: str | Path,
+    options: FineTuning,
+    training: Data,
+    test: Data,
+    dev: Data | None,
+    through: str | Path | None,
+) -> dict[str, Any]:
     """All that the result of a seed depends on."""
     how = asdict(options)
     del how["seeds"]
     how.update(epochs=options.rounds, batch=options.batch_size)
     sets = {"training data": training, "test data": test, "development data": dev}
-    return {"model": _identity(model), **how, **{name: data and _digest(data) for name, data in sets.items()}}
+    read = {} if through is None else {"through": _identity(through)}
+    return {"model": _identity(model), **read, **how, **{name: data and _digest(data) for name, data in sets.items()}}
 
 
 def _identity(model: str | Path) -> str:

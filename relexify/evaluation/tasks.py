@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from relexify.evaluation.pairs import GLUE_TASKS, Example, read_examples, read_g
 from relexify.evaluation.parsing import ParserTraining, attachment_scores, parse, swap_lexicon, train_parser
 from relexify.evaluation.probes import probe_pairs, probe_words
 from relexify.evaluation.treebank import read_treebank
-from relexify.grafting import load_model, load_tokenizer
+from relexify.grafting import is_bilingual, load_model, load_tokenizer
+from relexify.models.bilingual_folder import exported
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
 
@@ -56,7 +58,9 @@ class Evaluation:
     Attributes:
         task: One of `EVALUATIONS`.
         probe: Train a linear probe on frozen hidden states rather than the model (nli, pos).
-        through: For parsing: a model of another language, whose tokenizer and embeddings take over for the test.
+        language: Of a bilingual model, the language that is learnt from.
+        through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
+            and embeddings take over for the test: zero-shot transfer.
         epochs: As in `FineTuning` and `ParserTraining`, whose own numbers are taken if not given; so for the next two.
         batch: Examples a step.
         learning_rate: The peak.
@@ -66,6 +70,7 @@ class Evaluation:
 
     task: str
     probe: bool = False
+    language: str | None = None
     through: str | None = None
     epochs: int | None = None
     batch: int | None = None
@@ -126,8 +131,20 @@ def evaluate_task(
         raise InputError(f"there is no task {options.task!r}: choose one of {', '.join(EVALUATIONS)}")
     if options.probe and options.task not in _PROBED:
         raise InputError(f"there is no probe for {options.task}: choose one of {', '.join(_PROBED)}, or leave it out")
-    if options.through is not None and options.task != "parse":
-        raise InputError(f"{options.task} cannot be tested through another model's embeddings: only parse can")
+    if options.through is not None and options.probe:
+        raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
+    other = options.language is None or options.through is None or not is_bilingual(model)
+    with (
+        exported(model, options.language) as learner,
+        nullcontext(options.through) if other else exported(model, options.through) as through,
+    ):
+        read = None if through is None else str(through)
+        return _evaluated(learner, files, replace(options, through=read), folder, progress)
+
+
+def _evaluated(
+    model: str | Path, files: TaskFiles, options: Evaluation, folder: str | Path, progress: Progress
+) -> EvaluationResult:
     if options.task == "parse":
         return _parsed(model, files, options, Path(folder), progress)
     if options.probe:
@@ -145,6 +162,7 @@ def evaluate_task(
         FineTuning(options.task, seeds=options.seeds, **chosen),
         folder=folder,
         dev=dev,
+        through=options.through,
         progress=progress,
     )
     return EvaluationResult(result.scores, result.deviation, result.table, result.confusion)

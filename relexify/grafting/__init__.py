@@ -4,10 +4,11 @@ from relexify.grafting.fresh import fresh_twin
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
-from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
+from relexify.grafting.loading import BILINGUAL, cache_folder, is_bilingual, load_model, load_tokenizer
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
+    "BILINGUAL",
     "MIXTURE_FILE",
     "REPORT_FILE",
     "Graft",
@@ -16,6 +17,7 @@ __all__ = [
     "check_roles",
     "fresh_twin",
     "graft",
+    "is_bilingual",
     "lexical_axes",
     "load_model",
     "load_tokenizer",

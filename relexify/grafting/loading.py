@@ -17,7 +17,7 @@ from relexify.artifacts import write_folder
 from relexify.errors import InputError, MissingExtra
 from relexify.grafting.hub import check_name, must_be_local
 
-__all__ = ["cache_folder", "load_model", "load_tokenizer"]
+__all__ = ["BILINGUAL", "cache_folder", "is_bilingual", "load_model", "load_tokenizer"]
 
 BILINGUAL = "relexify-bilingual"
 """The model type of a folder with two languages, which is loaded in the room of models."""
@@ -88,17 +88,27 @@ def _model_class(config: Any, trust_remote_code: bool) -> Any:
     return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
 
 
-def _refuse_bilingual(folder: str) -> None:
-    """A bilingual model is two, and the rooms above tell which one is meant."""
+def is_bilingual(name: str | Path) -> bool:
+    """Whether a name is that of a folder with a bilingual model."""
+    return _own_config(name).get("model_type") == BILINGUAL
+
+
+def _own_config(folder: str | Path) -> dict[str, Any]:
+    """What stands in config.json; nothing where it cannot be read."""
     try:
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return
-    if isinstance(config, dict) and config.get("model_type") == BILINGUAL:
-        languages = " or ".join(map(str, config.get("languages", ())))
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _refuse_bilingual(folder: str) -> None:
+    """A bilingual model is two, and the rooms above tell which one is meant."""
+    if is_bilingual(folder):
+        languages = " or ".join(map(str, _own_config(folder).get("languages", ())))
         raise InputError(
-            f"{folder} is a bilingual model: say which language is meant ({languages}), "
-            "or write one of them as a model of its own with relexify export"
+            f"{folder} is a bilingual model: say which language is meant ({languages}; --language), "
+            "or write one of them as a model of its own (relexify export)"
         )
 
 

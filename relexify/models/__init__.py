@@ -2,7 +2,7 @@
 
 from relexify.models.biaffine import BiaffineConfig, BiaffineOutput, BiaffineParser
 from relexify.models.bilingual import BilingualConfig, BilingualModel
-from relexify.models.bilingual_folder import Bilingual, exported, is_bilingual, load_bilingual_model, load_speaker
+from relexify.models.bilingual_folder import Bilingual, exported, load_bilingual_model, load_speaker
 
 __all__ = [
     "BiaffineConfig",
@@ -12,7 +12,6 @@ __all__ = [
     "BilingualConfig",
     "BilingualModel",
     "exported",
-    "is_bilingual",
     "load_bilingual_model",
     "load_speaker",
 ]

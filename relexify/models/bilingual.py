@@ -20,7 +20,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.grafting import lexical_axes
+from relexify.grafting import BILINGUAL, lexical_axes
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel", "check_languages"]
 
@@ -40,7 +40,7 @@ class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
         lexical: Names of the parameters and buffers that each language has for itself.
     """
 
-    model_type = "relexify-bilingual"
+    model_type = BILINGUAL
     sub_configs = {"source": AutoConfig, "target": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
 
     def __init__(
@@ -95,15 +95,16 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         _check_alike(source, target)
         lexical = sorted(lexical_axes(source))
         _check_inner(source, target, lexical)
-        configs = [_config_of(model, source.dtype) for model in (source, target)]
-        built = cls(BilingualConfig(*configs, languages=languages, lexical=lexical)).to(source.dtype)
+        first, second = (_config_of(model, source.dtype) for model in (source, target))
+        built: BilingualModel = cls(BilingualConfig(first, second, languages, lexical)).to(source.dtype)
         values, foreign = source.state_dict(), target.state_dict()
         built.source.load_state_dict(values)
         built.target.load_state_dict({name: (foreign if name in lexical else values)[name] for name in foreign})
         for name, model in zip(MEMBERS, (source, target), strict=True):
             if model.can_generate():
                 getattr(built, name).generation_config = copy.deepcopy(model.generation_config)
-        return built.to(source.device).eval()
+        built.to(source.device).eval()
+        return built
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -206,7 +207,8 @@ def _share(
         Names of the single parameters and buffers that were shared because they lie beside a lexical one, and of those
         inside shared modules.
     """
-    single, inside = [], []
+    single: list[str] = []
+    inside: list[str] = []
     kept = source.state_dict(prefix=prefix)
     for owned in ("_parameters", "_buffers"):
         for name, tensor in getattr(source, owned).items():
@@ -256,8 +258,9 @@ def _check_inner(source: Any, target: Any, lexical: Sequence[str]) -> None:
                 "give the model that the other was transferred from"
             )
     for name in lexical:
-        if ours[name].shape[1:] != theirs[name].shape[1:]:
-            raise GraftError(f"{name} is {tuple(ours[name].shape)} in one model, {tuple(theirs[name].shape)} in the other")
+        here, there = tuple(ours[name].shape), tuple(theirs[name].shape)
+        if here[1:] != there[1:]:
+            raise GraftError(f"the two models do not share an encoder: {name} is {here} in one, {there} in the other")
     inner = [name for name in ours if name not in lexical]
     changed = [name for name in inner if not torch.equal(ours[name].cpu().float(), theirs[name].cpu().float())]
     if changed:

@@ -1,7 +1,7 @@
 """Bilingual models on the disk: weights, and for each language its tokenizer and how it generates.
 
-    OUTPUT/config.json, model.safetensors      both languages
-    OUTPUT/languages/en, OUTPUT/languages/sw   a tokenizer each
+OUTPUT/config.json, model.safetensors      both languages
+OUTPUT/languages/en, OUTPUT/languages/sw   a tokenizer each
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from transformers import GenerationConfig
 
 from relexify.artifacts import MARKER, write_file, write_folder
 from relexify.errors import InputError
-from relexify.grafting import load_model, load_tokenizer, save_tokenizer
-from relexify.models.bilingual import BilingualConfig, BilingualModel
+from relexify.grafting import is_bilingual, load_model, load_tokenizer, save_tokenizer
+from relexify.models.bilingual import BilingualModel
 from relexify.scoring import check_fit
 
-__all__ = ["Bilingual", "exported", "is_bilingual", "load_bilingual_model", "load_speaker"]
+__all__ = ["Bilingual", "exported", "load_bilingual_model", "load_speaker"]
 
 LANGUAGES = "languages"
 _GENERATION = "generation_config.json"
@@ -55,11 +55,11 @@ class Bilingual:
             GraftError: The two are not built alike.
             VocabularyError: A tokenizer is not its model's.
         """
-        models = [load_model(name) for name in (source, target)]
-        tokenizers = [load_tokenizer(name) for name in (source, target)]
+        models = load_model(source), load_model(target)
+        tokenizers = load_tokenizer(source), load_tokenizer(target)
         for model, tokenizer in zip(models, tokenizers, strict=True):
             check_fit(model, tokenizer)
-        built = BilingualModel.of(*models, languages=languages)
+        built = BilingualModel.of(*models, languages)
         return cls(built, dict(zip(languages, tokenizers, strict=True)))
 
     @classmethod
@@ -110,15 +110,6 @@ class Bilingual:
         return Path(folder)
 
 
-def is_bilingual(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a bilingual model."""
-    try:
-        config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("model_type") == BilingualConfig.model_type
-
-
 def load_bilingual_model(folder: str | Path) -> BilingualModel:
     """The model alone, in the dtype it was saved in.
 
@@ -134,7 +125,8 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
         raise InputError(f"the bilingual model in {folder} cannot be loaded ({reason}): write it anew") from error
     if missing := sorted(loaded["missing_keys"]):
         raise InputError(f"{folder} lacks {len(missing)} parameters of its model ({missing[0]}, …): write it anew")
-    return model.eval()
+    found: BilingualModel = model.eval()
+    return found
 
 
 def load_speaker(name: str | Path, language: str | None = None) -> tuple[Any, Any]:

@@ -14,14 +14,14 @@ from relexify.errors import InputError
 from relexify.models.bilingual import MEMBERS, check_languages
 from relexify.models.bilingual_folder import Bilingual, load_bilingual_model
 from relexify.progress import Progress, silent
-from relexify.scoring import model_kind
+from relexify.scoring import HeldOut, model_kind
 from relexify.training.batches import TwoTexts
 from relexify.training.plan import RAMEN, Training
 from relexify.training.run import TrainingResult, run_training
 from relexify.training.stage_run import Text
 from relexify.training.subject import Subject, check_model, check_stages, language_text, model_digest, notes_of
 
-__all__ = ["train_bilingual"]
+__all__ = ["check_halves", "train_bilingual"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def train_bilingual(
     """
     check_languages(languages)
     processes = PartialState(cpu=not torch.cuda.is_available())
-    _check_halves(training, processes.num_processes)
+    check_halves(training, processes.num_processes)
     corpora = ((source_corpus, source_held_out), (corpus, held_out))
     return run_training(
         lambda plan: _two_languages((source, target), languages, corpora, plan, processes, progress),
@@ -97,10 +97,13 @@ def _two_languages(
         with processes.main_process_first():
             try:
                 speaker, tokenizer = model.speaking(language), both.tokenizers[language]
-                texts.append(language_text(speaker, tokenizer, corpus, held_out, training, training.batch // 2, progress))
+                half = training.batch // 2
+                texts.append(language_text(speaker, tokenizer, corpus, held_out, training, half, progress))
             except InputError as error:
                 raise InputError(f"the text of the language {language!r} does not do: {error}") from error
-    held_out_texts = {language: text.held_out for language, text in zip(languages, texts, strict=True)}
+    measured: dict[str | None, HeldOut] = {
+        language: text.held_out for language, text in zip(languages, texts, strict=True)
+    }
     identities = {language: text.identity for language, text in zip(languages, texts, strict=True)}
 
     def reload(folder: Path | None) -> Any:
@@ -109,7 +112,7 @@ def _two_languages(
     return Subject(
         model,
         dtype,
-        Text(TwoTexts(*(text.blocks for text in texts)), held_out_texts, model_kind(model.source)),
+        Text(TwoTexts(*(text.blocks for text in texts)), measured, model_kind(model.source)),
         {"model": model_digest(model), "languages": list(languages), "texts": identities},
         notes_of(sources[1]) | {"bilingual": {"languages": list(languages), "source": str(sources[0])}},
         reload,
@@ -117,8 +120,12 @@ def _two_languages(
     )
 
 
-def _check_halves(training: Training, devices: int) -> None:
-    """Refuse batches that cannot be cut into two halves, on each device and in each part."""
+def check_halves(training: Training, devices: int) -> None:
+    """Refuse batches that cannot be cut into two halves, on each device and in each part.
+
+    Raises:
+        InputError: They cannot.
+    """
     for name, size in (("batch", training.batch), ("micro_batch", training.micro_batch)):
         if size is not None and size % 2:
             raise InputError(f"{name} = {size} is odd, and half of it is of each language: give an even number")

@@ -81,7 +81,7 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
 
 
 @contextmanager
-def _both_forward(model: BilingualModel, compiled: bool, stream: torch.dtype | None) -> Iterator[None]:
+def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None) -> Iterator[None]:
     members = (model.source, model.target)
 
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
@@ -89,8 +89,9 @@ def _both_forward(model: BilingualModel, compiled: bool, stream: torch.dtype | N
             nats: torch.Tensor = model.speaking(language)(input_ids=input_ids, labels=labels)
             return nats
         halves = zip(members, input_ids.chunk(2), labels.chunk(2), strict=True)
-        both = [member(input_ids=inputs, labels=wanted) for member, inputs, wanted in halves]
-        return both[0] + both[1]
+        first, second = (member(input_ids=inputs, labels=wanted) for member, inputs, wanted in halves)
+        both: torch.Tensor = first + second
+        return both
 
     with ExitStack() as stack:
         for member in members:

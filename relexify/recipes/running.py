@@ -16,6 +16,7 @@ from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import HELD_OUT_EVERY, check_recipe
 from relexify.recipes.comparing import Run
+from relexify.recipes.joining import run_bilingual
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.transfer import TransferResult, run_transfer
@@ -34,10 +35,10 @@ logger = logging.getLogger(__name__)
 def run_recipe(
     recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = False, progress: Progress = silent
 ) -> TransferResult | TrainingResult:
-    """Transfer a model, train it on, or both, as a recipe says.
+    """Transfer a model, train it on, or both, as a recipe says; and join both languages in one model.
 
     Args:
-        recipe: With `[transfer]`, `[training]` or both.
+        recipe: With `[transfer]`, `[training]` or both; with `[transfer]` and `[bilingual]`, and perhaps `[training]`.
         device: Where to search and score; training takes what there is.
         overwrite: Replace the output.
         progress: Told about everything that takes long.
@@ -45,8 +46,17 @@ def run_recipe(
     Raises:
         InputError: There is nothing to do.
     """
-    if recipe.transfer is None and recipe.training is None:
+    if recipe.transfer is None and recipe.training is None and recipe.bilingual is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
+    if recipe.bilingual is not None:
+        return run_bilingual(
+            recipe,
+            lambda transfer: _graft(transfer, progress),
+            transfer_identity,
+            device=device,
+            overwrite=overwrite,
+            progress=progress,
+        )
     if recipe.training is None and recipe.transfer is not None:
         return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
     if recipe.transfer is None:
@@ -82,6 +92,8 @@ def run_comparison(
     """
     if recipe.compare is None or recipe.transfer is None or recipe.training is None:
         raise InputError(f"{recipe.source} cannot be compared: it needs [transfer], [training] and [compare]")
+    if recipe.bilingual is not None:
+        raise InputError(f"{recipe.source} has [bilingual] and [compare]: runs have one language, leave out one")
     if recipe.training.stages:
         raise InputError(
             f"{recipe.source} has [[training.stages]] and [compare]: runs have plans of their own, leave out one"

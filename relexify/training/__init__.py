@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from relexify.training.curve import Curve, Measurement
     from relexify.training.packing import PackedText, pack
     from relexify.training.plan import PLANS, RAMEN, Plan, Stage, Training, plan_stages
-    from relexify.training.run import TrainingResult, is_trained, train
+    from relexify.training.run import TrainingResult, finished_training, is_trained, train
 
 __all__ = [
     "PLANS",
@@ -22,6 +22,7 @@ __all__ = [
     "Stage",
     "Training",
     "TrainingResult",
+    "finished_training",
     "is_trained",
     "pack",
     "plan_stages",

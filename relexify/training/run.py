@@ -29,7 +29,7 @@ from relexify.training.plan import Stage, Training, plan_stages
 from relexify.training.stage_run import StageResult, run_stage
 from relexify.training.subject import Subject, notes_of, one_language
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "run_training", "train"]
+__all__ = ["CURVE_FILE", "TrainingResult", "finished_training", "is_trained", "run_training", "train"]
 
 CURVE_FILE = "training.json"
 _RESULT = "result"
@@ -124,10 +124,10 @@ def run_training(
         check_output(output, overwrite=overwrite)
     subject = prepare(training)
     run = _run_of(subject, training, stages)
-    work = output.with_name(f"{output.name}.training")
+    work = _work_of(output)
     if earlier == _digest(run):
         logger.info("%s is the result of this very training already", output)
-        return _finished(output, work, time.monotonic() - begun)
+        return _finished(output, time.monotonic() - begun)
     if processes.is_main_process:
         check_output(output, overwrite=overwrite)
         _claim(work, run, overwrite)
@@ -193,14 +193,27 @@ def _stage_name(stages: tuple[Stage, ...], place: int) -> str:
     return f"{place + 1}-{stages[place].name}"
 
 
+def _work_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.training")
+
+
 def is_trained(output: str | Path) -> bool:
     """Whether a folder is the result of a training."""
     return "run" in notes_of(output).get("training", {})
 
 
-def _finished(output: Path, work: Path, seconds: float) -> TrainingResult:
+def finished_training(output: Path) -> TrainingResult:
+    """What an earlier training came to, in no time.
+
+    Raises:
+        InputError: The folder's curve is missing or damaged.
+    """
+    return _finished(output, 0.0)
+
+
+def _finished(output: Path, seconds: float) -> TrainingResult:
     """What an earlier call came to, which may have been stopped while it was clearing up."""
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(_work_of(output), ignore_errors=True)
     curve, notes = Curve.load(output / CURVE_FILE), notes_of(output)["training"]
     return TrainingResult(
         output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Mixture, Origin, blend, first_of
+    from relexify.models import Bilingual, BilingualModel
     from relexify.recipes import (
         RecipeFile,
         Transfer,
@@ -65,13 +66,15 @@ if TYPE_CHECKING:
         subwords_from_words,
         vocabulary_of,
     )
-    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train
+    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train, train_bilingual
     from relexify.vectors import Rotation, VectorTraining, WordVectors, align, train_vectors
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bilingual",
     "BilingualLexicon",
+    "BilingualModel",
     "Comparison",
     "Corpus",
     "Curve",
@@ -127,6 +130,7 @@ __all__ = [
     "subwords_from_ngrams",
     "subwords_from_words",
     "train",
+    "train_bilingual",
     "train_tokenizer",
     "train_vectors",
     "translations",
@@ -138,7 +142,7 @@ __all__ = [
 
 _ROOMS = (
     "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
-    "training", "reports", "recipes",
+    "models", "training", "reports", "recipes",
 )  # fmt: skip
 
 

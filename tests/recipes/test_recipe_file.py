@@ -12,7 +12,7 @@ from relexify.errors import InputError
 from relexify.lexicon import BilingualLexicon
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
-from relexify.training.plan import PLANS, Stage, Training
+from relexify.training.plan import PLANS, RAMEN, Stage, Training
 from relexify.vectors import VectorTraining
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -375,7 +375,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 11
+    assert len(shipped) == 15
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -397,6 +397,20 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
         assert training.steps == (75_000 if name in ("freezing-gpt2", "relearning-gpt2") else 250_000)
         assert (transfer.vocab_size, transfer.neighbours, transfer.temperature) == (50_000, 10, 0.1)
         assert shipped[name].model == ("roberta-base" if name == "wechsel-roberta" else "gpt2")
+
+
+def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
+    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large"):
+        large, step = name.endswith("large"), shipped[name].bilingual
+        for training in (shipped[name].training, step.training):
+            (stage,) = training.stages
+            assert (training.batch, training.length) == (24 if large else 64, 256)
+            assert (stage.learning_rate, stage.warmup_steps, stage.schedule) == (1e-4, 4_000, "inverse_sqrt")
+            assert stage.optimiser == ("adamw" if large else "lookahead")
+            assert (training.lookahead_steps, training.lookahead_alpha, training.weight_decay) == (5, 0.5, 0.0)
+        assert (shipped[name].training.steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
+        assert shipped[name].training.stages[0].trains == "embeddings"
+        assert shipped[name].transfer.vocab_size == (50_000 if "roberta" in name else 32_000)
 
 
 def names(recipe: RecipeFile) -> list[str]:
@@ -434,3 +448,16 @@ def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
     assert (recipe.training.evaluate_every, recipe.training.patience, recipe.training.selects_best) == (50, 4, True)
     assert recipe.transfer.vocab_size == 16_000
     assert recipe.held_out is None
+
+
+def test_a_bilingual_step_takes_what_it_does_not_say_from_ramen_and_is_written_back(write):
+    steps = '[[bilingual.training.stages]]\nname = "both"\nsteps = 9\nwarmup_steps = 4\n'
+    text = TOP + '[bilingual]\nlanguages = ["en", "sw"]\nsource_corpus = "en.txt"\n[bilingual.training]\nbatch = 8\n'
+    step = read_recipe(write(text + steps)).bilingual
+    assert step is not None
+    assert step.languages == ("en", "sw")
+    stage = Stage("both", 9, learning_rate=1e-4, warmup_steps=4, schedule="inverse_sqrt", optimiser="lookahead")
+    assert step.training == replace(RAMEN, batch=8, steps=9, stages=(stage,))
+    for each in (text, text + steps, TOP + "[bilingual]"):
+        recipe = read_recipe(write(each))
+        assert read_recipe(write(recipe_text(recipe), "again.toml")) == recipe

@@ -129,7 +129,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         if language not in self.languages:
             known = " or ".join(map(repr, self.languages))
             found = "no language was named" if language is None else f"it does not know the language {language!r}"
-            raise InputError(f"the model is bilingual, and {found}: give {known}")
+            raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
         return self.languages.index(language)
 
     def lexical_names(self) -> set[str]:

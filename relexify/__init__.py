@@ -33,19 +33,34 @@ if TYPE_CHECKING:
     from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
     from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
+        aligned_tokens,
         blended,
+        focus,
         fvt,
         neutral,
+        ramen,
+        ramen_random,
+        ramen_vectors,
         random,
         shared,
         shuffle,
         special,
+        trans_tokens,
         translations,
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Mixture, Origin, blend, first_of
-    from relexify.models import Bilingual, BilingualModel
+    from relexify.mixture import Fallback, Mixture, Origin, blend, first_of
+    from relexify.models import Bilingual, BilingualModel, Compression, compressed, expanded
+    from relexify.parallel import (
+        Aligning,
+        Bitext,
+        align_bitext,
+        aligned_counts,
+        encode_bitext,
+        read_links,
+        symmetrise,
+    )
     from relexify.recipes import (
         RecipeFile,
         Transfer,
@@ -72,13 +87,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aligning",
     "Bilingual",
     "BilingualLexicon",
     "BilingualModel",
+    "Bitext",
     "Comparison",
+    "Compression",
     "Corpus",
     "Curve",
     "EvidenceError",
+    "Fallback",
     "Graft",
     "GraftError",
     "InputError",
@@ -106,11 +125,18 @@ __all__ = [
     "WordVectors",
     "__version__",
     "align",
+    "align_bitext",
+    "aligned_counts",
+    "aligned_tokens",
     "bits_per_byte",
     "blend",
     "blended",
+    "compressed",
     "count_words",
+    "encode_bitext",
+    "expanded",
     "first_of",
+    "focus",
     "fvt",
     "graft",
     "language_model_scores",
@@ -119,7 +145,11 @@ __all__ = [
     "neutral",
     "package_frequencies",
     "plot_curves",
+    "ramen",
+    "ramen_random",
+    "ramen_vectors",
     "random",
+    "read_links",
     "read_recipe",
     "run_comparison",
     "run_recipe",
@@ -129,10 +159,12 @@ __all__ = [
     "special",
     "subwords_from_ngrams",
     "subwords_from_words",
+    "symmetrise",
     "train",
     "train_bilingual",
     "train_tokenizer",
     "train_vectors",
+    "trans_tokens",
     "translations",
     "vector_frequencies",
     "vector_neighbours",
@@ -141,8 +173,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
-    "models", "training", "reports", "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting",
+    "scoring", "models", "training", "reports", "recipes",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from relexify.errors import InputError
 from relexify.progress import Progress, silent
 
-__all__ = ["nearest", "normalised"]
+__all__ = ["largest_products", "nearest", "normalised"]
 
 BLOCK_BYTES = 96 << 20
 """Similarities that one thread holds at a time."""
@@ -62,6 +62,35 @@ def nearest(
         queries[query_rows], keys[key_rows], min(k, len(key_rows)), device=device, progress=progress
     )
     return _expand(key_rows[found][query_of], similarities[query_of], key_of, key_rows, k)
+
+
+def largest_products(
+    queries: np.ndarray,
+    keys: np.ndarray,
+    k: int,
+    *,
+    device: Literal["cpu", "cuda"] | str = "cpu",
+    progress: Progress = silent,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the k keys with the largest dot product for every query; lengths count, and zero keys are keys.
+
+    Args:
+        queries: [n × d].
+        keys: [m × d].
+        k: How many, no more than m.
+        device: `"cpu"`, or a torch device such as `"cuda"`.
+        progress: Told about blocks of queries.
+
+    Returns:
+        Indices [n × k] into the keys and products [n × k], both from the largest down.
+    """
+    if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
+        raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
+    if not 1 <= k <= len(keys):
+        raise InputError(f"{k} of {len(keys)} keys cannot be found: ask for 1 to {len(keys)}")
+    queries, keys = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (queries, keys))
+    search = _search_cpu if device == "cpu" else _search_torch
+    return search(queries, keys, k, device=device, progress=progress)
 
 
 def normalised(matrix: np.ndarray) -> np.ndarray:

@@ -11,7 +11,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import align, bilingual, demo, evaluate, grid, inspect, methods, run, train, transfer, vectors
+from relexify.cli import (
+    align,
+    bilingual,
+    compress,
+    demo,
+    evaluate,
+    geometry,
+    grid,
+    inspect,
+    methods,
+    run,
+    train,
+    transfer,
+    vectors,
+)
 from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 
@@ -33,12 +47,15 @@ app.command("train")(train.train)
 app.command("bilingual")(bilingual.bilingual)
 app.command("export")(bilingual.export)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compress")(compress.compress)
+app.command("expand")(compress.expand)
 app.command("run")(run.run)
 app.command("compare")(run.compare)
 app.command("grid")(grid.grid)
 app.add_typer(vectors.app, name="vectors")
 app.command("align")(align.align)
 app.command("inspect")(inspect.inspect)
+app.command("geometry")(geometry.geometry)
 app.command("methods")(methods.methods)
 app.command("demo")(demo.demo)
 

@@ -25,12 +25,14 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output
 
 
 def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite: Overwrite = False) -> None:
-    """Transfer a model and train it on, as RECIPE says; stopped, the same command goes on.
+    """Transfer a model, train it on and measure it on tasks, as RECIPE says; stopped, the same command goes on.
 
     Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
     """
+    from relexify.recipes.measuring import output_scores
     from relexify.recipes.recipe_file import read_recipe
     from relexify.recipes.running import run_recipe
+    from relexify.reports import task_result_rows
     from relexify.training import TrainingResult
 
     read = read_recipe(recipe, set_ or ())
@@ -43,6 +45,8 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
         print_tokens(result.graft.report.origins)
         print_alignment(result.rotation)
         print_scores(result.scores)
+    if measured := output_scores(read.output, read.tasks):
+        _show("Tasks (the arrow points to where scores are better)", task_result_rows(measured))
     results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]")
 
 
@@ -50,21 +54,25 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
     """Train several initialisations on the same text in the same order, and show which learns fastest.
 
     Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
-    runs or seeds to the recipe and give the command again.
+    runs or seeds to the recipe and give the command again. Where the recipe has tasks, every run is measured on them
+    before training and after it.
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
     from relexify.recipes.recipe_file import read_recipe
     from relexify.recipes.running import run_comparison
-    from relexify.reports import effort_rows, reach_rows, score_rows
+    from relexify.reports import effort_rows, reach_rows, score_rows, task_rows
 
     read = read_recipe(recipe, set_ or ())
     with bars() as progress:
         comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
     for comparison in comparisons:
         _show(f"{comparison.title}: bits per byte (lower is better)", score_rows(comparison))
+        if comparison.tasks:
+            _show("Tasks (the arrow points to where scores are better)", task_rows(comparison))
         if len(comparison.curves) > 1:
-            _show("Steps to reach another run's final score", reach_rows(comparison))
+            which = "best" if comparison.keeps_best else "final"
+            _show(f"Steps to reach another run's {which} score", reach_rows(comparison))
             _show("Training effort", effort_rows(comparison))
     results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
 
@@ -73,5 +81,11 @@ def _show(title: str, rows: list[list[str]]) -> None:
     header, *body = rows
     shown = table(title, *header)
     for row in body:
-        shown.add_row(*map(escape, row))
+        shown.add_row(*map(_marked, row))
     results.print(shown)
+
+
+def _marked(cell: str) -> str:
+    """A cell for the terminal; what stands between two `**` is bold."""
+    text = cell.removeprefix("**").removesuffix("**")
+    return escape(cell) if text == cell else f"[bold]{escape(text)}[/]"

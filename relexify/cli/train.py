@@ -24,7 +24,8 @@ def train(
     corpus: Annotated[
         list[str],
         typer.Option(
-            help="Text to learn from: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME. Repeatable.",
+            help="Text to learn from: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+            "FILE#FIELD names another field than text. Repeatable.",
             rich_help_panel=TEXT,
         ),
     ],
@@ -69,6 +70,12 @@ def train(
     tensorboard: Annotated[
         bool | None, typer.Option(help="Log for TensorBoard; if it is installed, if not said.", rich_help_panel=RUN)
     ] = None,
+    add_head: Annotated[
+        bool,
+        typer.Option(
+            "--add-head", help="Put a new language-modelling head on a model without one.", rich_help_panel=RUN
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the order, masks and dropout.", rich_help_panel=RUN)] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)
@@ -82,7 +89,10 @@ def train(
 
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
     """
+    from relexify.errors import InputError
+    from relexify.grafting import has_head, load_config, with_added_head
     from relexify.training import train as run_training
+    from relexify.training.plan import plan_stages
 
     options = Training(
         steps=steps,
@@ -99,9 +109,21 @@ def train(
         tensorboard=tensorboard,
         seed=seed,
     )
+    plan_stages(options)
+    if not add_head and not has_head(config := load_config(model)):
+        raise InputError(
+            f"{model} is a {config.architectures[0]}, without a language-modelling head: "
+            "pass --add-head to put a new one on it, which is trained from nothing"
+        )
     with bars() as progress:
         result = run_training(
-            model, output, corpus, options, held_out=held_out or None, overwrite=overwrite, progress=progress
+            with_added_head(model) if add_head else model,
+            output,
+            corpus,
+            options,
+            held_out=held_out or None,
+            overwrite=overwrite,
+            progress=progress,
         )
     print_curve(result.curve, result.selected)
     print_effort(result)

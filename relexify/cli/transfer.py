@@ -26,7 +26,8 @@ def transfer(
     corpus: Annotated[
         list[str],
         typer.Option(
-            help="Text in the new language: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME. Repeatable.",
+            help="Text in the new language: .txt, .gz, .xz, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+            "FILE#FIELD names another field than text. Repeatable.",
             rich_help_panel=EVIDENCE,
         ),
     ],
@@ -36,6 +37,20 @@ def transfer(
             help="Word and translation: tab or space separated (MUSE, Wiktionary), FreeDict dictd or TEI. "
             "Without one, words written alike in both languages take its place.",
             rich_help_panel=EVIDENCE,
+        ),
+    ] = None,
+    bitext: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Parallel text, the model's language first: sentence and translation with a tab between them, or two "
+            "files of equal length as 'news.{en,de}'. Repeatable.",
+            rich_help_panel=EVIDENCE,
+        ),
+    ] = None,
+    alignment: Annotated[
+        Path | None,
+        typer.Option(
+            help="A ready alignment of --bitext (0-0 1-2 …); else eflomal makes one.", rich_help_panel=EVIDENCE
         ),
     ] = None,
     source_corpus: Annotated[
@@ -108,6 +123,8 @@ def transfer(
         corpus=corpus,
         dictionary=dictionary,
         dictionary_swapped=swapped,
+        bitext=bitext or None,
+        alignment=alignment,
         rotation=rotation,
         method=method,
         tokenizer=tokenizer,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import TrainingArguments
 
 from relexify.errors import InputError, TrainingError
+from relexify.evaluation.epoch_trainer import EpochTrainer, epoch_arguments
 from relexify.evaluation.parser_inputs import Cutting, cut_sentences, padded_batch
 from relexify.evaluation.treebank import ParsedSentence
 from relexify.evaluation.trees import attachment_scores, parse
 from relexify.models.biaffine import BiaffineParser
-from relexify.progress import Advance
 from relexify.scoring import usable_length
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Example",
     "ParserTrainer",
     "ParserTraining",
-    "Steps",
     "arguments_of",
     "collate",
     "examples_of",
@@ -95,67 +94,35 @@ class Example:
     relations: tuple[int, ...]
 
 
-class ParserTrainer(Trainer):  # type: ignore[misc]
-    """The Trainer, measuring with trees."""
+class ParserTrainer(EpochTrainer):
+    """Trains a parser, and measures it with trees."""
 
     def __init__(self, dev: Sequence[ParsedSentence], tokenizer: Any, **rest: Any) -> None:
-        super().__init__(eval_dataset=[None], **rest)  # asked for, never read: see `evaluate`
-        self.remove_callback(PrinterCallback)
+        super().__init__(measures=True, **rest)
         self.dev, self.dev_tokenizer = dev, tokenizer
 
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
+    def measure(self) -> dict[str, float]:
         """Parse the held-out treebank."""
         parser = self.accelerator.unwrap_model(self.model)
         try:
             scores = attachment_scores(self.dev, parse(parser, self.dev_tokenizer, self.dev))
         except TrainingError as error:
             raise TrainingError(f"at step {self.state.global_step} of training, {error}") from error
-        metrics = {UAS: scores.uas.value, LAS: scores.las.value}
-        self.log(metrics)
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-
-class Steps(TrainerCallback):  # type: ignore[misc]
-    """Tells of every step."""
-
-    def __init__(self, advance: Advance) -> None:
-        self.advance = advance
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """One more."""
-        self.advance(1)
+        return {UAS: scores.uas.value, LAS: scores.las.value}
 
 
 def arguments_of(options: ParserTraining, seed: int, folder: str, steps: int) -> TrainingArguments:
     """What the Trainer is told."""
-    on_gpu = torch.cuda.is_available()
-    in_bfloat16 = options.precision == "bfloat16" or (
-        options.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
-    )
-    return TrainingArguments(
-        output_dir=folder,
+    return epoch_arguments(
+        folder,
+        precision=options.precision,
+        best_by=LAS,
         num_train_epochs=options.epochs,
         per_device_train_batch_size=options.batch,
-        lr_scheduler_type="linear",
         warmup_steps=round(options.warmup * steps),
         max_grad_norm=options.clip,
-        bf16=in_bfloat16,
-        use_cpu=not on_gpu,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        logging_strategy="epoch",
         save_total_limit=1,
         save_only_model=True,
-        load_best_model_at_end=True,
-        metric_for_best_model=LAS,
-        greater_is_better=True,
-        remove_unused_columns=False,
-        disable_tqdm=True,
-        report_to=[],
-        dataloader_pin_memory=on_gpu,
         seed=seed,
     )
 

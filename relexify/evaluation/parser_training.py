@@ -24,12 +24,12 @@ from transformers import EarlyStoppingCallback
 
 from relexify.artifacts import check_output, sha256_of, write_folder
 from relexify.errors import InputError, TrainingError
+from relexify.evaluation.epoch_trainer import Steps
 from relexify.evaluation.parser_trainer import (
     LAS,
     UAS,
     ParserTrainer,
     ParserTraining,
-    Steps,
     arguments_of,
     collate,
     examples_of,

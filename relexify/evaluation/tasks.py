@@ -1,28 +1,47 @@
-"""Tasks by name: which files they read, and how a model is measured on them."""
+"""Tasks by name: how a model is measured on them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
 from relexify.errors import InputError
-from relexify.evaluation.columns import TaggedSentence, read_columns
 from relexify.evaluation.finetuning import FineTuning, fine_tune
 from relexify.evaluation.metrics import Confusion, LabelRow
-from relexify.evaluation.pairs import GLUE_TASKS, Example, read_examples, read_glue
-from relexify.evaluation.parsing import ParserTraining, attachment_scores, parse, swap_lexicon, train_parser
+from relexify.evaluation.pairs import GLUE_TASKS, Example
+from relexify.evaluation.parsing import (
+    ParserTraining,
+    attachment_scores,
+    load_parser,
+    parse,
+    swap_lexicon,
+    train_parser,
+)
 from relexify.evaluation.probes import probe_pairs, probe_words
-from relexify.evaluation.treebank import read_treebank
-from relexify.grafting import is_bilingual, load_model, load_tokenizer
+from relexify.evaluation.task_data import TaskData, TaskFiles, find_files, read_task
+from relexify.grafting import is_bilingual, load_config, load_model, load_tokenizer, resolve
 from relexify.models.bilingual_folder import exported
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
 
-__all__ = ["EVALUATIONS", "Evaluation", "EvaluationResult", "TaskFiles", "evaluate_task", "find_files"]
+__all__ = [
+    "EVALUATIONS",
+    "Evaluation",
+    "EvaluationResult",
+    "TaskFiles",
+    "check_evaluated_model",
+    "check_evaluation",
+    "evaluate_task",
+    "find_files",
+]
 
 EVALUATIONS: Mapping[str, str] = {
     "nli": "natural language inference: premise, hypothesis, label; accuracy",
@@ -33,22 +52,6 @@ EVALUATIONS: Mapping[str, str] = {
 }
 """What `Evaluation.task` may be."""
 _PROBED = ("nli", "pos")
-_PARTS = {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}
-
-
-@dataclass(frozen=True)
-class TaskFiles:
-    """Where the data of a task lies.
-
-    Attributes:
-        train: To learn from.
-        test: To measure on.
-        dev: To choose the best epoch by.
-    """
-
-    train: str | Path
-    test: str | Path
-    dev: str | Path | None = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,11 @@ class Evaluation:
         epochs: As in `FineTuning` and `ParserTraining`, whose own numbers are taken if not given; so for the next two.
         batch: Examples a step.
         learning_rate: The peak.
+        score_learning_rate: For parsing: the same for what stands on top of the encoder.
+        examples: Learn from so many, taken at even distances from the training file; from all if not given.
         seeds: One run for each.
-        device: Where probes are computed; training takes what there is.
+        device: Where probes and parsers are computed, `auto` for the GPU where there is one; training takes what there
+            is.
     """
 
     task: str
@@ -75,8 +81,10 @@ class Evaluation:
     epochs: int | None = None
     batch: int | None = None
     learning_rate: float | None = None
+    score_learning_rate: float | None = None
+    examples: int | None = None
     seeds: tuple[int, ...] = (0,)
-    device: str = "cpu"
+    device: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -88,28 +96,14 @@ class EvaluationResult:
         deviation: Of each score over the seeds; None for one seed.
         table: By label, where there are labels.
         confusion: What was taken for what, summed over the seeds.
+        per_seed: The scores of each seed; of a probe, which has nothing random, once.
     """
 
     scores: tuple[Score, ...]
     deviation: tuple[float, ...] | None = None
     table: tuple[LabelRow, ...] = ()
     confusion: Confusion | None = None
-
-
-def find_files(data: str | Path) -> TaskFiles:
-    """The training, development and test files of a folder, told by their names.
-
-    Raises:
-        InputError: There is no folder, or it lacks a file to learn from or to measure on.
-    """
-    folder = Path(data)
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: give one with train, dev and test files, or name the files")
-    found = {part: _named(folder, names) for part, names in _PARTS.items()}
-    if found["train"] is None or not (found["test"] or found["dev"]):
-        missing = "train" if found["train"] is None else "dev or test"
-        raise InputError(f"{folder} has no file whose name says {missing}: name the files yourself")
-    return TaskFiles(found["train"], found["test"] or found["dev"] or "", found["dev"] if found["test"] else None)
+    per_seed: tuple[tuple[Score, ...], ...] = ()
 
 
 def evaluate_task(
@@ -127,101 +121,135 @@ def evaluate_task(
     Raises:
         InputError: There is no such task, a file is not what it should be, or the model cannot do the task.
     """
-    if options.task not in EVALUATIONS:
-        raise InputError(f"there is no task {options.task!r}: choose one of {', '.join(EVALUATIONS)}")
-    if options.probe and options.task not in _PROBED:
-        raise InputError(f"there is no probe for {options.task}: choose one of {', '.join(_PROBED)}, or leave it out")
-    if options.through is not None and options.probe:
-        raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
+    check_evaluation(options)
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     other = options.language is None or options.through is None or not is_bilingual(model)
     with (
         exported(model, options.language) as learner,
         nullcontext(options.through) if other else exported(model, options.through) as through,
     ):
         read = None if through is None else str(through)
-        return _evaluated(learner, files, replace(options, through=read), folder, progress)
+        chosen, name = replace(options, device=device, through=read), resolve(learner)
+        data = read_task(options.task, files, examples=options.examples)
+        return _evaluated(name, data, chosen, Path(folder), progress)
 
 
-def _evaluated(
-    model: str | Path, files: TaskFiles, options: Evaluation, folder: str | Path, progress: Progress
-) -> EvaluationResult:
+def _evaluated(model: str, data: TaskData, options: Evaluation, folder: Path, progress: Progress) -> EvaluationResult:
     if options.task == "parse":
-        return _parsed(model, files, options, Path(folder), progress)
+        return _parsed(model, data, options, folder, progress)
     if options.probe:
-        return _probed(model, files, options, progress)
-    dev = None if files.dev is None else _read(options.task, files.dev)
-    chosen = {
-        name: getattr(options, name)
-        for name in ("epochs", "batch", "learning_rate")
-        if getattr(options, name) is not None
-    }
+        return _probed(model, data, options, progress)
     result = fine_tune(
         model,
-        _read(options.task, files.train),
-        _read(options.task, files.test),
-        FineTuning(options.task, seeds=options.seeds, **chosen),
+        data.train,
+        data.test,
+        FineTuning(options.task, seeds=options.seeds, **_chosen(options, "epochs", "batch", "learning_rate")),
         folder=folder,
-        dev=dev,
+        dev=data.dev,
         through=options.through,
         progress=progress,
     )
-    return EvaluationResult(result.scores, result.deviation, result.table, result.confusion)
+    per_seed = tuple(seed.scores for seed in result.per_seed)
+    return EvaluationResult(result.scores, result.deviation, result.table, result.confusion, per_seed)
 
 
-def _read(task: str, path: str | Path) -> Any:
-    if task in ("ner", "pos"):
-        return _tagged(path)
-    return read_glue(path, task) if task in GLUE_TASKS else read_examples(path)
+def check_evaluation(options: Evaluation) -> None:
+    """Refuse what no measurement can be made of.
+
+    Raises:
+        InputError: There is no such task, it is not done so, or a number is impossible.
+    """
+    task = options.task
+    if task not in EVALUATIONS:
+        raise InputError(f"there is no task {task!r}: choose one of {', '.join(EVALUATIONS)}")
+    if options.probe and task not in _PROBED:
+        raise InputError(f"there is no probe for {task}: choose one of {', '.join(_PROBED)}, or leave it out")
+    if options.through is not None and options.probe:
+        raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
+    if options.score_learning_rate is not None and task != "parse":
+        raise InputError(f"{task} has no score_learning_rate: only parse has one")
+    for name in ("epochs", "batch", "examples"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+    for name in ("learning_rate", "score_learning_rate"):
+        value = getattr(options, name)
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{name} = {value} is not possible: give a number above 0")
+    for name in ("epochs", "learning_rate") if options.probe else ():
+        if getattr(options, name) is not None:
+            raise InputError(f"a probe has no {name}: leave it out, or the probe")
+    if not options.seeds or len(set(options.seeds)) < len(options.seeds) or min(options.seeds) < 0:
+        raise InputError(f"seeds = {list(options.seeds)} is not possible: give one or more different numbers from 0 on")
 
 
-def _tagged(path: str | Path) -> list[TaggedSentence]:
-    if ".conllu" in Path(path).suffixes:
-        return [TaggedSentence(tuple(each.words), tuple(each.upos)) for each in read_treebank(path)]
-    return read_columns(path)
+def check_evaluated_model(model: str | Path, options: Evaluation) -> None:
+    """Refuse a model that cannot be fine-tuned on the task; anything can be probed, and parsed with.
+
+    Raises:
+        InputError: There is no such model, or it is a decoder or an encoder-decoder.
+    """
+    if options.probe or options.task == "parse":
+        return
+    config = load_config(model)
+    names = [str(name) for name in getattr(config, "architectures", None) or []]
+    decodes = getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names)
+    if getattr(config, "is_encoder_decoder", False):
+        found = "an encoder-decoder"
+    elif decodes or config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        found = "a decoder"
+    else:
+        return
+    raise InputError(
+        f"the task {options.task} needs an encoder such as BERT, and {model} is {found}: {_instead(options)}"
+    )
 
 
-def _probed(model: str | Path, files: TaskFiles, options: Evaluation, progress: Progress) -> EvaluationResult:
+def _instead(options: Evaluation) -> str:
+    return "probe it (probe = true)" if options.task in _PROBED else "leave the task out"
+
+
+def _chosen(options: Evaluation, *names: str) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def _probed(model: str, data: TaskData, options: Evaluation, progress: Progress) -> EvaluationResult:
     learner, tokenizer = load_model(model).to(options.device), load_tokenizer(model)
+    chosen = _chosen(options, "batch")
     if options.task == "nli":
-        sides = [[_pair(each) for each in read_examples(path)] for path in (files.train, files.test)]
-        return EvaluationResult((probe_pairs(learner, tokenizer, sides[0], sides[1], progress=progress),))
-    words = [[(each.words, each.tags) for each in _tagged(path)] for path in (files.train, files.test)]
-    return EvaluationResult((probe_words(learner, tokenizer, words[0], words[1], progress=progress),))
+        pairs = [[_pair(each) for each in side] for side in (data.train, data.test)]
+        score = probe_pairs(learner, tokenizer, pairs[0], pairs[1], progress=progress, **chosen)
+    else:
+        words = [[(each.words, each.tags) for each in side] for side in (data.train, data.test)]
+        score = probe_words(learner, tokenizer, words[0], words[1], progress=progress, **chosen)
+    return EvaluationResult((score,), per_seed=((score,),))
 
 
 def _pair(example: Example) -> tuple[str, str, str]:
     return example.first, example.second or "", str(example.label)
 
 
-def _parsed(
-    model: str | Path, files: TaskFiles, options: Evaluation, folder: Path, progress: Progress
-) -> EvaluationResult:
-    if files.dev is None:
-        raise InputError("parsing needs a development treebank to choose the best epoch by: give one (--dev)")
-    chosen = {
-        name: getattr(options, name)
-        for name in ("epochs", "batch", "learning_rate")
-        if getattr(options, name) is not None
-    }
+def _parsed(model: str, data: TaskData, options: Evaluation, folder: Path, progress: Progress) -> EvaluationResult:
+    """Train a parser with every seed, and parse the test treebank with each."""
+    chosen = _chosen(options, "epochs", "batch", "learning_rate", "score_learning_rate")
     training = ParserTraining(seeds=options.seeds, **chosen)
-    trained = train_parser(
-        model, read_treebank(files.train), read_treebank(files.dev), training, folder, progress=progress
-    )
-    parser, tokenizer = trained.parser, trained.tokenizer
-    if options.through is not None:
-        parser, tokenizer = swap_lexicon(parser, options.through)
-    gold = read_treebank(files.test)
-    found = parse(parser.to(options.device), tokenizer, gold, progress=progress)
-    scores = [
-        score for punctuation in (True, False) for score in attachment_scores(gold, found, punctuation=punctuation)
-    ]
-    return EvaluationResult(tuple(scores))
+    trained = train_parser(model, data.train, data.dev or (), training, folder, progress=progress)
+    per_seed = []
+    for run in trained.runs:
+        parser, tokenizer = load_parser(run.folder)
+        if options.through is not None:
+            parser, tokenizer = swap_lexicon(parser, options.through)
+        found = parse(parser.to(options.device), tokenizer, data.test, progress=progress)
+        counted = (attachment_scores(data.test, found, punctuation=punctuation) for punctuation in (True, False))
+        per_seed.append(tuple(score for scores in counted for score in scores))
+    return EvaluationResult(*_summary(per_seed), per_seed=tuple(per_seed))
 
 
-def _named(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """The file whose name has one of the words in it, where there is just one."""
-    files = (path for path in sorted(folder.iterdir()) if path.is_file())
-    found = [path for path in files if set(re.split(r"[^a-z]+", path.name.lower())) & set(names)]
-    if len(found) > 1:
-        raise InputError(f"{folder} has several files for {names[0]} ({found[0].name}, {found[1].name}): name one")
-    return found[0] if found else None
+def _summary(per_seed: Sequence[Sequence[Score]]) -> tuple[tuple[Score, ...], tuple[float, ...] | None]:
+    """The means over the seeds, and the sample standard deviations where there are several."""
+    values = [[score.value for score in same] for same in zip(*per_seed, strict=True)]
+    means = tuple(replace(score, value=statistics.fmean(same)) for score, same in zip(per_seed[0], values, strict=True))
+    return means, tuple(map(statistics.stdev, values)) if len(per_seed) > 1 else None

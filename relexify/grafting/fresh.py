@@ -1,13 +1,42 @@
-"""A model of the same shape that knows nothing."""
+"""A model that knows nothing, of the shape of another or of any size."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["fresh_twin"]
+from relexify.errors import InputError
+from relexify.grafting.loading import load_config, model_class
+
+__all__ = ["fresh_model", "fresh_twin"]
+
+
+def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) -> Any:
+    """An untrained model of a known kind and any size; the weights of that model are not read.
+
+    Args:
+        name: A model, as for `load_model`, for its architecture and config.
+        changes: Fields of the config and their values, such as `{"num_hidden_layers": 8}`.
+        seed: Of the parameters.
+
+    Raises:
+        InputError: There is no such model, no such field, or no model of that size.
+    """
+    config = load_config(name)
+    for field, value in changes.items():
+        if not hasattr(config, field):
+            raise InputError(f"the config of {name} has no field {field!r} to change: see its config.json")
+        setattr(config, field, value)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return model_class(config)(config).eval()
+    except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
+        raise InputError(f"there can be no {config.model_type} of the size asked for ({error})") from error
 
 
 def fresh_twin(model: Any, *, seed: int = 0) -> Any:
@@ -20,4 +49,7 @@ def fresh_twin(model: Any, *, seed: int = 0) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         twin = type(model)(copy.deepcopy(model.config))
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings: how it is built, not learnt
+            twin.get_buffer(name).copy_(buffer)
     return twin.to(model.dtype).eval()

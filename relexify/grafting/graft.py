@@ -105,6 +105,7 @@ def graft(
     old = {name: _tensor(model, name) for name in axes}
     with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
         resize(grafted, rows)
+    width = int(model.get_input_embeddings().weight.shape[1])
     written: set[int] = set()
     for place, (name, axis) in enumerate(sorted(axes.items())):
         new = _tensor(grafted, name)
@@ -112,7 +113,7 @@ def graft(
             continue
         written.add(new.data_ptr())
         with torch.no_grad():
-            new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place))
+            new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place, width=width))
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_sound(grafted, axes, mixture, model.get_input_embeddings().weight)
     report = GraftReport(tokens, rows, mixture.counts(), sorted(axes), special_ids)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from relexify.errors import GraftError
-from relexify.mixture import Mixture
+from relexify.mixture import Fallback, Mixture
 
 __all__ = ["lexical_axes", "mixed_tensor", "resize", "shapes"]
 
@@ -23,8 +23,13 @@ def lexical_axes(model: Any) -> dict[str, int]:
     embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
 
     Raises:
-        GraftError: The model cannot resize its vocabulary.
+        GraftError: The model cannot resize its vocabulary, or its embedding is compressed.
     """
+    if getattr(model.config, "sub_embedding", None) is not None:
+        raise GraftError(
+            f"the embedding of this {type(model).__name__} is compressed, and its tokens share their parameters: "
+            "expand it first (relexify expand)"
+        )
     rows = embedding_rows(model)
     try:
         with torch.device("meta"):
@@ -81,11 +86,19 @@ def shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed: int) -> torch.Tensor:
+def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed: int, *, width: int) -> torch.Tensor:
     """The new values of a lexical tensor, the tokens along `axis`, in the dtype and on the device of the old.
 
-    Rows of which nothing is known, and rows that pad the matrix, come from N(mean, variance) of the old rows, per
-    dimension (WECHSEL, section 3.2). This is the one place where random embeddings are drawn.
+    Rows of which nothing is known, and rows that pad the matrix, come from the mixture's fallback. This is the one
+    place where random embeddings are drawn.
+
+    Args:
+        mixture: Says how rows are mixed.
+        old: The tensor of the source model.
+        axis: The axis of the tokens.
+        rows: Tokens of the new tensor, padding included.
+        seed: Of the rows that are drawn.
+        width: d of the model's input embedding; an output bias has none of its own.
     """
     wide = torch.float64 if old.dtype == torch.float64 else torch.float32
     values = old.detach().movedim(axis, 0).to("cpu", wide)
@@ -96,6 +109,9 @@ def mixed_tensor(mixture: Mixture, old: torch.Tensor, axis: int, rows: int, seed
     unknown = np.ones(rows, dtype=bool)
     unknown[: len(mixture)] = ~mixture.known
     noise = np.random.default_rng(seed).standard_normal((int(unknown.sum()), table.shape[1]))
-    mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
+    if mixture.fallback is Fallback.NARROW:
+        mixed[unknown] = noise / width
+    else:
+        mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
     shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)
     return shaped.to(old.device, old.dtype).contiguous()

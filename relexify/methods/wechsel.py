@@ -21,6 +21,7 @@ from relexify.vectors.word_vectors import WordVectors
 
 __all__ = [
     "Neighbours",
+    "check_subwords",
     "search_neighbours",
     "subword_vectors",
     "vector_neighbours",
@@ -123,6 +124,19 @@ def search_neighbours(
         InputError: The two sides have different widths.
         EvidenceError: One side has no vector at all.
     """
+    check_subwords(source, target)
+    rows = np.flatnonzero(target.covered)
+    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device, progress=progress)
+    return Neighbours(rows, columns, similarities)
+
+
+def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
+    """Refuse vectors of tokens that cannot be compared.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
     if source.matrix.shape[1] != target.matrix.shape[1]:
         raise InputError(
             f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
@@ -131,9 +145,6 @@ def search_neighbours(
     for side, vectors in (("source", source), ("target", target)):
         if not vectors.covered.any():
             raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
-    rows = np.flatnonzero(target.covered)
-    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device, progress=progress)
-    return Neighbours(rows, columns, similarities)
 
 
 def weigh_neighbours(

@@ -1,10 +1,11 @@
 """The hinge: Mixture, its weights and its composition."""
 
 from relexify.mixture.composition import blend, first_of, mixture_of_rows, mixture_of_weights
-from relexify.mixture.mixture import Mixture, Origin
-from relexify.mixture.weights import rows_to_csr, softmax_weights
+from relexify.mixture.mixture import Fallback, Mixture, Origin
+from relexify.mixture.weights import rows_to_csr, softmax_weights, sparsemax_products, sparsemax_weights
 
 __all__ = [
+    "Fallback",
     "Mixture",
     "Origin",
     "blend",
@@ -13,4 +14,6 @@ __all__ = [
     "mixture_of_weights",
     "rows_to_csr",
     "softmax_weights",
+    "sparsemax_products",
+    "sparsemax_weights",
 ]

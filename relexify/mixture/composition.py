@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from relexify.errors import VocabularyError
-from relexify.mixture.mixture import Mixture, Origin
+from relexify.mixture.mixture import Fallback, Mixture, Origin
 from relexify.tokens import Vocabulary
 
 __all__ = ["blend", "first_of", "mixture_of_rows", "mixture_of_weights"]
@@ -31,7 +31,13 @@ def mixture_of_rows(
 
 
 def mixture_of_weights(
-    weights: csr_array, source: Vocabulary, target: Vocabulary, *, method: str, origin: Origin | np.ndarray
+    weights: csr_array,
+    source: Vocabulary,
+    target: Vocabulary,
+    *,
+    method: str,
+    origin: Origin | np.ndarray,
+    fallback: Fallback = Fallback.OLD_ROWS,
 ) -> Mixture:
     """A mixture of ready weights [target × source]; rows without entries are marked as random."""
     weights = csr_array(weights, dtype=np.float32)
@@ -39,18 +45,22 @@ def mixture_of_weights(
     weights.eliminate_zeros()
     known = np.diff(weights.indptr) > 0
     origins = np.where(known, origin, Origin.RANDOM).astype(np.uint8)
-    return Mixture(weights, origins, method, source.tokens, target.tokens, source.spelling, target.spelling)
+    spellings = source.spelling, target.spelling
+    return Mixture(weights, origins, method, source.tokens, target.tokens, *spellings, fallback=fallback)
 
 
 def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
-    """Take each row from the first mixture that knows it: the order of evidence."""
+    """Take each row from the first mixture that knows it: the order of evidence; the last one has the fallback."""
     _check_same_vocabularies(mixtures)
     name = method or " > ".join(mixture.method for mixture in mixtures)
-    return replace(reduce(_over, mixtures), method=name)
+    return replace(reduce(_over, mixtures), method=name, fallback=mixtures[-1].fallback)
 
 
 def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
-    """Add mixtures with weights; a row that some of them do not know is shared among those that do."""
+    """Add mixtures with weights; a row that some of them do not know is shared among those that do.
+
+    Rows that none of them knows have the fallback of the last.
+    """
     mixtures = [mixture for _, mixture in parts]
     _check_same_vocabularies(mixtures)
     shares = np.array([share for share, _ in parts], dtype=np.float64)[:, None]
@@ -65,7 +75,7 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
     lone = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
     origin = np.where(known.any(axis=0), np.where(alone, lone, Origin.MIXED), Origin.RANDOM)
     name = method or " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
-    return _rebuilt(weights, origin, name, mixtures[0])
+    return _rebuilt(weights, origin, name, mixtures[-1])
 
 
 def _over(above: Mixture, below: Mixture) -> Mixture:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from relexify.artifacts import Provenance, load_arrays, save_arrays
 from relexify.errors import VocabularyError
 from relexify.tokens import Family, Spelling
 
-__all__ = ["Mixture", "Origin"]
+__all__ = ["Fallback", "Mixture", "Origin"]
 
 KIND = "mixture"
 
@@ -39,6 +39,15 @@ class Origin(IntEnum):
     """Neighbours in a space of vectors, or several kinds of evidence at once."""
 
 
+class Fallback(StrEnum):
+    """What a row is drawn from when nothing is known of its token."""
+
+    OLD_ROWS = "old-rows"
+    """N(mean, variance) of the old rows, per dimension (WECHSEL, section 3.2)."""
+    NARROW = "narrow"
+    """N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
+
+
 @dataclass(frozen=True)
 class Mixture:
     """How every target token is mixed from source tokens.
@@ -54,6 +63,7 @@ class Mixture:
         source_spelling: How the source tokenizer spells tokens.
         target_spelling: How the target tokenizer does.
         provenance: Where it comes from, once it is saved.
+        fallback: What empty rows are drawn from when they are grafted.
     """
 
     weights: csr_array
@@ -64,6 +74,7 @@ class Mixture:
     source_spelling: Spelling
     target_spelling: Spelling
     provenance: Mapping[str, Any] | None = None
+    fallback: Fallback = Fallback.OLD_ROWS
 
     def __post_init__(self) -> None:
         expected = (len(self.target_tokens), len(self.source_tokens))
@@ -115,6 +126,7 @@ class Mixture:
         metadata = {
             "kind": KIND,
             "method": self.method,
+            "fallback": self.fallback.value,
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
             "source_spelling": asdict(self.source_spelling),
@@ -142,6 +154,7 @@ class Mixture:
             _spelling(metadata["source_spelling"]),
             _spelling(metadata["target_spelling"]),
             metadata["provenance"],
+            Fallback(metadata.get("fallback", Fallback.OLD_ROWS)),
         )
 
 

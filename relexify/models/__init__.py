@@ -1,8 +1,45 @@
 """Models of our own around those of transformers."""
 
-from relexify.models.biaffine import BiaffineConfig, BiaffineOutput, BiaffineParser
-from relexify.models.bilingual import BilingualConfig, BilingualModel
-from relexify.models.bilingual_folder import Bilingual, exported, load_bilingual_model, load_speaker
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from relexify.models.biaffine import BiaffineConfig, BiaffineOutput, BiaffineParser
+    from relexify.models.bilingual import BilingualConfig, BilingualModel
+    from relexify.models.bilingual_folder import Bilingual, exported, load_bilingual_model, load_speaker
+    from relexify.models.clustering import clustered_codes
+    from relexify.models.compressed_model import compressed_class, expanded, is_compressed, lexical_names
+    from relexify.models.compressing import CompressionReport, compressed
+    from relexify.models.compression_options import Compression
+    from relexify.models.factored_head import FactoredHead
+    from relexify.models.sub_codes import digit_codes, smallest_base
+    from relexify.models.sub_embedding import SubEmbedding
+
+_PLACES = {
+    "BiaffineConfig": "biaffine",
+    "BiaffineOutput": "biaffine",
+    "BiaffineParser": "biaffine",
+    "Bilingual": "bilingual_folder",
+    "BilingualConfig": "bilingual",
+    "BilingualModel": "bilingual",
+    "Compression": "compression_options",
+    "CompressionReport": "compressing",
+    "FactoredHead": "factored_head",
+    "SubEmbedding": "sub_embedding",
+    "clustered_codes": "clustering",
+    "compressed": "compressing",
+    "compressed_class": "compressed_model",
+    "digit_codes": "sub_codes",
+    "expanded": "compressed_model",
+    "exported": "bilingual_folder",
+    "is_compressed": "compressed_model",
+    "lexical_names": "compressed_model",
+    "load_bilingual_model": "bilingual_folder",
+    "load_speaker": "bilingual_folder",
+    "smallest_base": "sub_codes",
+}
 
 __all__ = [
     "BiaffineConfig",
@@ -11,7 +48,26 @@ __all__ = [
     "Bilingual",
     "BilingualConfig",
     "BilingualModel",
+    "Compression",
+    "CompressionReport",
+    "FactoredHead",
+    "SubEmbedding",
+    "clustered_codes",
+    "compressed",
+    "compressed_class",
+    "digit_codes",
+    "expanded",
     "exported",
+    "is_compressed",
+    "lexical_names",
     "load_bilingual_model",
     "load_speaker",
+    "smallest_base",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at first use, so that options can be read without the import of torch."""
+    if name in _PLACES:
+        return getattr(import_module(f"relexify.models.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'relexify.models' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -25,6 +25,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
+from relexify.models.compressed_model import install, layout_of
 
 __all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
 
@@ -251,6 +252,12 @@ def _bare_encoder(config: Any) -> Any:
     """An encoder without head and pooler."""
     takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
     model = AutoModel.from_config(config, **({"add_pooling_layer": False} if "add_pooling_layer" in takes else {}))
+    if (layout := layout_of(config)) is not None:
+        if getattr(config, "is_encoder_decoder", False):
+            raise GraftError(
+                f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first"
+            )
+        install(model, replace(layout, head="plain"))
     return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
 
 

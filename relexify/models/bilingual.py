@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import BILINGUAL, lexical_axes
+from relexify.models.compressed_model import is_compressed
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel", "check_languages"]
 
@@ -227,6 +228,8 @@ def _share(
 
 
 def _check_alike(source: Any, target: Any) -> None:
+    if is_compressed(source) or is_compressed(target):
+        raise GraftError("a compressed model cannot be one of two languages: expand it first (relexify expand)")
     if type(source) is not type(target):
         raise GraftError(
             f"the models are a {type(source).__name__} and a {type(target).__name__}: give two of one family, "

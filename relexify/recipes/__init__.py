@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relexify.recipes.evidence import trained_vectors
+    from relexify.recipes.measuring import output_scores
     from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Method, Transfer
     from relexify.recipes.recipe_file import RecipeFile, read_recipe, recipe_text
     from relexify.recipes.running import run_comparison, run_recipe
+    from relexify.recipes.task_entries import TaskEntry
     from relexify.recipes.transfer import TransferResult, run_transfer
 
 __all__ = [
@@ -17,8 +19,10 @@ __all__ = [
     "METHODS",
     "Method",
     "RecipeFile",
+    "TaskEntry",
     "Transfer",
     "TransferResult",
+    "output_scores",
     "read_recipe",
     "recipe_text",
     "run_comparison",
@@ -31,7 +35,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name at first use, so that looking up a method does not cost the import of torch."""
     if name in __all__:
-        for module in ("recipe", "recipe_file", "evidence", "transfer", "running"):
+        for module in ("recipe", "recipe_file", "evidence", "transfer", "measuring", "running"):
             found = vars(import_module(f"relexify.recipes.{module}"))
             if name in found:
                 return found[name]

@@ -9,6 +9,7 @@ from pathlib import Path
 from relexify.artifacts import check_output
 from relexify.errors import InputError
 from relexify.lexicon import BilingualLexicon
+from relexify.recipes.aligned_text import check_bitext
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.text import Corpus
 
@@ -25,6 +26,7 @@ def check_recipe(recipe: Transfer) -> None:
 
     Raises:
         InputError: An option has an impossible value, or a file is missing.
+        MissingExtra: A package is missing that the method needs.
         OutputError: The output cannot be written.
     """
     if recipe.method not in METHODS:
@@ -35,10 +37,11 @@ def check_recipe(recipe: Transfer) -> None:
             raise InputError(f"{name} = {value} is not possible: give {least} or more")
     if not 0 < recipe.temperature < float("inf"):
         raise InputError(f"temperature = {recipe.temperature} is not possible: give a number above 0, such as 0.1")
-    for path in (recipe.dictionary, recipe.rotation, recipe.source_vectors, recipe.target_vectors):
+    for path in (recipe.dictionary, recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors):
         if isinstance(path, str | Path) and not Path(path).exists():
             raise InputError(f"{path} does not exist: check the path")
     _check_method(recipe)
+    check_bitext(recipe)
     check_output(recipe.output, overwrite=recipe.overwrite)
 
 
@@ -85,8 +88,7 @@ def _check_method(recipe: Transfer) -> None:
     method = METHODS[recipe.method]
     if recipe.overrides and not method.takes_overrides:
         raise InputError(f"the method {recipe.method} takes no overrides: leave them out, or choose another method")
-    evidence = ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")
-    unused = [name for name in evidence if getattr(recipe, name) is not None]
-    if unused and not method.uses_vectors:
+    unused = [name for name in method.unused if getattr(recipe, name) is not None]
+    if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
         logger.warning("the method %s makes no use of %s", recipe.method, names)

@@ -36,11 +36,12 @@ RUNS: Mapping[str, Run] = MappingProxyType(
     {
         run.name: run
         for run in (
-            *(Run(name, name) for name in ("blend", "wechsel", "wechsel-tfr", "fvt", "random", "shuffle", "fullrand")),
+            *(Run(name, name) for name in METHODS),
             Run("transinner", "random", "embeddings-first"),
             Run("transinner-shuffle", "shuffle", "embeddings-first"),
             Run("wechsel-frozen", "wechsel", "embeddings-first"),
             Run("blend-frozen", "blend", "embeddings-first"),
+            Run("ramen-frozen", "ramen", "embeddings-first"),
         )
     }
 )

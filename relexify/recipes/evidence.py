@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,18 @@ from relexify.lexicon import BilingualLexicon
 from relexify.progress import Progress, silent
 from relexify.recipes.steps import kept_file, step_name
 from relexify.text import Corpus, learn_segmenter
-from relexify.tokens import SubwordVectors, encode_words, vocabulary_of
+from relexify.tokens import SubwordVectors, encodable, encode_words, encoder_of, vocabulary_of
 from relexify.vectors import VectorTraining, WordVectors, load_vectors, train_vectors
 
-__all__ = ["TokensInSpace", "choose_lexicon", "embedding_vectors", "gather_vectors", "trained_vectors"]
+__all__ = [
+    "TokensInSpace",
+    "choose_lexicon",
+    "embedding_vectors",
+    "gather_vectors",
+    "identical_words",
+    "token_vectors",
+    "trained_vectors",
+]
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Gives the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -73,15 +82,51 @@ def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, tar
     """The dictionary, or, where there is none, the words that both languages write alike."""
     if dictionary is not None:
         return dictionary
-    lexicon = BilingualLexicon.identical(source.words, target.words)
-    if not len(lexicon):
-        raise EvidenceError("the two languages write no word alike: give a dictionary (--dictionary)")
+    lexicon = identical_words(source, target)
     logger.warning(
         "no dictionary given: falling back on %d words that both languages write alike; "
         "even a small dictionary (--dictionary) usually does better",
         len(lexicon),
     )
+    return lexicon
+
+
+def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexicon:
+    """The words that both languages write alike.
+
+    Raises:
+        EvidenceError: There are none.
+    """
+    lexicon = BilingualLexicon.identical(source.words, target.words)
+    if not len(lexicon):
+        raise EvidenceError(
+            "the two languages write no word alike: give a dictionary (--dictionary) to a method that takes one"
+        )
     return replace(lexicon, name="identical words")
+
+
+def token_vectors(
+    corpus: Corpus, tokenizer: Any, options: VectorTraining, *, progress: Progress = silent
+) -> SubwordVectors:
+    """Train vectors of tokens on text that their tokenizer has cut, or find them in the cache."""
+    options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters say nothing more
+    encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
+    key = step_name("token vectors", corpus=corpus.fingerprint(), tokenizer=encoder.identity, options=asdict(options))
+
+    def sentences() -> Iterator[list[str]]:
+        lines = iter(corpus)
+        while block := list(islice(lines, 1000)):
+            yield from (list(map(str, ids)) for ids in encoder.encode([encodable(line)[0] for line in block]))
+
+    vectors = kept_file(
+        "vectors",
+        key,
+        load_vectors,
+        lambda: train_vectors(sentences, options, progress=progress),
+        lambda trained, path: trained.save(path),
+    )
+    matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
+    return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
 
 def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) -> tuple[WordVectors, TokensInSpace]:

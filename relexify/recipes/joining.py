@@ -5,45 +5,38 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import check_output, sha256_of, write_file
 from relexify.errors import InputError
+from relexify.grafting import hollow_model
 from relexify.progress import Progress
+from relexify.recipes.grafts import clear_graft, graft_once, read_note, transfer_identity
 from relexify.recipes.recipe import BilingualStep, Transfer
 from relexify.recipes.recipe_file import RecipeFile
 from relexify.text import Corpus
 from relexify.training import TrainingResult, finished_training, is_trained, train, train_bilingual
+from relexify.training.bilingual import check_halves
+from relexify.training.trainable import check_learner, check_trainable_name
 
 __all__ = ["run_bilingual"]
 
 
-def run_bilingual(
-    recipe: RecipeFile,
-    graft: Callable[[Transfer], None],
-    identity: Callable[[Transfer], str],
-    *,
-    device: str,
-    overwrite: bool,
-    progress: Progress,
-) -> TrainingResult:
+def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
     """RAMEN as a recipe says it; stopped at whatever moment, it goes on.
 
     Beside the output lie `OUTPUT.grafted` and `OUTPUT.target` until the work is done, and a note of what it is.
 
     Args:
         recipe: With `[transfer]` and `[bilingual]`, and with `[training]` where the new embeddings are trained first.
-        graft: Writes the grafted model, unless an earlier call did.
-        identity: Names all that a graft depends on.
         device: Where to search.
         overwrite: Replace the output.
         progress: Told about everything that takes long.
 
     Raises:
-        InputError: Something is missing in the recipe.
+        InputError: Something is missing in the recipe, or the model cannot be trained as it says.
     """
     if recipe.transfer is None or recipe.bilingual is None:
         raise InputError(f"{recipe.source} has [bilingual] and no [transfer]: add it, or use relexify bilingual")
@@ -51,20 +44,29 @@ def run_bilingual(
     grafted, target = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "target"))
     note = recipe.output.with_name(f"{recipe.output.name}.bilingual.json")
     transfer = replace(recipe.transfer, output=grafted, device=device)
-    asked = _asked(recipe, step, identity(transfer))
-    known = _read(note)
+    asked = _asked(recipe, step, transfer_identity(transfer))
+    known = read_note(note)
     if known == {"done": asked} and is_trained(recipe.output):  # stopped while it was clearing up
         return _cleared(finished_training(recipe.output), grafted, target, note)
     if known != {"asked": asked}:
         check_output(recipe.output, overwrite=overwrite)
+        _check_trainable(recipe, step)
         _make_way(target, ours=note.exists())
         write_file(note, json.dumps({"asked": asked}) + "\n")
-    graft(transfer)
+    graft_once(transfer, progress)
     if recipe.training is not None:
         train(grafted, target, recipe.corpus, recipe.training, held_out=recipe.held_out, progress=progress)
     result = _joined(recipe, step, target if recipe.training is not None else grafted, overwrite, progress)
     write_file(note, json.dumps({"done": asked}) + "\n")
     return _cleared(result, grafted, target, note)
+
+
+def _check_trainable(recipe: RecipeFile, step: BilingualStep) -> None:
+    """Refuse what cannot be trained, in either step, before any work is done."""
+    if recipe.training is not None:
+        check_trainable_name(recipe.model, recipe.training)
+    check_learner(hollow_model(recipe.model), step.training)
+    check_halves(step.training, devices=1)
 
 
 def _make_way(target: Path, *, ours: bool) -> None:
@@ -77,9 +79,8 @@ def _make_way(target: Path, *, ours: bool) -> None:
 
 
 def _cleared(result: TrainingResult, grafted: Path, target: Path, note: Path) -> TrainingResult:
-    for folder in (target, grafted):
-        shutil.rmtree(folder, ignore_errors=True)
-    grafted.with_name(f"{grafted.name}.json").unlink(missing_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    clear_graft(grafted)
     note.unlink(missing_ok=True)  # last of all, since it tells that the rest may go
     return result
 
@@ -121,10 +122,3 @@ def _asked(recipe: RecipeFile, step: BilingualStep, transfer: str) -> str:
         "training": [None if each is None else asdict(each) for each in (recipe.training, step.training)],
     }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None

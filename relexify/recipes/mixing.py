@@ -9,24 +9,42 @@ from typing import Any
 from relexify.errors import EvidenceError
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import (
+    aligned_tokens,
     blended,
+    focus,
     fvt,
+    ramen,
+    ramen_random,
+    ramen_vectors,
     random,
     shuffle,
     special,
     subword_vectors,
+    trans_tokens,
     translations,
     vector_neighbours,
 )
 from relexify.mixture import Mixture, first_of
+from relexify.neighbours import normalised
 from relexify.progress import Progress, silent
-from relexify.recipes.evidence import TokensInSpace, choose_lexicon, embedding_vectors, gather_vectors
-from relexify.recipes.recipe import Transfer
+from relexify.recipes.aligned_text import count_aligned_tokens
+from relexify.recipes.evidence import (
+    TokensInSpace,
+    choose_lexicon,
+    embedding_vectors,
+    gather_vectors,
+    identical_words,
+    token_vectors,
+)
+from relexify.recipes.recipe import METHODS, Transfer
 from relexify.text import Corpus
-from relexify.tokens import SubwordVectors
+from relexify.tokens import SubwordVectors, subwords_from_words
 from relexify.vectors import Rotation, WordVectors, align
 
-__all__ = ["mix", "subwords_in_one_space"]
+__all__ = ["mix", "subwords_in_one_space", "told_evidence"]
+
+RAMEN_WORDS = 50_000
+"""Words of each language that RAMEN makes its subword vectors of (section 3.2)."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +62,36 @@ def mix(
         corpus: Text of the new language to learn from.
         progress: Told about everything that takes long.
     """
-    if recipe.method in ("random", "fullrand"):
-        return replace(random(old, new), method=recipe.method), None
-    if recipe.method == "shuffle":
-        return shuffle(old, new, seed=recipe.seed), None
-    if recipe.method == "fvt":
-        return fvt(old, new, overrides=recipe.overrides), None
+    if not METHODS[recipe.method].uses_vectors:
+        return _without_word_vectors(recipe, old, new, corpus, progress), None
     if recipe.method == "blend":
         return _blend(recipe, model, old, new, corpus, progress)
+    if recipe.method == "ramen-vectors":
+        source, target, rotation = subwords_in_one_space(recipe, model, old, new, corpus, progress=progress)
+        mixture = ramen_vectors(source, target, overrides=recipe.overrides, device=recipe.device, progress=progress)
+        return mixture, rotation
     vectors, rotation = _from_vectors(recipe, model, old, new, corpus, progress)
     steering = special(old, new, overrides=recipe.overrides)
     return first_of(steering, vectors, method=recipe.method), rotation
+
+
+def _without_word_vectors(recipe: Transfer, old: Any, new: Any, corpus: Corpus, progress: Progress) -> Mixture:
+    """The methods that look at tokenizers, at text or at parallel text alone."""
+    match recipe.method:
+        case "shuffle":
+            return shuffle(old, new, seed=recipe.seed)
+        case "ramen-random":
+            return ramen_random(old, new)
+        case "fvt":
+            return fvt(old, new, overrides=recipe.overrides)
+        case "focus":
+            vectors = token_vectors(corpus, new, replace(recipe.vectors, seed=recipe.seed), progress=progress)
+            return focus(old, vectors, overrides=recipe.overrides, device=recipe.device, progress=progress)
+        case "ramen" | "trans-tokens":
+            counts = count_aligned_tokens(recipe, old, new, progress=progress)
+            make = ramen if recipe.method == "ramen" else trans_tokens
+            return make(old, new, counts, **_counting(recipe), overrides=recipe.overrides)
+    return replace(random(old, new), method=recipe.method)
 
 
 def _blend(
@@ -67,12 +104,22 @@ def _blend(
         evidence.append(vectors)
     except EvidenceError as error:
         logger.warning("the vectors tell nothing: %s", error)
-    if (lexicon := _lexicon(recipe)) is not None:
-        evidence.append(translations(old, new, lexicon))
+    evidence.extend(told_evidence(recipe, old, new, progress=progress))
     if not evidence:
         logger.warning("going on with old pieces alone")
         return fvt(old, new, overrides=recipe.overrides), None
     return blended(old, new, *evidence, overrides=recipe.overrides), rotation
+
+
+def told_evidence(recipe: Transfer, old: Any, new: Any, *, progress: Progress = silent) -> list[Mixture]:
+    """What a dictionary and parallel text tell, each where there is one; arguments as for `mix`."""
+    evidence = []
+    if (lexicon := _lexicon(recipe)) is not None:
+        evidence.append(translations(old, new, lexicon))
+    if recipe.bitext is not None:
+        counts = count_aligned_tokens(recipe, old, new, progress=progress)
+        evidence.append(aligned_tokens(old, new, counts, **_counting(recipe)))
+    return evidence
 
 
 def _from_vectors(
@@ -108,14 +155,14 @@ def subwords_in_one_space(
     if recipe.rotation is not None:
         rotation = Rotation.load(recipe.rotation)
     else:
-        lexicon = choose_lexicon(_lexicon(recipe), source, target)
+        known = METHODS[recipe.method].uses_dictionary
+        lexicon = choose_lexicon(_lexicon(recipe), source, target) if known else identical_words(source, target)
         rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
     source, target = rotation.apply(source, target)
-    return (
-        tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress),
-        _subwords(recipe, new, target, progress),
-        rotation,
-    )
+    tokens = tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress)
+    if tokens_in_space and recipe.method == "ramen-vectors":  # dot products need one scale on both sides
+        tokens = replace(tokens, matrix=normalised(tokens.matrix))
+    return tokens, _subwords(recipe, new, target, progress), rotation
 
 
 def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordVectors, TokensInSpace]:
@@ -128,6 +175,10 @@ def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordV
     return embedding_vectors(old, model.get_input_embeddings().weight.detach().float().cpu().numpy(), words)
 
 
+def _counting(recipe: Transfer) -> dict[str, float]:
+    return {"smoothing": recipe.aligning.smoothing, "min_count": recipe.aligning.min_count}
+
+
 def _lexicon(recipe: Transfer) -> BilingualLexicon | None:
     if recipe.dictionary is None or isinstance(recipe.dictionary, BilingualLexicon):
         return recipe.dictionary
@@ -135,4 +186,6 @@ def _lexicon(recipe: Transfer) -> BilingualLexicon | None:
 
 
 def _subwords(recipe: Transfer, tokenizer: Any, vectors: WordVectors, progress: Progress) -> SubwordVectors:
+    if recipe.method == "ramen-vectors":
+        return subwords_from_words(tokenizer, vectors, top_words=RAMEN_WORDS, unit_length=True, progress=progress)
     return subword_vectors(tokenizer, vectors, "words" if recipe.method == "wechsel-tfr" else "auto", progress=progress)

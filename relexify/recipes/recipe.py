@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.lexicon import BilingualLexicon
+from relexify.parallel import Aligning
 from relexify.training.plan import RAMEN, Training
 from relexify.vectors import VectorTraining
 
@@ -24,7 +25,10 @@ class Method:
         becomes: What a new token becomes.
         evidence: What it needs to know.
         paper: Where it comes from.
-        uses_vectors: Whether vectors and a dictionary take part.
+        uses_vectors: Whether vectors take part.
+        uses_dictionary: Whether a dictionary does.
+        uses_bitext: Whether parallel text does, where there is any.
+        uses_neighbours: Whether k neighbours are mixed at a temperature.
         takes_overrides: Whether single tokens can be copied from old ones by name.
     """
 
@@ -32,17 +36,36 @@ class Method:
     evidence: str
     paper: str
     uses_vectors: bool = True
+    uses_dictionary: bool = True
+    uses_bitext: bool = False
+    uses_neighbours: bool = True
     takes_overrides: bool = True
+
+    @property
+    def needs_bitext(self) -> bool:
+        """Whether parallel text is all that it has to go by."""
+        return self.uses_bitext and not self.uses_vectors
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The fields of `Transfer` with evidence that it makes no use of."""
+        return (
+            *(() if self.uses_dictionary else ("dictionary",)),
+            *(() if self.uses_vectors else ("rotation", "source_vectors", "target_vectors", "source_corpus")),
+            *(() if self.uses_bitext else ("bitext", "alignment")),
+        )
 
 
 _VECTORS = "vectors or text of both languages, a dictionary"
+_NO_VECTORS: Mapping[str, bool] = {"uses_vectors": False, "uses_dictionary": False, "uses_neighbours": False}
 
 METHODS: Mapping[str, Method] = {
     "blend": Method(
         "in equal parts: its neighbours in aligned vectors (wechsel), the old pieces of its translations, and its own "
         "old pieces (fvt); digits and punctuation are copied: the default",
-        f"{_VECTORS}; makes do with less",
+        f"{_VECTORS}; parallel text, where given, is one more part; makes do with less",
         "relexify's own",
+        uses_bitext=True,
     ),
     "wechsel": Method(
         "a softmax over its nearest old tokens in aligned vectors, tokens composed of n-grams",
@@ -58,27 +81,61 @@ METHODS: Mapping[str, Method] = {
         "the mean of its old pieces; tokens that both vocabularies have are copied",
         "the two tokenizers alone",
         "Gee et al. 2022",
-        uses_vectors=False,
+        **_NO_VECTORS,
+    ),
+    "ramen": Method(
+        "the old tokens it is aligned with in parallel text, by translation probability",
+        "parallel text",
+        "Tran 2020, section 2.1",
+        **_NO_VECTORS,
+        uses_bitext=True,
+    ),
+    "ramen-vectors": Method(
+        "a sparsemax over all old tokens in vectors that were aligned on words written alike",
+        "vectors or text of both languages, which share some words",
+        "Tran 2020, sections 2.1 and 3.2",
+        uses_dictionary=False,
+        uses_neighbours=False,
+    ),
+    "ramen-random": Method(
+        "a draw from N(0, 1/d²): a baseline",
+        "nothing",
+        "Tran 2020, section 5.1",
+        **_NO_VECTORS,
+        takes_overrides=False,
+    ),
+    "trans-tokens": Method(
+        "the old tokens it is aligned with, by count; digits, punctuation and what both vocabularies have are copied",
+        "parallel text",
+        "Remy et al. 2024",
+        **_NO_VECTORS,
+        uses_bitext=True,
+    ),
+    "focus": Method(
+        "a sparsemax over the tokens that both vocabularies have, in vectors of the new tokens; those are copied",
+        "text of the new language; vocabularies that share tokens",
+        "Dobler and de Melo 2023",
+        **_NO_VECTORS,
     ),
     "shuffle": Method(
         "a random old token: a baseline",
         "nothing",
         "Zoph et al. 2016",
-        uses_vectors=False,
+        **_NO_VECTORS,
         takes_overrides=False,
     ),
     "random": Method(
         "a draw from the mean and variance of the old embedding: a baseline",
         "nothing",
         "de Vries and Nissim 2021",
-        uses_vectors=False,
+        **_NO_VECTORS,
         takes_overrides=False,
     ),
     "fullrand": Method(
         "random, and every inner parameter too: a model of the same shape that knows nothing, a baseline",
         "nothing",
         "Minixhofer et al. 2022, section 4",
-        uses_vectors=False,
+        **_NO_VECTORS,
         takes_overrides=False,
     ),
 }
@@ -96,6 +153,10 @@ class Transfer:
         dictionary: A file of source word and target word, or the lexicon itself; where none is given, identical words
             take its place.
         dictionary_swapped: The dictionary has the new language first.
+        bitext: Parallel text, whatever `Bitext.open` takes, the model's language first.
+        alignment: A ready alignment of it, links like `0-0 1-2` on one line for each pair; where none is given, eflomal
+            makes one.
+        aligning: How it is read and aligned.
         method: One of `METHODS`.
         tokenizer: A ready tokenizer of the new language; where none is given, one is trained on the corpus.
         vocab_size: Tokens to train.
@@ -122,6 +183,9 @@ class Transfer:
     corpus: Any
     dictionary: Path | BilingualLexicon | None = None
     dictionary_swapped: bool = False
+    bitext: Any = None
+    alignment: Path | None = None
+    aligning: Aligning = field(default_factory=Aligning)
     method: str = "blend"
     tokenizer: str | None = None
     vocab_size: int = DEFAULT_VOCABULARY

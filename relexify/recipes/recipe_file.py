@@ -8,6 +8,12 @@
     [transfer]                     # the fields of Transfer
     method = "wechsel"
 
+    [fresh]                        # begin with random parameters; fields of the model's config that are to change
+    num_hidden_layers = 8
+
+    [compress]                     # the fields of Compression
+    k = 3
+
     [training]                     # the fields of Training
     steps = 250_000
 
@@ -17,6 +23,11 @@
     [compare]                      # the fields of Comparing
     runs = ["wechsel", "transinner"]
 
+    [[tasks]]                      # the fields of TaskEntry
+    task = "ner"
+    train = "wikiann/train.tsv"
+    test = "wikiann/test.tsv"
+
 Paths are relative to the file, those of overrides to the current folder.
 """
 
@@ -24,22 +35,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.models.compression_options import Compression
 from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.overriding import override
 from relexify.recipes.recipe import BilingualStep, Transfer
 from relexify.recipes.recipe_paths import Place, model_name, written_model, written_path
+from relexify.recipes.task_entries import TaskEntry, read_tasks, written_task
 from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
 from relexify.recipes.toml_writing import differing, toml_text, written_texts
 from relexify.training.plan import RAMEN, Training, plan_stages
 from relexify.vectors.training_options import check as check_vectors
 
-__all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "read_recipe", "recipe_text"]
+__all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "TaskEntry", "read_recipe", "recipe_text"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +66,12 @@ class RecipeFile:
         corpus: Text in the new language, one name or several.
         held_out: Text to measure on; where none is given, a part of the corpus is kept aside.
         transfer: How the model gets its new vocabulary, with the model, output and texts above.
+        fresh: Where it begins with random parameters instead of its own, the fields of its config that are changed.
+        compress: How its embedding is compressed, after the transfer and before the training.
         training: How it is trained on.
         bilingual: How it is joined with the model that it came from, after that.
         compare: What is compared.
+        tasks: What trained models are measured on.
         source: The file it was read from, of no account when two recipes are compared.
     """
 
@@ -65,14 +81,17 @@ class RecipeFile:
     corpus: str | tuple[str, ...]
     held_out: str | tuple[str, ...] | None = None
     transfer: Transfer | None = None
+    fresh: Mapping[str, Any] | None = None
+    compress: Compression | None = None
     training: Training | None = None
     bilingual: BilingualStep | None = None
     compare: Comparing | None = None
+    tasks: tuple[TaskEntry, ...] = ()
     source: Path = field(default=Path(), compare=False)
 
 
 _TOP = ("title", "output", "model", "corpus", "held_out")
-_TABLES = ("transfer", "training", "bilingual", "compare")
+_TABLES = ("transfer", "fresh", "compress", "training", "bilingual", "compare", "tasks")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
@@ -102,12 +121,16 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         model=model_name(convert(table["model"], str, places["model"]), places["model"]),
         corpus=convert(table["corpus"], Any, places["corpus"]),
         held_out=convert(table["held_out"], Any, places["held_out"]) if "held_out" in table else None,
+        fresh=check_keys(table["fresh"], table["fresh"], (), places["fresh"]) if "fresh" in table else None,
+        compress=_compression(table["compress"], places["compress"]) if "compress" in table else None,
         training=_training(table["training"], places["training"]) if "training" in table else None,
         bilingual=_bilingual(table["bilingual"], places["bilingual"]) if "bilingual" in table else None,
         compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
+        tasks=read_tasks(table["tasks"], places["tasks"]) if "tasks" in table else (),
         source=file,
     )
     _check_plans(recipe, top)
+    _check_tables(table, top)
     return replace(recipe, transfer=_transfer(table["transfer"], recipe, top)) if "transfer" in table else recipe
 
 
@@ -129,6 +152,12 @@ def recipe_text(recipe: RecipeFile) -> str:
         table["transfer"] = differing(recipe.transfer, leave_out=_ELSEWHERE)
         if recipe.transfer.tokenizer is not None:
             table["transfer"]["tokenizer"] = written_model(recipe.transfer.tokenizer)
+    if recipe.fresh is not None:
+        table["fresh"] = dict(recipe.fresh)
+    if recipe.compress is not None:
+        table["compress"] = differing(recipe.compress)
+        if recipe.compress.codes_from is not None:
+            table["compress"]["codes_from"] = written_model(recipe.compress.codes_from)
     if recipe.training is not None:
         table["training"] = _written_training(recipe.training, Training())
     if recipe.bilingual is not None:
@@ -137,6 +166,8 @@ def recipe_text(recipe: RecipeFile) -> str:
     if recipe.compare is not None:
         runs = [run.name if RUNS.get(run.name) == run else differing(run) for run in recipe.compare.runs]
         table["compare"] = {"runs": runs} | differing(recipe.compare, leave_out=("runs",))
+    if recipe.tasks:
+        table["tasks"] = [written_task(entry) for entry in recipe.tasks]
     return toml_text(table)
 
 
@@ -170,6 +201,28 @@ def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
     except InputError as error:
         raise InputError(f"{place.below('vectors')}: {error}") from error
     return transfer
+
+
+def _compression(table: object, place: Place) -> Compression:
+    values = convert_fields(table, Compression, place)
+    if "codes_from" in values:
+        values["codes_from"] = model_name(values["codes_from"], place.below("codes_from"))
+    return Compression(**values)
+
+
+def _check_tables(table: Mapping[str, Any], top: Place) -> None:
+    """Refuse tables that have no meaning together."""
+    for one, other, reason in (
+        ("fresh", "transfer", 'a transfer keeps the inner parameters; method = "fullrand" begins without them'),
+        ("fresh", "compare", "a comparison begins with the model's own parameters"),
+        ("compress", "compare", "a comparison trains plain embeddings"),
+        ("bilingual", "fresh", "the two languages share an encoder that knows the first"),
+        ("bilingual", "compress", "both languages have plain embeddings"),
+        ("bilingual", "compare", "the runs of a comparison have one language"),
+        ("bilingual", "tasks", "relexify evaluate --language measures a model of two languages"),
+    ):
+        if one in table and other in table:
+            raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")
 
 
 def _bilingual(table: object, place: Place) -> BilingualStep:

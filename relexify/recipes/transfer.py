@@ -14,7 +14,9 @@ from relexify.grafting import Graft, check_roles, fresh_twin, graft, load_model,
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import random, shuffle
 from relexify.mixture import Mixture
+from relexify.parallel import Aligning, Bitext
 from relexify.progress import Progress, silent
+from relexify.recipes.aligned_text import bitext_of
 from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix
 from relexify.recipes.recipe import METHODS, Transfer
@@ -24,7 +26,7 @@ from relexify.text import Corpus
 from relexify.tokens import encoder_of, retrained
 from relexify.vectors import Rotation, VectorTraining
 
-__all__ = ["TransferResult", "run_transfer"]
+__all__ = ["TransferResult", "needed_roles", "new_tokenizer", "run_transfer"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +57,8 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     training, held_out = open_texts(recipe)
     evidence = with_dictionary(recipe)
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    new = _tokenizer(recipe, old, training, progress)
-    check_roles(old, new, _needed_roles(model))
+    new = new_tokenizer(recipe, old, training, progress)
+    check_roles(old, new, needed_roles(model))
     mixture, rotation = _mixture(evidence, model, old, new, training, progress)
     body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
     result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
@@ -68,7 +70,8 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     return TransferResult(result, rotation, scores, Path(recipe.output))
 
 
-def _tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+    """The tokenizer that a recipe names, or one trained on the text, which is kept."""
     if recipe.tokenizer is not None:
         return load_tokenizer(recipe.tokenizer)
     name = step_name(
@@ -92,7 +95,8 @@ def _mixture(
     if not METHODS[recipe.method].uses_vectors:
         return mix(recipe, model, old, new, corpus, progress=progress)
     text, lexicon = recipe.source_corpus, recipe.dictionary
-    files = {name: getattr(recipe, name) for name in ("rotation", "source_vectors", "target_vectors")}
+    bitext = bitext_of(recipe)
+    files = {name: getattr(recipe, name) for name in ("alignment", "rotation", "source_vectors", "target_vectors")}
     own = None if text is not None or recipe.source_vectors is not None else model.get_input_embeddings().weight
     name = step_name(
         "mixture",
@@ -101,6 +105,7 @@ def _mixture(
         corpus=corpus.fingerprint(),
         source_corpus=None if text is None else Corpus.open(text).fingerprint(),
         dictionary=lexicon.pairs if isinstance(lexicon, BilingualLexicon) else None,
+        bitext=None if bitext is None else [bitext.fingerprint(), asdict(recipe.aligning)],
         files={name: None if path is None else sha256_of(path) for name, path in files.items()},
         embedding=None if own is None else hashlib.sha256(own.detach().float().cpu().numpy().tobytes()).hexdigest(),
         options=[recipe.neighbours, recipe.temperature, asdict(recipe.vectors), recipe.seed, dict(recipe.overrides)],
@@ -108,7 +113,8 @@ def _mixture(
     return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus, progress=progress))
 
 
-def _needed_roles(model: Any) -> tuple[str, ...]:
+def needed_roles(model: Any) -> tuple[str, ...]:
+    """The steering tokens that a tokenizer must have for a model."""
     kind = model_kind(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
@@ -131,10 +137,13 @@ def _scores(
 
 def _provenance(recipe: Transfer, corpus: Corpus, tokenizer: Any) -> Provenance:
     """Hashes of all that went in, and what was asked."""
-    files = {name: getattr(recipe, name) for name in ("dictionary", "rotation", "source_vectors", "target_vectors")}
+    named = ("dictionary", "alignment", "rotation", "source_vectors", "target_vectors")
+    files = {name: getattr(recipe, name) for name in named}
     inputs = {name: sha256_of(path) for name, path in files.items() if isinstance(path, str | Path)}
     texts = {"corpus": corpus, "source_corpus": recipe.source_corpus, "held_out": recipe.held_out}
     inputs |= {name: Corpus.open(text).fingerprint() for name, text in texts.items() if text is not None}
+    if (bitext := bitext_of(recipe)) is not None:
+        inputs["bitext"] = bitext.fingerprint()
     inputs["tokenizer"] = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
     command = {entry.name: _plain(getattr(recipe, entry.name)) for entry in fields(recipe)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=recipe.seed)
@@ -142,10 +151,10 @@ def _provenance(recipe: Transfer, corpus: Corpus, tokenizer: Any) -> Provenance:
 
 def _plain(value: Any) -> Any:
     """What json can hold; of texts and dictionaries in memory, their name."""
-    if isinstance(value, VectorTraining):
+    if isinstance(value, VectorTraining | Aligning):
         return asdict(value)
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, str | int | float | bool | dict | None):
         return value
-    return getattr(value, "name", "") if isinstance(value, Corpus | BilingualLexicon) else str(value)
+    return getattr(value, "name", "") if isinstance(value, Corpus | BilingualLexicon | Bitext) else str(value)

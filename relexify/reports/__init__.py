@@ -1,20 +1,33 @@
-"""Tables and plots of training curves: which initialisation learns how fast."""
+"""Tables and plots: which initialisation learns how fast, and where tokens lie."""
 
 from relexify.reports.comparison import Comparison, Reach, Statistic, step_reaching, steps_to_reach
+from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
+from relexify.reports.geometry_plots import plot_embedding, plot_similarities
 from relexify.reports.plots import plot_curves
 from relexify.reports.summary import write_report
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.task_scores import TaskScores
+from relexify.reports.task_tables import task_result_rows, task_rows
 
 __all__ = [
     "Comparison",
+    "LayerSimilarities",
+    "Principal",
     "Reach",
     "Statistic",
+    "TaskScores",
     "effort_rows",
+    "layer_similarities",
     "markdown",
     "plot_curves",
+    "plot_embedding",
+    "plot_similarities",
+    "principal_components",
     "reach_rows",
     "score_rows",
     "step_reaching",
     "steps_to_reach",
+    "task_result_rows",
+    "task_rows",
     "write_report",
 ]

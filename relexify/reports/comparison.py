@@ -1,7 +1,8 @@
 """Several runs side by side, each with one curve a seed.
 
 All that is told of a run is read off its mean curve: the steps at which every seed was measured, and the mean of the
-seeds there. Where one seed stopped earlier than another, the run therefore ends with the last step they share.
+seeds there. Where one seed stopped earlier than another, the run therefore ends with the last step they share. What
+counts of a run is the model that it hands on: the last one, or the best one of every seed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from relexify.artifacts import write_file
 from relexify.errors import InputError
+from relexify.reports.task_scores import TaskScores
 from relexify.training.curve import Curve, Measurement
 
 __all__ = ["METRICS", "Comparison", "Reach", "Statistic", "step_reaching", "steps_to_reach"]
@@ -32,7 +34,7 @@ class Statistic:
         mean: Over the seeds.
         deviation: The sample standard deviation; None of a single seed.
         seeds: How many there were.
-        step: The step at which it was measured.
+        step: The step at which it was measured; the mean of them where every seed has one of its own.
     """
 
     mean: float
@@ -43,13 +45,14 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Reach:
-    """When one run is as good as another one is in the end.
+    """When one run is as good as the model that another one hands on.
 
     Attributes:
         run: The run that is to become as good.
-        target: The run whose final bits per byte are to be reached.
+        target: The run whose bits per byte are to be reached, those of the model that it hands on.
         step: Where it is reached, between two measurements by a straight line; None if never.
-        factor: All steps of the target for one of these; None if it is never reached, or without any training.
+        factor: Steps of the target, up to the model that it hands on, for one of these; None if it is never reached, or
+            without any training.
     """
 
     run: str
@@ -67,21 +70,28 @@ class Comparison:
         curves: One curve a seed for every run, by the run's name, in the order they are to be shown.
         tokens_a_step: Tokens seen in one step, by every run.
         notes: What else a reader must know (machine, recipe, …), as plain data for json.
+        tasks: What runs came to on tasks, by the run's name; all seeds of a run side by side.
+        keeps_best: Whether every seed hands its best measured model on rather than its last.
 
     Raises:
-        InputError: There is no run, a run has no measurements, or its seeds were measured at different steps.
+        InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
+            belong to no run.
     """
 
     title: str
     curves: Mapping[str, tuple[Curve, ...]]
     tokens_a_step: int
     notes: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
+    keeps_best: bool = False
 
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
         if self.tokens_a_step < 1:
             raise InputError(f"tokens_a_step = {self.tokens_a_step} is not possible: give 1 or more")
+        for run in self.tasks:
+            self._seeds(run)
         for run, seeds in self.curves.items():
             if not seeds or not all(curve.points for curve in seeds):
                 raise InputError(f"the run {run!r} of {self.title!r} has no measurements: train it, or leave it out")
@@ -118,8 +128,7 @@ class Comparison:
         Raises:
             InputError: There is no such run or metric.
         """
-        if metric not in METRICS:
-            raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
+        _check_metric(metric)
         seeds = self._seeds(run)
         measured = min(_common_steps(seeds), key=lambda common: abs(common - step))
         values = [float(getattr(curve.at(measured), metric)) for curve in seeds]
@@ -131,6 +140,19 @@ class Comparison:
         lowest = min(points, key=lambda point: math.inf if math.isnan(point.bits_per_byte) else point.bits_per_byte)
         return self.at_step(run, lowest.step)
 
+    def kept(self, run: str, *, metric: str = "bits_per_byte") -> Statistic:
+        """What counts of a run: the models that its seeds hand on, their last or their best ones.
+
+        Raises:
+            InputError: There is no such run or metric.
+        """
+        if not self.keeps_best:
+            return self.at(run, 1, metric=metric)
+        _check_metric(metric)
+        points = [curve.best for curve in self._seeds(run)]
+        values = [float(getattr(point, metric)) for point in points]
+        return Statistic(fmean(values), _deviation(values), len(values), round(fmean(point.step for point in points)))
+
     def save(self, path: str | Path) -> Path:
         """Write as json."""
         content = {
@@ -138,7 +160,9 @@ class Comparison:
             "title": self.title,
             "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
+            "keeps_best": self.keeps_best,
             "curves": {run: [curve.as_list() for curve in seeds] for run, seeds in self.curves.items()},
+            "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
         }
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
@@ -155,7 +179,17 @@ class Comparison:
                 str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
                 for run, seeds in content["curves"].items()
             }
-            return cls(str(content["title"]), curves, int(content["tokens_a_step"]), dict(content["notes"]))
+            tasks = {
+                str(run): tuple(map(TaskScores.of_table, found)) for run, found in content.get("tasks", {}).items()
+            }
+            return cls(
+                str(content["title"]),
+                curves,
+                int(content["tokens_a_step"]),
+                dict(content["notes"]),
+                tasks,
+                keeps_best=bool(content.get("keeps_best", False)),
+            )
         except KeyError as error:
             raise InputError(f"{path} holds no comparison (it lacks {error}): write the report anew") from error
         except (OSError, ValueError, TypeError, AttributeError, InputError) as error:
@@ -168,9 +202,11 @@ class Comparison:
 
 
 def steps_to_reach(comparison: Comparison) -> list[Reach]:
-    """For every ordered pair of runs: when the one is as good as the other is in the end."""
-    curves = {run: comparison.mean_curve(run) for run in comparison.curves}
-    return [_reach(run, target, curves) for run in curves for target in curves if run != target]
+    """For every ordered pair of runs: when the one is as good as what the other hands on."""
+    runs = list(comparison.curves)
+    curves = {run: comparison.mean_curve(run) for run in runs}
+    kept = {run: comparison.kept(run) for run in runs}
+    return [_reach(run, curves[run], target, kept[target]) for run in runs for target in runs if run != target]
 
 
 def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
@@ -186,10 +222,14 @@ def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
     return before.step + (after.step - before.step) * (before.bits_per_byte - bits_per_byte) / fall
 
 
-def _reach(run: str, target: str, curves: Mapping[str, Curve]) -> Reach:
-    last = curves[target].last
-    step = step_reaching(curves[run], last.bits_per_byte)
-    return Reach(run, target, step, last.step / step if step and last.step else None)
+def _reach(run: str, curve: Curve, target: str, kept: Statistic) -> Reach:
+    step = step_reaching(curve, kept.mean)
+    return Reach(run, target, step, kept.step / step if step and kept.step else None)
+
+
+def _check_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
 
 
 def _common_steps(seeds: Sequence[Curve]) -> list[int]:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["plot_curves"]
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that white paper swallows.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
-_INK, _GREY, _FAINT = "#222222", "#666666", "#E4E4E4"
+_INK, GREY, FAINT = "#222222", "#666666", "#E4E4E4"
 _PANELS_A_ROW = 3
 _PANEL_SIZE, _LEGEND_WIDTH = (3.9, 3.0), 1.4  # inches
-_METADATA: Mapping[str, Mapping[str, Any]] = {".svg": {"Date": None}, ".png": {"Software": None}}
+METADATA: Mapping[str, Mapping[str, Any]] = {".svg": {"Date": None}, ".png": {"Software": None}}
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "relexify",
     "svg.fonttype": "none",
@@ -33,9 +33,9 @@ _STYLE: dict[Any, Any] = {
     "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
     "font.size": 9,
     "text.color": _INK,
-    "axes.labelcolor": _GREY,
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
+    "axes.labelcolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
     "text.parse_math": False,
     "figure.constrained_layout.w_pad": 0.1,
     "figure.constrained_layout.h_pad": 0.08,
@@ -62,24 +62,24 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
     path = Path(path)
     _check(comparisons, path, metric)
     buffer = io.BytesIO()
-    with _own_style():
+    with own_style():
         figure = _draw(comparisons, metric)
         kind = path.suffix.lower()
-        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(_METADATA[kind]))
+        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(METADATA[kind]))
     return write_file(path, buffer.getvalue())
 
 
 def _check(comparisons: Sequence[Comparison], path: Path, metric: str) -> None:
     if not comparisons:
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
-    if path.suffix.lower() not in _METADATA:
-        raise InputError(f"{path} is no name for a picture: let it end in {' or '.join(_METADATA)}")
+    if path.suffix.lower() not in METADATA:
+        raise InputError(f"{path} is no name for a picture: let it end in {' or '.join(METADATA)}")
     if metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
 
 
 @contextmanager
-def _own_style() -> Iterator[None]:
+def own_style() -> Iterator[None]:
     """Draw alike on every machine, whatever its owner has set up for matplotlib, and leave that as it was."""
     try:
         import matplotlib
@@ -114,8 +114,8 @@ def _dresses(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
     names = dict.fromkeys(run for comparison in comparisons for run in comparison.curves)
     return {
         run: {
-            "color": _COLOURS[place % len(_COLOURS)],
-            "linestyle": _DASHES[place // len(_COLOURS) % len(_DASHES)],
+            "color": COLOURS[place % len(COLOURS)],
+            "linestyle": _DASHES[place // len(COLOURS) % len(_DASHES)],
             "linewidth": 1.6,
         }
         for place, run in enumerate(names)
@@ -188,18 +188,18 @@ def _dress_panel(axis: Axes, comparison: Comparison, metric: str) -> None:
 
     axis.set_title(comparison.title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
     axis.annotate(
-        metric.replace("_", " "), (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=_GREY
+        metric.replace("_", " "), (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=GREY
     )
     axis.set_xlabel(f"steps of {comparison.tokens_a_step:,} tokens")
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
-    axis.grid(axis="y", color=_FAINT, linewidth=0.6)
+    axis.grid(axis="y", color=FAINT, linewidth=0.6)
     axis.set_axisbelow(True)
     axis.tick_params(length=0, labelsize=8.5)
     for side in ("left", "top", "right"):
         axis.spines[side].set_visible(False)
-    axis.spines["bottom"].set(color=_GREY, linewidth=0.6)
+    axis.spines["bottom"].set(color=GREY, linewidth=0.6)
 
 
 def _draw_legend(figure: Figure, dresses: Mapping[str, Mapping[str, Any]], *, best: bool) -> None:
@@ -208,5 +208,5 @@ def _draw_legend(figure: Figure, dresses: Mapping[str, Mapping[str, Any]], *, be
     entries = {run: Line2D([], [], **dress) for run, dress in dresses.items()}
     names, lines = list(entries), list(entries.values())
     if best:
-        names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(_GREY))]
+        names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(GREY))]
     figure.legend(lines, names, loc="outside right center", frameon=False, handlelength=1.6, labelspacing=0.7)

@@ -12,6 +12,8 @@ from relexify.errors import MissingExtra
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.task_scores import mean_scores
+from relexify.reports.task_tables import task_rows
 
 __all__ = ["write_report"]
 
@@ -54,21 +56,40 @@ def _text(comparison: Comparison, picture: Path | None) -> str:
         "## Scores\n",
         f"Bits per byte of held-out text, lower is better{_about_seeds(comparison)}.\n",
         *_cut_short(comparison),
+        *(_kept_apart(comparison) if comparison.keeps_best else ()),
         _table(score_rows(comparison)),
+        *(_tasks(comparison) if comparison.tasks else ()),
         *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
     ]
     return "\n".join(part for part in parts if part)
 
 
 def _pairs(comparison: Comparison) -> list[str]:
+    which, when, worst = (
+        ("best", "at its best", "whose best is worst")
+        if comparison.keeps_best
+        else ("end", "in the end", "that ends worst")
+    )
     return [
-        "## Steps to reach another run's end\n",
-        "Where the run of a row is as good as the run of a column is in the end, by straight lines between "
+        f"## Steps to reach another run's {which}\n",
+        f"Where the run of a row is as good as the run of a column is {when}, by straight lines between "
         "measurements; in brackets, how many steps the run of the column took for each of these.\n",
         _table(reach_rows(comparison)),
         "## Training effort\n",
-        "How much training each run needs for the final score of the run that ends worst; the least effort is 1.\n",
+        f"How much training each run needs for the {'best' if comparison.keeps_best else 'final'} score of the run "
+        f"{worst}; the least effort is 1.\n",
         _table(effort_rows(comparison)),
+    ]
+
+
+def _tasks(comparison: Comparison) -> list[str]:
+    several = any(mean.measured > 1 for found in comparison.tasks.values() for mean in mean_scores(found).values())
+    seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
+    return [
+        "## Tasks\n",
+        "Each run before training (step 0) and after it (end); the arrow points to where scores are better, the best "
+        f"of a column is bold{seeds}.\n",
+        _table(task_rows(comparison)),
     ]
 
 
@@ -98,6 +119,19 @@ def _cut_short(comparison: Comparison) -> list[str]:
         f"its end here is step {comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
         for run, steps in ends.items()
         if len(steps) > 1
+    ]
+
+
+def _kept_apart(comparison: Comparison) -> list[str]:
+    """Say which models count, and where the seeds of a run have theirs at different steps."""
+    steps = {run: [curve.best.step for curve in seeds] for run, seeds in comparison.curves.items()}
+    return [
+        "Every seed hands on its best measured model, and that one counts.\n",
+        *(
+            f"The seeds of {run} are at their best at the steps {', '.join(f'{step:,}' for step in found)}.\n"
+            for run, found in steps.items()
+            if len(set(found)) > 1
+        ),
     ]
 
 

@@ -22,16 +22,19 @@ _NOTHING = "–"
 def score_rows(comparison: Comparison) -> list[list[str]]:
     """Bits per byte of every run at the start, after a tenth, at the end and at best; the header comes first.
 
-    Where the runs ended at different steps, each cell tells its own step.
+    Where the runs ended at different steps, each cell tells its own step. Where runs hand their best model on, that
+    one stands in place of the best measurement, and the perplexity is its own.
     """
     runs = list(comparison.curves)
     together = len({comparison.at(run, 1).step for run in runs}) == 1
     scores = [_score_column(label, [comparison.at(run, share) for run in runs], together) for share, label in _SHARES]
+    best = comparison.kept if comparison.keeps_best else comparison.best
+    which = "kept" if comparison.keeps_best else "end"
     columns = [
         ["initialisation", *runs],
         *scores,
-        ["best", *(_with_step(comparison.best(run)) for run in runs)],
-        ["perplexity (end)", *(_perplexity(comparison.at(run, 1, metric="perplexity")) for run in runs)],
+        ["best, kept" if comparison.keeps_best else "best", *(_with_step(best(run)) for run in runs)],
+        [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
@@ -40,33 +43,36 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def reach_rows(comparison: Comparison) -> list[list[str]]:
-    """Where each run (row) is as good as each other run (column) is in the end; the header comes first.
+    """Where each run (row) is as good as what each other run (column) hands on; the header comes first.
 
-    The factor tells how many steps the other run took in all for each of these.
+    The factor tells how many steps the other run took to get there for each of these.
     """
     runs = list(comparison.curves)
     reaches = {(reach.run, reach.target): _reach_text(reach) for reach in steps_to_reach(comparison)}
-    header = ["initialisation", *(f"{run} ({comparison.at(run, 1).mean:.3f})" for run in runs)]
+    header = ["initialisation", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
 
 def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list[list[str]]:
-    """How much training every run needs to become as good as one of them is in the end; the header comes first.
+    """How much training every run needs to become as good as what one of them hands on; the header comes first.
 
     The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper.
 
     Args:
         comparison: The runs.
-        reference: The run whose final score is to be reached; by default the one that ends worst.
+        reference: The run whose score is to be reached; by default the one that hands on the worst.
 
     Raises:
         InputError: There is no such run.
     """
     reference = _worst(comparison) if reference is None else reference
-    score = comparison.at(reference, 1).mean
-    steps = {run: step_reaching(comparison.mean_curve(run), score) for run in comparison.curves}
+    kept = comparison.kept(reference)
+    steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
+    if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps
+        steps[reference] = float(kept.step)
     least = min((step for step in steps.values() if step), default=None)
-    header = ["initialisation", f"steps to reach {score:.3f}, the end of {reference}", "tokens", "effort"]
+    which = "best" if comparison.keeps_best else "end"
+    header = ["initialisation", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]
     return [header, *([run, *_effort(step, least, comparison.tokens_a_step)] for run, step in steps.items())]
 
 
@@ -150,7 +156,7 @@ def _whole(step: float) -> int:
 
 
 def _worst(comparison: Comparison) -> str:
-    ends = {run: comparison.at(run, 1).mean for run in comparison.curves}
+    ends = {run: comparison.kept(run).mean for run in comparison.curves}
     return max(ends, key=lambda run: ends[run] if math.isfinite(ends[run]) else -math.inf)
 
 

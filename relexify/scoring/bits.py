@@ -112,7 +112,8 @@ def check_fit(model: Any, tokenizer: Any) -> None:
     Raises:
         VocabularyError: The two do not belong together.
     """
-    rows = model.get_input_embeddings().weight.shape[0]
+    embedding = model.get_input_embeddings()
+    rows = getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0]
     highest = max(tokenizer.get_vocab().values())
     if highest >= rows:
         raise VocabularyError(

@@ -74,8 +74,9 @@ class Corpus:
         Args:
             source: A path, a folder, a glob pattern, a Hub data set (`hf:NAME`, `hf:NAME:CONFIG` or
                 `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which is given back.
-                Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst).
-            text_field: The field or column with the text, for records.
+                Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst). `#FIELD` after
+                a name is the field or column with its text, unless a file is called just so.
+            text_field: The field or column with the text, for records whose name says none.
 
         Raises:
             InputError: Nothing is there, or it is none of these.

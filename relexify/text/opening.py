@@ -17,6 +17,10 @@ __all__ = ["describe", "find_sources"]
 def find_sources(source: object, field: str) -> tuple[Source, ...]:
     """Find what a name, several names or a `datasets` object stand for.
 
+    Args:
+        source: The names; `NAME#FIELD` is `NAME` with another field.
+        field: The field or column with the text, where none is named.
+
     Raises:
         InputError: Nothing is there, or it is none of these.
     """
@@ -42,14 +46,29 @@ def describe(source: object) -> str:
 
 def _named(name: str | Path, field: str) -> list[Source]:
     """What one name stands for."""
-    if isinstance(name, str) and name.startswith("hf:"):
-        return [_hub_data_set(name, field)]
     path = Path(name).expanduser()
     try:
+        name, own_field = _field_apart(name)
+        if isinstance(name, str) and name.startswith("hf:"):
+            return [_hub_data_set(name, own_field or field)]
+        path = Path(name).expanduser()
         files = _folder(path) if path.is_dir() else [path] if path.exists() else _pattern(path)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
-    return [_file(file, field) for file in files]
+    found = [_file(file, own_field or field) for file in files]
+    if own_field and all(type(source) is TextFile for source in found):
+        raise InputError(f"{path} is plain text, which has no field {own_field!r}: leave #{own_field} out")
+    return found
+
+
+def _field_apart(name: str | Path) -> tuple[str | Path, str | None]:
+    """Take `NAME#FIELD` apart, unless a file is called just so."""
+    text = str(name)
+    place, _, field = text.rpartition("#")
+    if not place or not field or "/" in field:
+        return name, None
+    path = Path(text).expanduser()
+    return (name, None) if path.exists() or glob.glob(str(path), recursive=True) else (place, field)
 
 
 def _folder(path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from relexify.lexicon import vector_frequencies
+from relexify.neighbours import normalised
 from relexify.progress import Progress, silent
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
@@ -52,6 +53,7 @@ def subwords_from_words(
     *,
     frequencies: Mapping[str, float] | None = None,
     top_words: int | None = None,
+    unit_length: bool = False,
     progress: Progress = silent,
 ) -> SubwordVectors:
     """Average, for each token, the vectors of the words it occurs in, weighted by frequency (WECHSEL, Appendix D).
@@ -64,21 +66,33 @@ def subwords_from_words(
         vectors: With or without n-grams.
         frequencies: Of the words; where not given, the vectors' counts, or by their rank where they carry none.
         top_words: Use only the most frequent words.
+        unit_length: Bring every word's vector to length one first.
         progress: Told about words.
     """
     vocabulary = vocabulary_of(tokenizer)
-    words = list(vectors.words[:top_words])
     known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
-    weights = np.array([known_frequencies.get(word, 0.0) for word in words], dtype=np.float64)
+    words, weights = _most_frequent(list(vectors.words), known_frequencies, top_words)
     occurrences = _occurrences(tokenizer, words, len(vocabulary), progress) @ csr_array(
         (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
     )
     totals = np.asarray(occurrences.sum(axis=1)).ravel()
     known = vectors.lookup(words, progress=progress)
+    known = normalised(known) if unit_length else known
     summed = occurrences @ known.astype(np.float64)
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
     matrix[[form.is_special for form in vocabulary.forms]] = 0
     return _subwords(vocabulary, matrix.astype(np.float32))
+
+
+def _most_frequent(
+    words: list[str], frequencies: Mapping[str, float], limit: int | None
+) -> tuple[list[str], np.ndarray]:
+    """So many words with their frequencies, float64 [words]; of equal ones, those that come first."""
+    weights = np.array([frequencies.get(word, 0.0) for word in words], dtype=np.float64)
+    if limit is None or limit >= len(words):
+        return words, weights
+    chosen = np.sort(np.argsort(-weights, kind="stable")[:limit])
+    return [words[place] for place in chosen], weights[chosen]
 
 
 def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:

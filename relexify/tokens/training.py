@@ -14,6 +14,7 @@ from relexify.errors import EvidenceError, InputError
 from relexify.progress import Progress, silent
 from relexify.tokens.forms import METASPACE, Family
 from relexify.tokens.vocabulary import backend_of, vocabulary_of
+from relexify.tokens.wordpiece import trained_wordpiece
 
 __all__ = ["retrained"]
 
@@ -56,7 +57,10 @@ def retrained(
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with progress("training the tokenizer", size) as advance:
-        trained = _trained(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
+        if type(backend_of(like).model).__name__ == "WordPiece":
+            trained = trained_wordpiece(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
+        else:
+            trained = _trained(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
     if spelling.byte_fallback:
         _add_bytes(trained)
     trained.add_tokens(added)

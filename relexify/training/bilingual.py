@@ -14,12 +14,14 @@ from relexify.errors import InputError
 from relexify.models.bilingual import MEMBERS, check_languages
 from relexify.models.bilingual_folder import Bilingual, load_bilingual_model
 from relexify.progress import Progress, silent
-from relexify.scoring import HeldOut, model_kind
+from relexify.scoring import HeldOut, check_fit, model_kind
 from relexify.training.batches import TwoTexts
+from relexify.training.identity import model_digest
 from relexify.training.plan import RAMEN, Training
 from relexify.training.run import TrainingResult, run_training
 from relexify.training.stage_run import Text
-from relexify.training.subject import Subject, check_model, check_stages, language_text, model_digest, notes_of
+from relexify.training.subject import Subject, language_text, notes_of
+from relexify.training.trainable import check_learner, check_stages
 
 __all__ = ["check_halves", "train_bilingual"]
 
@@ -89,7 +91,8 @@ def _two_languages(
         both = Bilingual.of(*sources, languages)
     dtype, model = both.model.dtype, both.model.float()
     for language in languages:
-        check_model(model.speaking(language), both.tokenizers[language], training)
+        check_learner(model.speaking(language), training)
+        check_fit(model.speaking(language), both.tokenizers[language])
     check_stages(model, training)
     texts = []
     for language, (corpus, held_out) in zip(languages, corpora, strict=True):

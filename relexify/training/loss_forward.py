@@ -15,11 +15,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy
 
-from relexify.models.bilingual import BilingualModel
+from relexify.models import BilingualModel, FactoredHead
 from relexify.scoring import IGNORED
-from relexify.training.fused_loss import chunk_nats, head_nats
+from relexify.training.factored_loss import chunk_loss, head_weight
+from relexify.training.fused_loss import head_nats
+from relexify.training.unpadded import unpadded
 
 __all__ = ["loss_forward", "repeated_blocks"]
 
@@ -51,14 +53,15 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
-    loss, chunk = (torch.compile(chunk_nats, dynamic=False), 32_768) if compiled else (chunk_nats, 4_096)
+    nats = chunk_loss(head)
+    loss, chunk = (torch.compile(nats, dynamic=False), 32_768) if compiled else (nats, 4_096)
 
     def forward(
         input_ids: torch.Tensor, labels: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         hidden = own_forward(input_ids=input_ids, attention_mask=attention_mask).logits
         if waits:
-            return head_nats(hidden, head.weight, head.bias, labels, chunk=chunk, loss=loss)
+            return head_nats(hidden, head_weight(head), head.bias, labels, chunk=chunk, loss=loss)
         return cross_entropy(hidden.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
     blocks = repeated_blocks(model) if compiled else []
@@ -71,7 +74,8 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
             vars(head)["forward"] = _identity
         if use_cache is not None:
             model.config.use_cache = False
-        yield
+        with unpadded():
+            yield
     finally:
         _restore(model, head, blocks)
         if use_cache is not None:
@@ -119,18 +123,20 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
 
 def _head_can_wait(model: Any, head: Any) -> bool:
     """Whether the logits are what the head makes of what it is given, and nothing more; tried out on a few tokens."""
-    if not isinstance(head, nn.Linear):
+    if not isinstance(head, nn.Linear | FactoredHead):
         return False
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            tokens = torch.arange(8, device=head.weight.device)[None] % head.out_features
+            tokens = torch.arange(8, device=model.device)[None] % head.out_features
             whole = model(input_ids=tokens).logits
             vars(head)["forward"] = _identity
-            waited = linear(model(input_ids=tokens).logits, head.weight, head.bias)
+            hidden = model(input_ids=tokens).logits
+            vars(head).pop("forward")
+            waited = head(hidden)
             # Logits that are capped or scaled look untouched as long as they are small.
-            steep = torch.linspace(-1e3, 1e3, head.out_features).to(head.weight).expand(*tokens.shape, -1)
+            steep = torch.linspace(-1e3, 1e3, head.out_features).to(whole).expand(*tokens.shape, -1)
             vars(head)["forward"] = lambda hidden: steep
             untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)
     except RuntimeError:  # shapes that do not fit: something is done to the logits

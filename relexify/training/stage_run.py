@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from relexify.errors import TrainingError
-from relexify.progress import Progress
+from relexify.progress import Advance, Progress
 from relexify.scoring import HeldOut, Kind
 from relexify.training.arguments import (
     compiles,
@@ -75,13 +75,29 @@ class StageResult:
 
 @dataclass
 class _Clock:
-    """Time spent in steps alone."""
+    """Tells of every step, and counts the time spent in steps alone."""
 
+    advance: Advance
+    trainer: StageTrainer | None = None
+    done: int = 0
     last: float | None = None
     steps: int = 0
     seconds: float = 0.0
     skipped: int = 0
     pauses: set[int] = field(default_factory=set)
+
+    def tick(self, step: int) -> None:
+        """A step is done; the time since the last one counts, unless it held more than a step."""
+        self.advance(step - self.done)
+        self.done = step
+        now = time.monotonic()
+        if self.last is not None and self.skipped >= WARM_STEPS and step - 1 not in self.pauses:
+            self.steps += 1
+            self.seconds += now - self.last
+        self.last = now
+        self.skipped += 1
+        if self.trainer is not None and _pauses(self.trainer, step):
+            self.pauses.add(step)
 
 
 def run_stage(
@@ -112,51 +128,68 @@ def run_stage(
         TrainingError: The loss is no longer a number, or the memory does not suffice.
         OutputError: A checkpoint cannot be written.
     """
+    checkpoint = _checkpoint(folder)
+    _freeze(model, stage)
+    arguments = stage_arguments(stage, training, folder, select=training.selects_best)
+    arguments.eval_on_start = checkpoint is None and first_step == 0
+    compiled = compiles(training, stage, arguments)
+    captured = compiled and arguments.device.type == "cuda" and arguments.world_size == 1
+    sequences = Sequences(text.blocks, first_step * training.batch, stage.steps * training.batch)
+    with (
+        progress(f"training: {stage.name}", stage.steps) as advance,
+        own_randomness(),
+        loss_forward(model, compiled=compiled, stream=torch.bfloat16 if arguments.bf16 else None),
+    ):
+        clock = _Clock(advance)
+        watch = _watch(text, stage, training, first_step, clock, progress)
+        callbacks = stage_callbacks(training, folder, is_last)
+        optimiser = stage_optimiser(stage, training, arguments)
+        clock.trainer = trainer = StageTrainer(
+            model, arguments, sequences, watch, callbacks, optimiser=optimiser, captured=captured
+        )
+        _train(trainer, checkpoint, training)
+    return _result(model, trainer, stage, training, first_step, clock)
+
+
+def _checkpoint(folder: Path) -> Path | None:
+    """Where an earlier run was stopped."""
     sweep(folder)
     checkpoint = find_checkpoint(folder)
     if checkpoint is not None:
         logger.info("going on from %s", checkpoint)
+    return checkpoint
+
+
+def _freeze(model: Any, stage: Stage) -> None:
     trained = freeze_all_but(model, stage.trains)
     logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
-    arguments = stage_arguments(stage, training, folder, select=training.selects_best)
-    arguments.eval_on_start = checkpoint is None and first_step == 0
-    compiled = compiles(training, stage, arguments)
-    stream = torch.bfloat16 if arguments.bf16 else None
-    clock = _Clock()
-    with (
-        progress(f"training: {stage.name}", stage.steps) as advance,
-        own_randomness(),
-        loss_forward(model, compiled=compiled, stream=stream),
-    ):
-        done = 0
 
-        def on_step(step: int) -> None:
-            nonlocal done
-            advance(step - done)
-            done = step
-            _tick(clock, step, trainer)
 
-        watch = Watch(
-            held_out=text.held_out,
-            kind=text.kind,
-            measured=measured_steps(training, stage, first_step),
-            save_every=save_every(training),
-            on_step=on_step,
-            progress=progress,
-        )
-        count = stage.steps * training.batch
-        sequences = Sequences(text.blocks, first_step * training.batch, count)
-        callbacks = stage_callbacks(training, folder, is_last)
-        optimiser = stage_optimiser(stage, training, arguments)
-        trainer = StageTrainer(model, arguments, sequences, watch, callbacks, optimiser)
-        try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except torch.OutOfMemoryError as error:
-            size = arguments.per_device_train_batch_size
-            raise TrainingError(
-                f"the GPU's memory does not suffice for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (--micro-batch {max(1, size // 2)}), or shorter ones (--length)"
-            ) from error
+def _watch(text: Text, stage: Stage, training: Training, first_step: int, clock: _Clock, progress: Progress) -> Watch:
+    return Watch(
+        held_out=text.held_out,
+        kind=text.kind,
+        measured=measured_steps(training, stage, first_step),
+        save_every=save_every(training),
+        on_step=clock.tick,
+        progress=progress,
+    )
+
+
+def _train(trainer: StageTrainer, checkpoint: Path | None, training: Training) -> None:
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except torch.OutOfMemoryError as error:
+        size = trainer.args.per_device_train_batch_size
+        raise TrainingError(
+            f"the GPU's memory does not suffice for {size} sequences of {training.length} tokens at once: "
+            f"take fewer of them (--micro-batch {max(1, size // 2)}), or shorter ones (--length)"
+        ) from error
+
+
+def _result(
+    model: Any, trainer: StageTrainer, stage: Stage, training: Training, first_step: int, clock: _Clock
+) -> StageResult:
     spread = trainer.is_fsdp_enabled
     return StageResult(
         model=trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False) if spread else model,
@@ -167,16 +200,9 @@ def run_stage(
     )
 
 
-def _tick(clock: _Clock, step: int, trainer: StageTrainer) -> None:
-    """Count the time since the last step, unless it held more than a step."""
-    now = time.monotonic()
-    if clock.last is not None and clock.skipped >= WARM_STEPS and step - 1 not in clock.pauses:
-        clock.steps += 1
-        clock.seconds += now - clock.last
-    clock.last = now
-    clock.skipped += 1
-    if trainer.control.should_evaluate or trainer.control.should_save or step in trainer.watch.measured:
-        clock.pauses.add(step)
+def _pauses(trainer: StageTrainer, step: int) -> bool:
+    """Whether something else comes before the next step."""
+    return trainer.control.should_evaluate or trainer.control.should_save or step in trainer.watch.measured
 
 
 def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Curve:

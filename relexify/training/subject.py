@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
@@ -15,26 +14,22 @@ import torch
 from accelerate import PartialState
 
 from relexify.artifacts import MARKER
-from relexify.errors import InputError
 from relexify.grafting import MIXTURE_FILE, load_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress
-from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind, usable_length
+from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind
 from relexify.text import Corpus
-from relexify.tokens import encoder_of
 from relexify.training.batches import Blocks
-from relexify.training.freezing import trained_names
+from relexify.training.identity import model_digest, text_identity
 from relexify.training.packing import pack
-from relexify.training.plan import Training, plan_stages
+from relexify.training.plan import Training
 from relexify.training.stage_run import Text
+from relexify.training.trainable import check_trainable
 
 __all__ = [
     "HELD_OUT_EVERY",
     "LanguageText",
     "Subject",
-    "check_model",
-    "check_stages",
     "language_text",
-    "model_digest",
     "notes_of",
     "one_language",
 ]
@@ -95,8 +90,8 @@ def one_language(
         model, tokenizer = load_model(source), load_tokenizer(source)
     dtype = model.dtype
     model = model.float()
-    check_model(model, tokenizer, training)
-    check_stages(model, training)
+    check_trainable(model, training)
+    check_fit(model, tokenizer)
     with processes.main_process_first():
         text = language_text(model, tokenizer, corpus, held_out, training, training.batch, progress)
 
@@ -115,38 +110,6 @@ def one_language(
         lambda folder: load_model(folder or source),
         write,
     )
-
-
-def check_model(model: Any, tokenizer: Any, training: Training) -> None:
-    """Refuse what cannot be trained, before any work is done.
-
-    Raises:
-        InputError: The model is of the wrong kind, or too short.
-        VocabularyError: The tokenizer is not the model's.
-    """
-    kind = model_kind(model)
-    if kind not in ("decoder", "encoder"):
-        reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
-        raise InputError(
-            f"{type(model).__name__} {reason}: only decoders (CLM) and masked language models (MLM) can be trained"
-        )
-    check_fit(model, tokenizer)
-    longest = usable_length(model)
-    if longest is not None and training.length > longest:
-        raise InputError(
-            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
-            f"give {longest} or less (--length)"
-        )
-
-
-def check_stages(model: Any, training: Training) -> None:
-    """Refuse stages that train nothing: that should not be found out after the stage before them.
-
-    Raises:
-        InputError: No parameter is meant.
-    """
-    for stage in plan_stages(training):
-        trained_names(model, stage.trains)
 
 
 def language_text(
@@ -172,21 +135,7 @@ def language_text(
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    identity = {
-        "tokenizer": encoder_of(tokenizer).identity,
-        "text": packed.name,
-        "held_out": hashlib.sha256(windows.labels.tobytes()).hexdigest(),
-    }
-    return LanguageText(blocks, windows, identity)
-
-
-def model_digest(model: Any) -> str:
-    """The sha256 of a model's parameters and buffers, with their names."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return LanguageText(blocks, windows, text_identity(tokenizer, packed, windows))
 
 
 def notes_of(source: str | Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from relexify.errors import OutputError, TrainingError
 from relexify.progress import Progress
 from relexify.scoring import IGNORED, HeldOut, Kind, Score, scores_of
 from relexify.training.batches import Sequences
+from relexify.training.captured import CapturedPass
 from relexify.training.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 
 __all__ = ["StageTrainer", "Watch"]
@@ -37,6 +38,7 @@ CHECKPOINT_SHARE = 0.03
 CHECKPOINTS_KEPT = 2
 FORGETTING = 0.03
 """How much worse the first of two languages may get before a warning says so."""
+_COUNT = "labels that count"
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,9 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         sequences: Sequences,
         watch: Watch,
         callbacks: list[Any],
+        *,
         optimiser: tuple[Any, dict[str, Any]] | None = None,
+        captured: bool = False,
     ) -> None:
         super().__init__(
             model=model,
@@ -87,6 +91,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.watch = watch
         self.model_accepts_loss_kwargs = True  # the loss below is already over the whole accumulated batch
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parts = self.args.gradient_accumulation_steps
+        self._pass: Callable[[Mapping[str, torch.Tensor]], torch.Tensor] = (
+            CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
+            if captured
+            else self._forward_and_backward
+        )
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
@@ -102,7 +113,11 @@ class StageTrainer(Trainer):  # type: ignore[misc]
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         """Forward and backward of one part, without the walks through all modules that keep a fast GPU waiting."""
-        loss = self.compute_loss(model, self._prepare_inputs(inputs), num_items_in_batch=num_items_in_batch)
+        return self._pass({**self._prepare_inputs(inputs), _COUNT: num_items_in_batch})
+
+    def _forward_and_backward(self, arrays: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        inputs = {name: array for name, array in arrays.items() if name != _COUNT}
+        loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=arrays[_COUNT])
         self.accelerator.backward(loss)
         return loss.detach()
 
@@ -122,7 +137,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
         """Mean nats a label of the whole step; devices average their gradients, hence their number."""
-        loss: torch.Tensor = model(**inputs) * self.args.world_size / num_items_in_batch
+        asked = num_items_in_batch.clamp(min=1)  # chance may leave a few short sequences without a masked token
+        loss: torch.Tensor = model(**inputs) * self.args.world_size / asked
         self._finite &= loss.detach().isfinite()
         return loss
 

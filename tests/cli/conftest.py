@@ -28,6 +28,7 @@ class World:
     dictionary: Path
     source_vectors: Path
     target_vectors: Path
+    bitext: Path
 
     @property
     def vectors(self) -> tuple[object, ...]:
@@ -54,6 +55,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (root / "new.txt").write_text("\n".join(pico.sentences(500, seed=3, words=foreign)) + "\n")
     (root / "old.txt").write_text("\n".join(pico.sentences(500, seed=4, words=words)) + "\n")
     (root / "dictionary.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(words, foreign, strict=True)))
+    sides = (pico.sentences(200, seed=5, words=side) for side in (words, foreign))
+    (root / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True)))
     for name in ("old", "new"):
         options = ("--width", 16, "--epochs", 3, "--minimum-count", 1)
         with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +65,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         assert trained.status == 0, trained.err
     return World(
         *(root / family for family in FAMILIES),
-        *(root / name for name in ("new.txt", "old.txt", "dictionary.tsv", "old.safetensors", "new.safetensors")),
+        *(
+            root / name
+            for name in ("new.txt", "old.txt", "dictionary.tsv", "old.safetensors", "new.safetensors", "bitext.tsv")
+        ),
     )
 
 

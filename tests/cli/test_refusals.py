@@ -213,3 +213,14 @@ def test_nearest_of_an_unknown_word(world, tmp_path, refuses):
 
 def test_unknown_verb():
     refused(relexify("transmogrify"), "transmogrify", "relexify --help")
+
+
+def test_parallel_text_that_is_missing_or_damaged_is_refused_before_any_work(world, tmp_path, refuses):
+    start = ("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "ramen")
+    refuses(start, "ramen needs parallel text", "--bitext")
+    refuses((*start, "--bitext", tmp_path / "nowhere.tsv"), "nowhere.tsv does not exist")
+    (tmp_path / "bad.tsv").write_text("one\teins\ntwo zwei\n")
+    refuses((*start, "--bitext", tmp_path / "bad.tsv"), "bad.tsv, line 2, has no tab")
+    (tmp_path / "links.txt").write_text("0-0\n")
+    ready = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt")
+    refuses((*start, *ready), "links.txt has 1 lines and the parallel text 200")

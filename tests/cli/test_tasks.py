@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+import signal
+import time
 
 import pytest
+from transformers import AutoModelForMaskedLM
 
-from tests.cli.command import refused, relexify
+from tests import pico
+from tests.cli.command import refused, relexify, start
+from tests.cli.conftest import SIZE
 
 WORDS = ("ba", "la", "mi", "to")
 QUICK = ("--epochs", 1, "--batch", 8)
@@ -102,3 +108,145 @@ target_vectors = "{world.target_vectors}"
     assert "best: k = " in outcome.out
     assert "fullrand" in outcome.out
     refused(relexify("grid", recipe, "--neighbours", "few"), "--neighbours", "few")
+
+
+@pytest.fixture
+def recipe(world, data, tmp_path):
+    """A recipe that compares two runs of an encoder and measures them on names and on a probe."""
+    file = tmp_path / "recipe.toml"
+    file.write_text(
+        f"""
+output = "out"
+model = "{world.bert}"
+corpus = "{world.corpus}"
+[transfer]
+vocab_size = {SIZE}
+[training]
+steps = 4
+batch = 4
+length = 16
+evaluate_every = 2
+tensorboard = false
+[compare]
+runs = ["fvt", "fullrand"]
+[[tasks]]
+task = "ner"
+train = "ner/train.tsv"
+test = "ner/test.tsv"
+epochs = 1
+batch = 8
+seeds = [0, 1]
+[[tasks]]
+task = "nli"
+probe = true
+train = "nli/train.tsv"
+test = "nli/test.tsv"
+"""
+    )
+    return file
+
+
+def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_path):
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    for words in ("ner: entity F1 ↑", "nli-probe: accuracy ↑", "step 0", "±"):
+        assert words in " ".join(outcome.out.split()), outcome.out
+    text = (tmp_path / "out" / "comparison.md").read_text()
+    assert "## Tasks" in text
+    assert "**" in text
+    report = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    for run in ("fvt", "fullrand"):
+        found = [(scores["task"], scores["moment"], len(scores["per_seed"])) for scores in report["tasks"][run]]
+        assert found == [("ner", "start", 2), ("nli-probe", "start", 1), ("ner", "end", 2), ("nli-probe", "end", 1)]
+        folder = tmp_path / "out" / "runs" / f"{run}-seed0"
+        assert {path.name for path in folder.iterdir()} == {"curve.json", "run.json", "tasks"}, "models were left"
+        assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
+    files = sorted((tmp_path / "out" / "runs").glob("*/tasks/*.json"))
+    times = [path.stat().st_mtime_ns for path in files]
+    again = relexify("compare", recipe)
+    assert again.out == outcome.out
+    assert [path.stat().st_mtime_ns for path in files] == times, "a finished task was measured anew"
+
+
+def test_tasks_that_come_later_need_the_models_or_permission(recipe, tmp_path):
+    one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.seeds=[0]")
+    assert relexify("compare", recipe, *one, "--set", "tasks=[]").status == 0
+    refused(relexify("compare", recipe, *one), "fvt-seed0", "its model was not kept", "--overwrite")
+    outcome = relexify("compare", recipe, *one, "--overwrite")
+    assert outcome.status == 0, outcome.err
+    kept = ("--set", "compare.keep_models=true", "--set", f"output={tmp_path / 'kept'}")
+    assert relexify("compare", recipe, *one, *kept, "--set", "tasks=[]").status == 0
+    assert relexify("compare", recipe, *one, *kept).status == 0, "the kept model was there to be measured"
+
+
+def test_a_comparison_killed_while_it_measures_goes_on_to_the_same_scores(recipe, tmp_path, cache):
+    one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.epochs=4", "--set", "tasks.0.seeds=[0]")
+    process = start("compare", recipe, *one, cache=cache)
+    deadline = time.monotonic() + 120
+    pattern = "out/runs/fvt-seed0/tasks/ner-end-*/seed-*/checkpoint-*/relexify.json"
+    while not list(tmp_path.glob(pattern)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    starts = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/runs/*/tasks/*-start-*.json")}
+    assert len(starts) == 2
+    assert (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists(), "the model is needed until it is measured"
+    assert relexify("compare", recipe, *one).status == 0
+    assert {path: path.stat().st_mtime_ns for path in starts} == starts, "what was finished was done anew"
+    assert not (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists()
+    assert relexify("compare", recipe, *one, "--set", f"output={tmp_path / 'whole'}").status == 0
+    resumed, whole = (json.loads((tmp_path / name / "comparison.json").read_text()) for name in ("out", "whole"))
+    assert resumed["tasks"] == whole["tasks"]
+
+
+def test_run_measures_the_trained_model_and_keeps_the_scores_with_it(recipe, tmp_path):
+    outcome = relexify("run", recipe, "--set", "transfer.method=fvt")
+    assert outcome.status == 0, outcome.err
+    assert "Tasks" in outcome.out
+    assert "nli-probe" in outcome.out
+    assert len(json.loads((tmp_path / "out" / "tasks.json").read_text())) == 2
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
+
+
+def test_a_run_without_transfer_is_measured_once(recipe, tmp_path):
+    plain = tmp_path / "plain.toml"
+    text = recipe.read_text()
+    plain.write_text(text.partition("[transfer]")[0] + "[training]" + text.partition("[training]")[2])
+    assert relexify("run", plain).status == 0
+    time_of = (tmp_path / "out" / "tasks.json").stat().st_mtime_ns
+    again = relexify("run", plain)
+    assert again.status == 0, again.err
+    assert "nli-probe" in again.out
+    assert (tmp_path / "out" / "tasks.json").stat().st_mtime_ns == time_of
+
+
+def test_tasks_that_cannot_be_done_are_refused_before_the_work(recipe, world, tmp_path):
+    for verb in ("run", "compare"):
+        decoder = ("--set", f"model={world.gpt2}")
+        refused(relexify(verb, recipe, *decoder), "tasks[0]", "ner", "needs an encoder", "a decoder")
+        refused(relexify(verb, recipe, "--set", "tasks.1.test=none.tsv"), "tasks[1].test", "none.tsv")
+        assert not (tmp_path / "out").exists()
+    untrained = tmp_path / "untrained.toml"
+    text = recipe.read_text()
+    untrained.write_text(text.partition("[training]")[0] + "[[tasks]]" + text.partition("[[tasks]]")[2])
+    refused(relexify("run", untrained), "[[tasks]]", "[training]")
+
+
+def test_train_adds_a_head_when_told_to(world, tmp_path):
+    model, tokenizer = pico.pair("bert")
+    model.base_model.save_pretrained(tmp_path / "bare")
+    tokenizer.save_pretrained(tmp_path / "bare")
+    options = ("--corpus", world.source_corpus, "--steps", 4, "--batch", 4, "--length", 16, "--no-tensorboard")
+    command = ("train", tmp_path / "bare", tmp_path / "out", *options)
+    refused(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")
+    outcome = relexify(*command, "--add-head")
+    assert outcome.status == 0, outcome.err
+    assert "untrained" in outcome.err
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "relexify.json").read_text())["head_added_to"] == str(tmp_path / "bare")
+    again = relexify(*command, "--add-head")
+    assert "already" in again.err, "the same command should find its result"
+    refused(relexify("train", world.bert, tmp_path / "other", *options, "--add-head"), "has a head already")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,6 +143,16 @@ def test_compare_refuses_runs_of_another_recipe_and_does_them_anew_when_told(rec
     assert relexify("compare", recipe, *changed, "--overwrite").status == 0
 
 
+def test_compare_judges_by_the_best_model_where_that_is_kept(recipe, tmp_path):
+    outcome = relexify(
+        "compare", recipe, "--set", 'compare.runs=["fullrand", "random"]', "--set", "training.patience=9"
+    )
+    assert outcome.status == 0, outcome.err
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["keeps_best"] is True
+    assert "another run's best score" in outcome.out
+    assert "that one counts" in (tmp_path / "out" / "comparison.md").read_text()
+
+
 def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_path):
     changes = ("--set", 'compare.runs=["fullrand"]', "--set", "compare.subsamples=[9000, 18000]")
     outcome = relexify("compare", recipe, *changes)
@@ -177,6 +188,26 @@ def test_what_cannot_be_trained_is_refused(world, tmp_path):
     refused(relexify("train", world.gpt2, out, "--corpus", tmp_path / "none.txt", *SHORT), "none.txt")
     refused(relexify("run", tmp_path / "none.toml"), "none.toml", "cannot be read")
     refused(relexify("evaluate", tmp_path / "none", "--held-out", world.corpus), "none")
+
+
+@pytest.mark.parametrize("verb", ["run", "compare"])
+@pytest.mark.parametrize("reason", ["length", "kind", "headless"])
+def test_what_cannot_be_trained_is_refused_before_it_is_transferred(recipe, world, tmp_path, cache, verb, reason):
+    if reason == "headless":
+        shutil.copytree(world.gpt2, tmp_path / "body")
+        config = json.loads((tmp_path / "body" / "config.json").read_text())
+        (tmp_path / "body" / "config.json").write_text(json.dumps({**config, "architectures": ["GPT2Model"]}))
+    change, words = {
+        "length": ("training.length=100000", ("length = 100000", "GPT2LMHeadModel", "--length")),
+        "kind": (f"model={world.t5}", ("is an encoder-decoder", "only decoders")),
+        "headless": (f"model={tmp_path / 'body'}", ("has no language-modelling head", "only decoders")),
+    }[reason]
+    file = recipe if verb == "compare" else without_comparison(recipe)
+    found = set(cache.rglob("*"))
+    refused(relexify(verb, file, "--set", change), *words)
+    assert set(cache.rglob("*")) == found, "a step of the transfer was done"
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out.grafted").exists()
 
 
 def test_a_comparison_needs_runs_and_takes_no_stages(recipe):

@@ -43,7 +43,10 @@ def test_summary_and_provenance_are_kept_beside_the_model(transferred):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "blend"])
 def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
+    if METHODS[method].needs_bitext:
+        pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     evidence = world.vectors if METHODS[method].uses_vectors else ()
+    evidence = ("--bitext", world.bitext) if METHODS[method].needs_bitext else evidence
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
     assert outcome.status == 0, outcome.err
     assert method in outcome.out
@@ -152,3 +155,62 @@ def test_evidence_that_a_method_ignores_is_told_of(world, tmp_path):
     assert quiet.status == 0
     assert not quiet.err
     assert "copied" in quiet.out
+
+
+def test_parallel_text_translates_words_and_its_alignment_is_made_once(world, tmp_path, cache):
+    pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
+    evidence = (*world.text, "--bitext", world.bitext, "--no-score")
+    first = relexify("transfer", world.gpt2, tmp_path / "a", *evidence, "--method", "ramen")
+    assert first.status == 0, first.err
+    assert "kept from an earlier run" not in first.err
+    kept = {path: path.stat().st_mtime_ns for path in (cache / "alignments").iterdir()}
+    again = relexify("transfer", world.gpt2, tmp_path / "b", *evidence, "--method", "ramen")
+    other = relexify("transfer", world.gpt2, tmp_path / "c", *evidence, "--method", "trans-tokens")
+    assert again.status == other.status == 0, other.err
+    assert "alignments: kept from an earlier run" in again.err
+    assert "alignments: kept from an earlier run" in other.err
+    assert {path: path.stat().st_mtime_ns for path in (cache / "alignments").iterdir()} == kept
+    files = [(tmp_path / name / "mixture.safetensors") for name in ("a", "b")]
+    assert (Mixture.load(files[0]).weights != Mixture.load(files[1]).weights).nnz == 0
+    notes = json.loads((tmp_path / "a" / "relexify.json").read_text())
+    assert "bitext" in notes["provenance"]["inputs"]
+    assert notes["provenance"]["command"]["aligning"]["symmetrisation"] == "grow-diag-final-and"
+
+
+def test_a_ready_alignment_needs_no_aligner_and_enters_provenance(world, tmp_path):
+    lines = world.bitext.read_text().splitlines()
+    first = AutoTokenizer.from_pretrained(world.gpt2)
+    (tmp_path / "links.txt").write_text("0-0\n" * len(lines))
+    options = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
+    assert outcome.status == 0, outcome.err
+    mixture = Mixture.load(tmp_path / "out" / "mixture.safetensors")
+    new = AutoTokenizer.from_pretrained(tmp_path / "out")
+    english, foreign = lines[0].split("\t")
+    sources = dict(mixture.sources(new(foreign).input_ids[0]))
+    assert first.convert_ids_to_tokens(first(english).input_ids[0]) in sources
+    assert "alignment" in json.loads((tmp_path / "out" / "relexify.json").read_text())["provenance"]["inputs"]
+
+
+def test_swapped_parallel_text_is_told(world, tmp_path):
+    swapped = tmp_path / "swapped.tsv"
+    pairs = [line.split("\t") for line in world.bitext.read_text().splitlines()]
+    swapped.write_text("".join(f"{b}\t{a}\n" for a, b in pairs))
+    (tmp_path / "links.txt").write_text("0-0\n" * len(pairs))
+    options = ("--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
+    told = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
+    plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
+    assert told.status == plain.status == 0, told.err
+    assert "seems to have the new language first" in told.err
+    assert "seems to have the new language first" not in plain.err
+
+
+def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
+    lines = world.bitext.read_text().splitlines()
+    (tmp_path / "links.txt").write_text("0-0\n" * len(lines))
+    bitext = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt")
+    for name, more in (("without", ()), ("with", bitext)):
+        outcome = relexify("transfer", world.gpt2, tmp_path / name, *world.text, *world.vectors, *more, "--no-score")
+        assert outcome.status == 0, outcome.err
+    made = [Mixture.load(tmp_path / name / "mixture.safetensors") for name in ("without", "with")]
+    assert (made[0].weights != made[1].weights).nnz > 0, "it is not the kept mixture of the first run"

@@ -15,11 +15,12 @@ import pytest
 import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
-from relexify.evaluation import finetuning
+from relexify.evaluation import finetuning, task_trainer
 from relexify.evaluation.columns import TaggedSentence
 from relexify.evaluation.finetuning import TASKS, FineTuning, TaskResult, fine_tune
 from relexify.evaluation.metrics import LabelRow
 from relexify.evaluation.pairs import Example
+from relexify.evaluation.task_learner import Learner
 from tests import pico
 
 QUICK = {"learning_rate": 1e-2, "batch": 32, "seeds": (0,), "length": 32}
@@ -157,7 +158,7 @@ def test_numbers_are_learnt(folder_of, tmp_path):
 
 def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeypatch):
     wanted, measured = iter([0.3, 0.9, 0.5]), []
-    real = finetuning._Learner.measure
+    real = Learner.measure
 
     def measure(self: Any, learner: Any, data: Any) -> Any:
         found = real(self, learner, data)
@@ -166,7 +167,7 @@ def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeyp
         score = found.scores[0] if value is None else replace(found.scores[0], value=value)
         return replace(found, scores=(score,))
 
-    monkeypatch.setattr(finetuning._Learner, "measure", measure)
+    monkeypatch.setattr(Learner, "measure", measure)
     options = FineTuning("nli", epochs=3, **{**QUICK, "learning_rate": 1e-3})
     result = fine_tune(folder_of("bert"), pairs(40), pairs(10, 1), options, folder=tmp_path, dev=pairs(12, 2))
     assert result.per_seed[0].epoch == 2
@@ -224,7 +225,7 @@ def test_means_and_deviations_over_seeds(seeds):
 def test_finished_seeds_are_kept_and_more_can_be_added(seeds, folder_of, tmp_path, monkeypatch):
     result, folder = seeds
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr(finetuning._Learner, "run", lambda *_: pytest.fail("a finished seed was run again"))
+    monkeypatch.setattr(Learner, "run", lambda *_: pytest.fail("a finished seed was run again"))
     options = FineTuning("nli", **{**HARD, "seeds": (2, 0)})
     again = fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
     assert again.per_seed == (result.per_seed[2], result.per_seed[0])
@@ -263,7 +264,7 @@ def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(finetuning, "_keep", die)
+        patched.setattr(finetuning, "keep_seed", die)
         with pytest.raises(Killed):
             fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert (tmp_path / "seed-1" / "checkpoint-6").exists()
@@ -442,7 +443,7 @@ def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(finetuning, "seal", full)
+    monkeypatch.setattr(task_trainer, "seal", full)
     with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
         fine_tune(folder_of("bert"), pairs(32), pairs(5, 1), FineTuning("nli", **HARD), folder=tmp_path)
     assert not list(tmp_path.glob("seed-0/checkpoint-*"))
@@ -455,7 +456,7 @@ def test_the_papers_settings():
     default = FineTuning("nli")
     assert (default.learning_rate, default.length, default.warmup, default.seeds) == (2e-5, 128, 0.1, (0, 1, 2))
     assert (default.beta1, default.beta2, default.epsilon) == (0.9, 0.999, 1e-8)
-    arguments = finetuning._arguments(default, Path("x"), 1, 1000, choose=True)
+    arguments = task_trainer.task_arguments(default, Path("x"), 1, 1000, choose=True)
     assert (arguments.warmup_steps, arguments.lr_scheduler_type) == (100, "linear")
     assert (arguments.adam_beta2, arguments.adam_epsilon, arguments.weight_decay) == (0.999, 1e-8, 0)
     assert set(TASKS) >= {"nli", "ner", "pos", "cola", "sst-2", "mrpc", "rte", "sts-b"}

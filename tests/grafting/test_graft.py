@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
 from relexify.grafting.lexical import lexical_axes
-from relexify.methods import fvt, random, shared, shuffle
+from relexify.methods import fvt, ramen_random, random, shared, shuffle
 from relexify.mixture import Mixture, Origin
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.tokens import retrained, vocabulary_of
@@ -276,3 +276,15 @@ def test_the_report_counts_every_token_once():
     assert isinstance(result, Graft)
     assert sum(result.report.origins.values()) == len(vocabulary_of(target))
     assert result.report.origins["random"] == int((result.mixture.origin == Origin.RANDOM).sum()) > 0
+
+
+@families
+def test_a_narrow_fallback_has_the_deviation_of_one_over_the_width_in_every_lexical_parameter(family):
+    model, tokenizer = pico.pair(family)
+    new = new_tokenizer(tokenizer)
+    grafted = graft(model, new, ramen_random(tokenizer, new), seed=1).model
+    width = model.get_input_embeddings().weight.shape[1]
+    for name, axis in lexical_axes(model).items():
+        values = grafted.state_dict()[name]
+        assert abs(values.std() * width - 1) < 0.15, f"{name} {list(values.shape)} along {axis}"
+        assert abs(values.mean() * width) < 0.2, name

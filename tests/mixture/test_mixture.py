@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from relexify.artifacts import Provenance, save_arrays
+from relexify.artifacts import Provenance, load_arrays, save_arrays
 from relexify.errors import InputError, VocabularyError
 from relexify.mixture import (
+    Fallback,
     Mixture,
     Origin,
     blend,
@@ -132,3 +135,19 @@ def test_mixtures_of_other_vocabularies_do_not_compose():
 def test_a_matrix_with_too_few_rows_is_refused():
     with pytest.raises(VocabularyError, match="source tokens"):
         mixture([[1]]).apply(np.zeros((3, 2)))
+
+
+def test_the_fallback_of_the_last_mixture_is_kept_by_compositions_and_on_disk(tmp_path):
+    narrow = replace(mixture([[1]]), fallback=Fallback.NARROW)
+    plain = mixture([[2]])
+    assert first_of(plain, narrow).fallback is blend((1, plain), (1, narrow)).fallback is Fallback.NARROW
+    assert first_of(narrow, plain).fallback is blend((1, narrow), (1, plain)).fallback is Fallback.OLD_ROWS
+    assert Mixture.load(narrow.save(tmp_path / "narrow.safetensors")).fallback is Fallback.NARROW
+    assert Mixture.load(plain.save(tmp_path / "plain.safetensors")).fallback is Fallback.OLD_ROWS
+
+
+def test_a_mixture_saved_before_there_were_fallbacks_has_the_old_one(tmp_path):
+    arrays, metadata = load_arrays(mixture([[2]]).save(tmp_path / "now.safetensors"), "mixture")
+    metadata.pop("fallback")
+    save_arrays(tmp_path / "before.safetensors", arrays, metadata)
+    assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.OLD_ROWS

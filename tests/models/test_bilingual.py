@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 import relexify as rx
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.grafting import is_bilingual
-from relexify.models import Bilingual, BilingualModel, exported, load_speaker
+from relexify.models import Bilingual, BilingualModel, Compression, compressed, exported, load_speaker
 from tests import pico
 
 FAMILIES = ("gpt2", "llama tied", "llama untied", "gemma", "bert", "roberta", "modernbert")
@@ -198,6 +198,9 @@ def test_models_of_other_shapes_and_families_are_refused():
         BilingualModel.of(model, pairs("llama tied")[0], LANGUAGES)
     with pytest.raises(GraftError, match="neither a decoder nor a masked"):
         BilingualModel.of(pico.pair("t5")[0], pico.pair("t5")[0], LANGUAGES)
+    small, _ = compressed(model, Compression(k=2, codes="digits", init="random"))
+    with pytest.raises(GraftError, match="compressed"):
+        BilingualModel.of(small, small, LANGUAGES)
     moved = copy.deepcopy(pairs("roberta")[2])
     moved.config.pad_token_id = 0
     with pytest.raises(GraftError, match="counts positions from its padding id"):

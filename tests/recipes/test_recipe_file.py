@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.lexicon import BilingualLexicon
+from relexify.models import Compression
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
-from relexify.training.plan import PLANS, RAMEN, Stage, Training
+from relexify.training.plan import PLANS, RAMEN, Stage, Training, plan_stages
 from relexify.vectors import VectorTraining
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -361,7 +363,7 @@ def test_every_preset_is_a_run_that_can_be_made():
         assert run.method in {*METHODS, "fullrand"}
         assert run.plan in PLANS
     assert {name for name, run in RUNS.items() if run.plan == "embeddings-first"} == {
-        "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen",
+        "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen", "ramen-frozen",
     }  # fmt: skip
 
 
@@ -375,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 15
+    assert len(shipped) == 22
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -383,7 +385,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert recipe.transfer is not None
+        assert recipe.transfer is not None or recipe.fresh is not None or name == "minilm-english"
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
@@ -411,6 +413,53 @@ def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
         assert (shipped[name].training.steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
         assert shipped[name].training.stages[0].trains == "embeddings"
         assert shipped[name].transfer.vocab_size == (50_000 if "roberta" in name else 32_000)
+        assert shipped[name].transfer.method == "ramen-vectors"
+
+
+@pytest.mark.parametrize(("language", "code", "texts"), [("german", "de", 2), ("swahili", "sw", 1)])
+def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped, language, code, texts):
+    recipe = shipped[f"ramen-minilm-{language}"]
+    assert recipe.model == str(shipped["minilm-english"].output)
+    bitext = recipe.transfer.bitext
+    assert (recipe.transfer.method, recipe.transfer.vocab_size) == ("ramen", 30_000)
+    assert len([bitext] if isinstance(bitext, str) else bitext) == texts
+    assert plan_stages(recipe.training)[0].trains == "embeddings"
+    assert recipe.bilingual.languages == ("en", code)
+    for training, steps in ((recipe.training, 500), (recipe.bilingual.training, 1_500)):
+        assert (training.steps, training.batch, training.length) == (steps, 256, 128)
+        assert training.optimiser == "lookahead"
+
+
+@pytest.mark.parametrize(("name", "batch"), [("roberta-medium", 128), ("xlm-r-medium", 256)])
+def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(shipped, name, batch):
+    recipe = shipped[name]
+    training, fresh = recipe.training, recipe.fresh
+    assert (training.steps, training.batch, training.length, training.learning_rate) == (250_000, batch, 512, 2e-4)
+    assert (training.weight_decay, training.epsilon, training.beta1, training.beta2) == (0.01, 1e-6, 0.9, 0.98)
+    assert plan_stages(training)[0].warmup_steps == 24_000
+    assert (fresh["num_hidden_layers"], fresh["hidden_size"], fresh["intermediate_size"]) == (8, 512, 2048)
+    assert recipe.compress == Compression(k=3, codes="digits", init="random")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("[fresh]\n[transfer]", "[fresh] and [transfer] do not go together"),
+        ("[compress]\n[transfer]\n[training]\n[compare]\nruns = ['blend']", "[compress] and [compare]"),
+        ("[transfer]\n[compress]\n[bilingual]", "[bilingual] and [compress]"),
+        ("[fresh]\n[bilingual]", "[bilingual] and [fresh]"),
+        (
+            "[transfer]\n[bilingual]\n[[tasks]]\ntask = 'nli'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
+            "[bilingual] and [tasks]",
+        ),
+        ("[compress]\nkk = 2", "no key 'kk'"),
+        ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),
+    ],
+)
+def test_tables_that_mean_nothing_together_are_refused(write, lines, words):
+    text = f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n{lines}\n"
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_recipe(write(text, "recipe.toml"))
 
 
 def names(recipe: RecipeFile) -> list[str]:
@@ -461,3 +510,14 @@ def test_a_bilingual_step_takes_what_it_does_not_say_from_ramen_and_is_written_b
     for each in (text, text + steps, TOP + "[bilingual]"):
         recipe = read_recipe(write(each))
         assert read_recipe(write(recipe_text(recipe), "again.toml")) == recipe
+
+
+@pytest.mark.parametrize("language", ["german", "swahili"])
+def test_the_recipes_for_the_small_encoder_go_on_from_its_head_and_measure_tasks(shipped, language):
+    recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
+    assert recipe.model == str(english.output)
+    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
+    assert (recipe.training.batch, recipe.training.length, recipe.training.learning_rate) == (256, 128, 5e-4)
+    assert recipe.transfer.vocab_size == 30_000
+    tasks = [task.title for task in recipe.tasks]
+    assert tasks == ["nli", "ner", "pos-probe", *(["parse"] if language == "german" else [])]

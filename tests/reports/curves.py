@@ -17,13 +17,15 @@ def curve(scores, perplexities=None):
     )
 
 
-def compare(title="Swahili", *, notes=None, **runs):
+def compare(title="Swahili", *, notes=None, keeps_best=False, **runs):
     """A comparison from run=[scores of a seed, …] or run=scores."""
     curves = {
         run: tuple(map(curve, seeds)) if isinstance(seeds, list) else (curve(seeds),) for run, seeds in runs.items()
     }
-    return Comparison(title, curves, TOKENS_A_STEP, notes or {})
+    return Comparison(title, curves, TOKENS_A_STEP, notes or {}, keeps_best=keeps_best)
 
 
 FAST = {0: 3.0, 10: 2.0, 50: 1.6, 100: 1.2}
 SLOW = {0: 4.0, 10: 3.0, 50: 2.0, 100: 1.8}
+WORSE = {0: 3.0, 10: 2.0, 50: 1.0, 100: 2.5}
+"""At its best in the middle."""

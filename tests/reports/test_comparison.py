@@ -9,7 +9,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.reports import Comparison, Reach, Statistic, step_reaching, steps_to_reach
-from tests.reports.curves import FAST, SLOW, compare, curve
+from tests.reports.curves import FAST, SLOW, WORSE, compare, curve
 
 
 def reaches(comparison):
@@ -52,6 +52,25 @@ def test_the_best_is_that_of_the_mean_curve_with_its_step():
     overfitted = compare(run=[{0: 3.0, 50: 1.0, 75: 1.4, 100: 2.0}, {0: 3.0, 50: 2.0, 75: 1.4, 100: 2.0}])
     assert overfitted.best("run") == Statistic(pytest.approx(1.4), pytest.approx(0.0), 2, 75)
     assert compare(run={0: 3.0, 50: 1.5, 100: 1.5}).best("run").step == 50
+
+
+def test_what_counts_is_the_model_that_is_handed_on():
+    seeds = [WORSE, {0: 3.0, 10: 0.5, 50: 4.0, 100: 2.0}]
+    best, last = (compare(run=seeds, keeps_best=keeps_best) for keeps_best in (True, False))
+    assert best.kept("run") == Statistic(0.75, pytest.approx(0.125**0.5), 2, 30)
+    assert best.kept("run", metric="perplexity").mean == 7.5
+    assert last.kept("run") == last.at("run", 1)
+    assert last.kept("run").mean == 2.25
+    with pytest.raises(InputError, match="no metric"):
+        best.kept("run", metric="loss")
+
+
+def test_what_is_handed_on_is_to_be_reached_not_what_came_after_it():
+    kept = reaches(compare(worse=WORSE, fast=FAST, keeps_best=True))
+    assert kept["fast", "worse"] == (None, None)
+    assert kept["worse", "fast"] == (pytest.approx(42.0), pytest.approx(100 / 42))
+    ready = {0: 1.5, 100: 0.5}
+    assert reaches(compare(worse=WORSE, ready=ready, keeps_best=True))["ready", "worse"] == (50.0, 1.0)
 
 
 def test_a_crossing_between_two_measurements_is_interpolated():
@@ -113,6 +132,16 @@ def test_a_saved_comparison_is_read_back_in_order(tmp_path):
     assert read == saved
     assert list(read.curves) == ["zulu", "afar"]
     assert read.save(tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_which_model_is_handed_on_survives_saving_and_older_files_have_the_last(tmp_path):
+    kept = compare(worse=WORSE, keeps_best=True)
+    path = kept.save(tmp_path / "comparison.json")
+    assert Comparison.load(path) == kept
+    older = json.loads(path.read_text())
+    del older["keeps_best"]
+    path.write_text(json.dumps(older))
+    assert Comparison.load(path) == compare(worse=WORSE)
 
 
 def test_notes_that_json_does_not_know_are_saved_as_text(tmp_path):

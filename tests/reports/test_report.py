@@ -6,7 +6,7 @@ import logging
 import sys
 
 from relexify.reports import Comparison, write_report
-from tests.reports.curves import FAST, SLOW, compare
+from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 NOTES = {"machine": "NVIDIA H200", "recipe": {"batch": 64, "stages": ["embeddings", "everything"]}}
 
@@ -49,6 +49,14 @@ def test_seeds_that_ended_at_different_steps_are_told(tmp_path):
         "The seeds of fast ended at the steps 50, 100; its end here is step 50, the last that all of them have." in text
     )
     assert "sample standard deviation over seeds" in text
+
+
+def test_a_report_says_that_best_models_count(tmp_path):
+    write_report(compare(run=[WORSE, FAST], slow=SLOW, keeps_best=True), tmp_path)
+    text = (tmp_path / "comparison.md").read_text()
+    assert "Every seed hands on its best measured model, and that one counts." in text
+    assert "The seeds of run are at their best at the steps 50, 100." in text
+    assert "## Steps to reach another run's best" in text
 
 
 def test_without_matplotlib_the_picture_is_left_out_with_a_warning(tmp_path, monkeypatch, caplog):

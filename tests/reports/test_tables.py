@@ -7,7 +7,7 @@ import pytest
 from relexify.errors import InputError
 from relexify.reports import effort_rows, markdown, reach_rows, score_rows
 from relexify.reports.tables import tokens_text
-from tests.reports.curves import FAST, SLOW, compare
+from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 
 def test_scores_of_runs_that_end_together():
@@ -54,6 +54,29 @@ def test_effort_is_relative_to_the_least_training():
         ["fast", "30", "30.0k", "1.0×"],
         ["slow", "100", "100k", "3.3×"],
     ]
+
+
+def test_a_run_that_hands_its_best_model_on_is_judged_by_that_one():
+    kept, last = (compare(worse=WORSE, slow=SLOW, keeps_best=keeps_best) for keeps_best in (True, False))
+    assert score_rows(kept) == [
+        ["initialisation", "step 0", "step 10 (10 %)", "step 100 (end)", "best, kept", "perplexity (kept)", "tokens"],
+        ["worse", "3.000", "2.000", "2.500", "1.000 (step 50)", "10.0", "100k"],
+        ["slow", "4.000", "3.000", "1.800", "1.800 (step 100)", "18.0", "100k"],
+    ]
+    assert reach_rows(kept) == [
+        ["initialisation", "worse (1.000)", "slow (1.800)"],
+        ["worse", "–", "step 18 (5.6×)"],
+        ["slow", "never", "–"],
+    ]
+    assert effort_rows(kept)[0][1] == "steps to reach 1.800, the best of slow"
+    assert reach_rows(last)[0] == ["initialisation", "worse (2.500)", "slow (1.800)"]
+    assert effort_rows(last)[0][1] == "steps to reach 2.500, the end of worse"
+
+
+def test_effort_of_seeds_that_are_at_their_best_at_different_steps():
+    seeds = compare(run=[{0: 3.0, 10: 1.0, 20: 2.0, 40: 2.0}, {0: 3.0, 10: 2.0, 20: 2.0, 40: 1.0}], keeps_best=True)
+    assert score_rows(seeds)[1][4] == "1.000 ± 0.000 (step 25)"
+    assert effort_rows(seeds)[1] == ["run", "25", "25.0k", "1.0×"]
 
 
 def test_effort_for_another_reference_may_be_without_end_or_none_at_all():

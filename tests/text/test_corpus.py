@@ -203,6 +203,34 @@ def test_what_is_no_corpus_is_refused_at_once(source: object, message: str) -> N
         Corpus.open(source)  # type: ignore[arg-type]
 
 
+def test_the_field_can_be_named_after_the_file(tmp_path: Path) -> None:
+    line = json.dumps({"text": "no", "body": "yes", "a b": "odd"})
+    path = write(tmp_path / "news.jsonl", line)
+    write(tmp_path / "plain.txt", "plain")
+    assert list(Corpus.open(f"{path}#body")) == ["yes"]
+    assert list(Corpus.open(f"{path}#a b", text_field="body")) == ["odd"], "a name of its own does not count more"
+    assert list(Corpus.open(f"{tmp_path}/n*.jsonl#body")) == ["yes"]
+    assert list(Corpus.open([f"{tmp_path}#body", str(path)])) == ["yes", "plain", "no"]
+    assert Corpus.open(f"{path}#body").fingerprint() == Corpus.open(path, text_field="body").fingerprint()
+    assert list(Corpus.open(Path(f"{path}#body"))) == ["yes"]
+    with pytest.raises(InputError, match="has no field 'title', only a b, body, text"):
+        list(Corpus.open(f"{path}#title"))
+    with pytest.raises(InputError, match=r"plain.txt is plain text, which has no field 'body': leave #body out"):
+        Corpus.open(tmp_path / "plain.txt#body")
+    with pytest.raises(InputError, match=r"none.jsonl does not exist"):
+        Corpus.open(tmp_path / "none.jsonl#body")
+
+
+def test_a_file_with_the_sign_of_a_field_in_its_name_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a#b").mkdir()
+    write(tmp_path / "a#b" / "c.jsonl", json.dumps({"text": "in a folder"}))
+    write(tmp_path / "d#1.txt", "in a file")
+    assert list(Corpus.open(tmp_path / "a#b" / "c.jsonl")) == ["in a folder"]
+    assert list(Corpus.open(tmp_path / "a#b")) == ["in a folder"]
+    assert list(Corpus.open(str(tmp_path / "d#*.txt"))) == ["in a file"]
+    assert list(Corpus.open(tmp_path / "d#1.txt")) == ["in a file"]
+
+
 def test_folders_without_text_and_pipes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no corpus files"):
         Corpus.open(tmp_path)

@@ -179,8 +179,8 @@ _PLACES = {
     "writing": ("relexify.training.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
     "sealing": ("relexify.training.trainer", "seal"),
     "rotating": ("relexify.training.checkpoints.shutil", "rmtree"),
-    "keeping a stage": ("relexify.training.run", "_keep"),
-    "finishing": ("relexify.training.run", "_finish"),
+    "keeping a stage": ("relexify.training.stages", "keep_stage"),
+    "finishing": ("relexify.training.run", "write_result"),
 }
 
 

@@ -146,6 +146,20 @@ def test_about_the_asked_share_is_labelled_and_most_of_it_masked(packed, tokeniz
     assert asked[plain].float().mean().item() == pytest.approx(share, abs=0.02)
     hidden = batch["input_ids"][asked] == tokenizer.mask_token_id
     assert hidden.float().mean().item() == pytest.approx(0.8, abs=0.03)
+    left = batch["input_ids"][asked] == batch["labels"][asked]
+    assert left.float().mean().item() == pytest.approx(0.1, abs=0.03)
+
+
+def test_replaced_tokens_come_from_the_whole_vocabulary(packed, tokenizer):
+    blocks = masked(packed, tokenizer, masking=1.0)
+    batch = blocks.batch(list(range(40 * blocks.count)))
+    inputs, labels = batch["input_ids"], batch["labels"]
+    replaced = inputs[(labels != IGNORED) & (inputs != labels) & (inputs != tokenizer.mask_token_id)]
+    counts = torch.bincount(replaced, minlength=len(tokenizer)).float()
+    assert len(counts) == len(tokenizer), "a token that is none"
+    tenth = len(tokenizer) // 10
+    assert counts[:tenth].mean() / counts.mean() == pytest.approx(1, abs=0.25)
+    assert counts[-tenth:].mean() / counts.mean() == pytest.approx(1, abs=0.25)
 
 
 def test_the_frame_is_in_place_and_the_length_exact(packed, tokenizer):

@@ -124,6 +124,17 @@ def test_both_languages_are_learnt_and_measured_at_every_measurement(alone, fami
     assert Curve.load(result.output / CURVE_FILE) == result.curve
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_steps_of_both_languages_replayed_as_a_graph_are_those_launched_one_by_one(pair_of, family, caplog):
+    pair, exact = pair_of(family), replace(TOGETHER, precision="float32")
+    launched = pair.train(replace(exact, compile=False), "launched")
+    replayed = pair.train(replace(exact, compile=True), "replayed")
+    assert "cannot be recorded" not in caplog.text
+    for one, other in zip(launched.curve.points, replayed.curve.points, strict=True):
+        assert one.bits_per_byte == pytest.approx(other.bits_per_byte, abs=0.02)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_the_measured_numbers_are_those_of_the_model_that_was_written(alone, root_of, family):
     result = alone(family)

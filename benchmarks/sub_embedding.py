@@ -1,0 +1,144 @@
+"""What sub-embeddings cost: lookup and head beside nn.Embedding and nn.Linear, and clustering 250,000 tokens.
+
+    python benchmarks/sub_embedding.py speed                  # on the CPU, and on a GPU where there is one
+    python benchmarks/sub_embedding.py clustering             # 250,000 × 768; add --equal-size, --tokens, --width
+
+Times are medians of several runs, with everything warm; ratios are dense over factored, above 1 where the factored one
+is faster or smaller. Memory of a GPU is what one forward and backward pass adds at its peak; of clustering, what the
+process grew by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from relexify.models import FactoredHead, SubEmbedding, clustered_codes, smallest_base
+from relexify.models.sub_codes import table_sizes
+from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
+from relexify.training.factored_loss import chunk_loss, head_weight
+from relexify.training.fused_loss import chunk_nats, head_nats
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "clustering"])
+    parser.add_argument("--tokens", type=int, default=250_000)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--k", type=int, default=3)
+    parser.add_argument("--clusters", type=int)
+    parser.add_argument("--places", type=int, help="tokens of text at once; 256 on a CPU, 4,096 on a GPU")
+    parser.add_argument("--equal-size", action="store_true")
+    options = parser.parse_args()
+    if options.what == "clustering":
+        measure_clustering(options)
+        return
+    for device in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+        measure_speed(options, device)
+
+
+def measure_speed(options: argparse.Namespace, device: str) -> None:
+    """Both ways through lookup, head and loss."""
+    base = options.clusters or smallest_base(options.tokens, options.k)
+    places = options.places or (4_096 if device == "cuda" else 256)
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    torch.manual_seed(0)
+    with torch.device(device):
+        small = SubEmbedding(options.tokens, options.width, options.k, rows=[base] * options.k, dtype=dtype)
+        dense = nn.Embedding(options.tokens, options.width, dtype=dtype)
+        linear = nn.Linear(options.width, options.tokens, bias=False, dtype=dtype)
+        linear.weight = dense.weight
+        ids = torch.randint(0, options.tokens, (places,))
+        hidden = torch.randn(places, options.width, dtype=dtype, requires_grad=True)
+        labels = torch.randint(0, options.tokens, (places,))
+    head = FactoredHead(small)
+    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    print(f"{name}, {dtype}: {options.tokens:,} × {options.width}, {options.k} tables of {base} rows, {places} places")
+
+    def loss(whole: bool, factored: bool) -> Callable[[], torch.Tensor]:
+        used = head if factored else linear
+        if whole:
+            return lambda: cross_entropy(used(hidden).float(), labels, reduction="sum")
+        chunk = chunk_loss(head) if factored else chunk_nats
+        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=max(1, places // 4), loss=chunk)
+
+    parameters = [dense.weight.numel(), sum(table.numel() for table in small.tables)]
+    print(f"  {'parameters':34} {parameters[0]:>12,} {parameters[1]:>12,} {parameters[0] / parameters[1]:>9.0f} ×")
+    for what, pair in {
+        "lookup": (lambda: dense(ids), lambda: small(ids)),
+        "head": (lambda: linear(hidden), lambda: head(hidden)),
+    }.items():
+        report(what, *pair, device=device, backward=False)
+    report("lookup and its gradient", lambda: dense(ids).sum(), lambda: small(ids).sum(), device=device, backward=True)
+    report("head, loss and gradient", loss(True, False), loss(True, True), device=device, backward=True)
+    report("the same in four chunks", loss(False, False), loss(False, True), device=device, backward=True)
+
+
+def report(what: str, dense: Callable, factored: Callable, *, device: str, backward: bool) -> None:
+    """One line: milliseconds of both and their ratio; megabytes too, where the device tells."""
+    found = [measured(each, device, backward) for each in (dense, factored)]
+    (slow, much), (fast, little) = found
+    line = f"  {what:34} {1e3 * slow:>9.2f} ms {1e3 * fast:>9.2f} ms {slow / fast:>9.2f} ×"
+    print(
+        line + (f"   {much / 1e6:>8,.0f} MB {little / 1e6:>8,.0f} MB {much / max(little, 1):>6.1f} ×" if much else "")
+    )
+
+
+def measured(run: Callable, device: str, backward: bool, *, least: float = 1.0) -> tuple[float, int]:
+    """Median seconds of a call, and the bytes that it added at its peak."""
+
+    def once() -> None:
+        result = run()
+        if backward:
+            result.backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    with torch.set_grad_enabled(backward):
+        for _ in range(3):
+            once()
+        before = 0
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        times: list[float] = []
+        while sum(times) < least or len(times) < 5:
+            start = time.perf_counter()
+            once()
+            times.append(time.perf_counter() - start)
+        peak = torch.cuda.max_memory_allocated() - before if device == "cuda" else 0
+    return statistics.median(times), peak
+
+
+def measure_clustering(options: argparse.Namespace) -> None:
+    """Codes for tokens that lie in groups of groups, as those of a language do."""
+    draw = np.random.default_rng(0)
+    rows = draw.standard_normal((options.tokens, options.width), dtype=np.float32)
+    for groups in (100, 10_000):
+        centres = draw.standard_normal((groups, options.width), dtype=np.float32)
+        rows += centres[draw.integers(0, groups, options.tokens)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, cpu = time.perf_counter(), time.process_time()
+    codes = clustered_codes(rows, options.k, options.clusters, equal_size=options.equal_size)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sizes = table_sizes(codes)
+    kind = "equal size" if options.equal_size else "plain k-means"
+    print(f"{options.tokens:,} × {options.width}, k = {options.k}, {kind}: tables of {sizes} rows")
+    print(f"  {wall:.0f} s wall, {cpu:.0f} s CPU")
+    print(f"  {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} GB in all")
+    error = reconstruction_error(rows, codes, fitted_tables(rows, codes, sizes))
+    alike, unlike = shared_digits(rows, codes)
+    print(f"  relative error {error:.3f}; digits shared with the nearest token {alike:.2f}, at random {unlike:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""`relexify geometry`: where the tokens of models lie, as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import results, table
+from relexify.errors import InputError
+
+if TYPE_CHECKING:
+    from relexify.reports import LayerSimilarities
+
+__all__ = ["geometry"]
+
+PLACES = 4_096
+"""Tokens of text to look at."""
+
+
+def geometry(
+    models: Annotated[list[str], typer.Argument(help="Model folders or Hub names, to be drawn side by side.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture of the embeddings to write: .svg or .png.")
+    ] = Path("embeddings.svg"),
+    text: Annotated[
+        str | None, typer.Option(help="Text for the models to read, to compare their hidden states layer by layer.")
+    ] = None,
+    layers: Annotated[Path, typer.Option(help="The picture of the layers to write, with --text.")] = Path("layers.svg"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the points that are drawn.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the pictures.")] = False,
+) -> None:
+    """Draw the embeddings of MODELS on their three main axes, and tell how much of the variance these explain.
+
+    Tokens of a compressed model are coloured by their last digit. With --text, also draw how alike hidden states of
+    different tokens and of the same token are, layer by layer.
+
+    Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
+    """
+    from relexify.artifacts import check_output
+    from relexify.grafting import load_model
+    from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
+
+    names = _names(models)
+    for picture in (output, layers) if text else (output,):
+        check_output(picture, overwrite=overwrite, file=True)
+    panels: dict[str, tuple[Principal, Any]] = {}
+    similarities: dict[str, LayerSimilarities] = {}
+    for name, model in names.items():
+        loaded = load_model(model)
+        embedding = loaded.get_input_embeddings()
+        digits = getattr(embedding, "codes", None)
+        points = principal_components(embedding.weight.detach().float().cpu().numpy())
+        panels[name] = (points, None if digits is None else digits[:, -1].cpu().numpy())
+        if text:
+            similarities[name] = _similarities(loaded, model, text)
+    plot_embedding(panels, output, seed=seed)
+    if text:
+        plot_similarities(similarities, layers)
+    _print(panels, similarities)
+    pictures = f"{output} and {layers}" if text else str(output)
+    results.print(f"Drawn in [bold]{escape(pictures)}[/]", soft_wrap=True)
+
+
+def _names(models: list[str]) -> dict[str, str]:
+    """A short name for each model; the whole one where two folders are called alike."""
+    short = [Path(model).name or model for model in models]
+    if len(set(models)) < len(models):
+        raise InputError("a model is named twice: name each one once")
+    return {name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)}
+
+
+def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
+    from relexify.grafting import load_tokenizer
+    from relexify.reports import layer_similarities
+    from relexify.scoring import held_out_windows, model_kind, usable_length
+    from relexify.text import Corpus
+
+    kind = model_kind(model)
+    if kind == "encoder-decoder":
+        raise InputError(f"{name} is an encoder-decoder: its layers cannot be read as one sequence")
+    length = min(512, usable_length(model) or 512)
+    lines = Corpus.open(text).sample_bytes(16 * PLACES).split("\n")
+    windows = held_out_windows(load_tokenizer(name), lines, "decoder", length=length).inputs
+    return layer_similarities(model, windows[: max(1, PLACES // windows.shape[1])].tolist())
+
+
+def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:
+    shown = table(
+        "Where the tokens lie", "model", "variance on 3 axes", "first layer", "last layer", "same token, last"
+    )
+    for name, (points, _) in panels.items():
+        found = similarities.get(name)
+        cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
+        cells = [f"{value:.3f}" for value in cosines] or ["–"] * 3
+        shown.add_row(escape(name), f"{points.explained:.3f}", *cells)
+    results.print(shown)

@@ -1,0 +1,48 @@
+"""Trans-tokenization: a new token is mixed from what it is aligned with in parallel text (Remy et al., 2024).
+
+An order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalised counts of aligned
+tokens > tokens that both vocabularies have, copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scipy.sparse import csr_array
+
+from relexify.methods.copying import neutral, shared, special
+from relexify.methods.ramen import aligned_tokens
+from relexify.mixture import Mixture, first_of
+from relexify.tokens import vocabulary_of
+
+__all__ = ["trans_tokens"]
+
+
+def trans_tokens(
+    source_tokenizer: Any,
+    target_tokenizer: Any,
+    counts: csr_array,
+    *,
+    smoothing: float = 0.0,
+    min_count: float = 1.0,
+    overrides: Mapping[str, str] | None = None,
+) -> Mixture:
+    """Mix tokens by how often they are aligned, and copy those that need no translation.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target_tokenizer: The new one.
+        counts: How often two tokens were aligned [target × source], as `aligned_counts` gives them.
+        smoothing: Added to the count of every pair that was seen.
+        min_count: Pairs seen less often are left out.
+        overrides: Source token by target token, as `special` takes them.
+    """
+    source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
+    return first_of(
+        special(source, target, overrides=overrides),
+        neutral(source, target),
+        aligned_tokens(source, target, counts, smoothing=smoothing, min_count=min_count),
+        shared(source, target),
+        method="trans-tokens",
+    )

@@ -1,0 +1,97 @@
+"""Models measured on the tasks of a recipe; finished results are kept as json, unfinished ones go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from relexify.artifacts import MARKER, write_file
+from relexify.progress import Progress
+from relexify.recipes.task_entries import TaskEntry
+from relexify.reports import TaskScores
+
+__all__ = ["kept_scores", "measure", "measure_output", "output_scores"]
+
+RESULTS = "tasks.json"
+
+logger = logging.getLogger(__name__)
+
+
+def measure(
+    model: Path, entry: TaskEntry, moment: str, folder: Path, *, device: str, progress: Progress, of: str = ""
+) -> TaskScores:
+    """Measure a model on a task, or read what an earlier call came to.
+
+    Args:
+        model: The model's folder; not looked at where the result is kept.
+        entry: The task.
+        moment: `"start"` or `"end"` of training.
+        folder: For results and unfinished work.
+        device: Where probes and parsers are computed.
+        progress: Told about everything that takes long.
+        of: Tells models apart that are measured in the same folder.
+    """
+    from relexify.evaluation import evaluate_task
+
+    place = _place(entry, moment, folder, of)
+    found = kept_scores(entry, moment, folder, of=of)
+    if found is None:
+        logger.info("measuring %s at the %s of training", entry.title, moment)
+        result = evaluate_task(model, entry.files, entry.evaluation(device), folder=place, progress=progress)
+        found = TaskScores(entry.title, moment, result.per_seed)
+        write_file(_file(place), json.dumps(found.as_table(), indent=1, ensure_ascii=False) + "\n")
+    shutil.rmtree(place, ignore_errors=True)
+    return found
+
+
+def kept_scores(entry: TaskEntry, moment: str, folder: Path, *, of: str = "") -> TaskScores | None:
+    """What an earlier call came to, if it came to an end; arguments as those of `measure`."""
+    path = _file(_place(entry, moment, folder, of))
+    if not path.exists():
+        return None
+    try:
+        kept = TaskScores.of_table(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s is damaged, and measured anew (%s)", path, error)
+        path.unlink()
+        return None
+    return TaskScores(entry.title, kept.moment, kept.per_seed)
+
+
+def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, progress: Progress) -> None:
+    """Measure the trained model of a recipe, and put the results into its folder."""
+    if not entries or len(output_scores(output, entries)) == len(entries):
+        return
+    work = output.with_name(f"{output.name}.tasks")
+    trained = json.loads((output / MARKER).read_text())["training"]["run"]
+    found = {
+        entry.identity(): measure(output, entry, "end", work, device=device, progress=progress, of=trained).as_table()
+        for entry in entries
+    }
+    write_file(output / RESULTS, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScores, ...]:
+    """What `measure_output` put into the folder of a trained model for these tasks."""
+    try:
+        tables = json.loads((output / RESULTS).read_text(encoding="utf-8"))
+        found = {entry: tables.get(entry.identity()) for entry in entries}
+        kept = {entry: TaskScores.of_table(table) for entry, table in found.items() if table is not None}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
+    return tuple(TaskScores(entry.title, scores.moment, scores.per_seed) for entry, scores in kept.items())
+
+
+def _place(entry: TaskEntry, moment: str, folder: Path, of: str) -> Path:
+    """The folder for unfinished work, named by what the result depends on."""
+    digest = hashlib.sha256(f"{entry.identity()} {of}".encode()).hexdigest()[:12]
+    return folder / f"{entry.title}-{moment}-{digest}"
+
+
+def _file(place: Path) -> Path:
+    return place.with_name(f"{place.name}.json")

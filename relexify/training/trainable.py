@@ -1,0 +1,72 @@
+"""What can be trained, and what cannot: found out before any work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.grafting import hollow_model
+from relexify.scoring import model_kind, usable_length
+from relexify.training.freezing import trained_names
+from relexify.training.plan import Training, plan_stages
+
+__all__ = ["check_learner", "check_stages", "check_trainable", "check_trainable_name"]
+
+
+def check_trainable_name(name: str | Path, training: Training) -> None:
+    """Refuse what cannot be trained as asked, by the model's config alone; a graft of the model has the same shape.
+
+    Args:
+        name: As for `load_model`.
+        training: How it is to be trained.
+
+    Raises:
+        InputError: There is no such model, or it cannot be trained as asked.
+    """
+    check_trainable(hollow_model(name), training)
+
+
+def check_trainable(model: Any, training: Training) -> None:
+    """Refuse what cannot be trained as asked.
+
+    Args:
+        model: It may have no weights.
+        training: How it is to be trained.
+
+    Raises:
+        InputError: The model is neither decoder nor masked language model, is too short for the sequences, or a stage
+            trains nothing.
+    """
+    check_learner(model, training)
+    check_stages(model, training)
+
+
+def check_learner(model: Any, training: Training) -> None:
+    """Refuse a model that can learn nothing from the sequences of a training.
+
+    Raises:
+        InputError: It is neither decoder nor masked language model, or too short for the sequences.
+    """
+    kind = model_kind(model)
+    if kind not in ("decoder", "encoder"):
+        reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
+        raise InputError(
+            f"{type(model).__name__} {reason}: only decoders (CLM) and masked language models (MLM) can be trained"
+        )
+    longest = usable_length(model)
+    if longest is not None and training.length > longest:
+        raise InputError(
+            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
+            f"give {longest} or less (--length)"
+        )
+
+
+def check_stages(model: Any, training: Training) -> None:
+    """Refuse a stage that trains nothing of a model.
+
+    Raises:
+        InputError: There is one.
+    """
+    for stage in plan_stages(training):
+        trained_names(model, stage.trains)  # what means nothing should not be found out after the stage before it

@@ -1,0 +1,154 @@
+"""`relexify compress` and `relexify expand`, and everything that takes what they write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from relexify import load_model
+from relexify.models import is_compressed
+from tests.cli.command import relexify
+
+
+@pytest.fixture(scope="module")
+def compressed(transferred, tmp_path_factory):
+    """A transferred model, compressed, and what the command said."""
+    output = tmp_path_factory.mktemp("compressed") / "small"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "160")
+        outcome = relexify("compress", transferred[0], output, "--k", 2, "--clusters", 20, "--equal-size")
+    assert outcome.status == 0, outcome.err
+    return output, outcome
+
+
+def test_a_transferred_model_is_compressed_and_the_report_tells_what_that_costs(compressed, transferred):
+    output, outcome = compressed
+    for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "relative error", "nearest", "at random"):
+        assert words in outcome.out
+    notes = json.loads((output / "relexify.json").read_text())
+    assert notes["compression"]["embedding_after"] == 640
+    assert notes["provenance"]["seed"] == 0
+    assert len(notes["provenance"]["inputs"]["model"]) == 64
+    assert notes["graft"]["tokens"] == 330
+    assert is_compressed(load_model(output))
+
+
+def test_a_compressed_model_is_inspected_evaluated_and_trained_on(compressed, world, tmp_path):
+    output, _ = compressed
+    assert relexify("inspect", output, "--sample", 2).status == 0
+    assert "bits per byte" in relexify("evaluate", output, "--held-out", world.corpus).out
+    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--no-tensorboard")
+    outcome = relexify("train", output, tmp_path / "trained", "--corpus", world.corpus, *options)
+    assert outcome.status == 0, outcome.err
+    assert "logits are kept whole" not in outcome.err
+    trained, before = load_model(tmp_path / "trained"), load_model(output)
+    assert is_compressed(trained)
+    assert torch.equal(trained.get_input_embeddings().codes, before.get_input_embeddings().codes)
+    assert not torch.equal(trained.get_input_embeddings().tables[0], before.get_input_embeddings().tables[0])
+
+
+def test_expanded_it_is_an_ordinary_model_with_the_same_logits(compressed, tmp_path):
+    output, _ = compressed
+    outcome = relexify("expand", output, tmp_path / "plain")
+    assert outcome.status == 0, outcome.err
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "plain")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "plain")
+    ids = tokenizer("šomü raki", return_tensors="pt").input_ids
+    with torch.no_grad():
+        assert torch.allclose(plain(ids).logits, load_model(output)(ids).logits, atol=1e-5)
+    assert relexify("inspect", tmp_path / "plain", "--sample", 2).status == 0
+
+
+def test_compressing_again_gives_the_same_bytes(compressed, transferred, tmp_path):
+    again = relexify("compress", transferred[0], tmp_path / "again", "--k", 2, "--clusters", 20, "--equal-size")
+    assert again.status == 0, again.err
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (compressed[0] / name).read_bytes()
+
+
+def test_bad_input_is_refused_in_a_sentence_and_leaves_nothing(world, compressed, refuses, tmp_path):
+    out = tmp_path / "out"
+    refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--codes", "digits"), "9 codes", "20 rows")
+    refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
+    refuses(("compress", world.gpt2, out, "--k", 99), "cut into 99 parts", "from 1 to 32")
+    refuses(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
+    refuses(("compress", compressed[0], out), "compressed already", "expand")
+    refuses(("compress", tmp_path / "none", out), "no folder")
+    refuses(("compress", world.gpt2, out, "--codes-from", world.bert), "rows", "same")
+    refuses(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")
+    refuses(("expand", world.gpt2, out), "not compressed")
+    refuses(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")
+
+
+def test_compressed_random_tables_and_counted_codes(world, tmp_path):
+    outcome = relexify("compress", world.bert, tmp_path / "out", "--codes", "digits", "--init", "random", "--seed", 3)
+    assert outcome.status == 0, outcome.err
+    assert "random tables" in outcome.out
+    assert load_model(tmp_path / "out").get_input_embeddings().rows == [6, 6, 6]
+
+
+RECIPE = """
+output = "{output}"
+model = "{model}"
+corpus = "{corpus}"
+{more}
+[compress]
+k = 3
+codes = "digits"
+init = "random"
+
+[training]
+steps = 3
+batch = 2
+length = 16
+held_out_bytes = 500
+tensorboard = false
+"""
+
+
+def test_a_recipe_trains_a_fresh_compressed_model_from_scratch(world, tmp_path):
+    changes = "[fresh]\nnum_hidden_layers = 1\nhidden_size = 48\nintermediate_size = 20\n"
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(output=tmp_path / "out", model=world.bert, corpus=world.corpus, more=changes))
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    model = load_model(tmp_path / "out")
+    assert [tuple(table.shape) for table in model.get_input_embeddings().tables] == [(6, 16)] * 3
+    assert model.config.num_hidden_layers == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
+    assert relexify("run", recipe).status == 0  # finished already: the same command finds its own result
+
+
+def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    transfer = '[transfer]\nmethod = "fvt"\nvocab_size = 300\n'
+    recipe.write_text(RECIPE.format(output=tmp_path / "out", model=world.gpt2, corpus=world.corpus, more=transfer))
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    assert load_model(tmp_path / "out").get_input_embeddings().rows == [7, 7, 7]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
+
+
+def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
+    for change, words in (("layers = 3", "no field 'layers'"), ("hidden_size = 31", "of the size asked for")):
+        recipe = tmp_path / "recipe.toml"
+        text = RECIPE.format(output=tmp_path / "out", model=world.bert, corpus=world.corpus, more=f"[fresh]\n{change}")
+        recipe.write_text(text)
+        outcome = relexify("run", recipe)
+        assert outcome.status == 2
+        assert words in outcome.err
+
+
+def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, refuses, tmp_path):
+    pictures = ("-o", tmp_path / "embeddings.svg", "--layers", tmp_path / "layers.png")
+    outcome = relexify("geometry", transferred[0], compressed[0], *pictures, "--text", world.corpus)
+    assert outcome.status == 0, outcome.err
+    assert "variance on 3 axes" in outcome.out
+    assert "small" in outcome.out
+    assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
+    assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
+    refuses(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
+    refuses(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")

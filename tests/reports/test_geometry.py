@@ -1,0 +1,62 @@
+"""Explained variance and similarities of layers against plain loops, and their pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import EvidenceError, InputError
+from relexify.reports import layer_similarities, plot_embedding, plot_similarities, principal_components
+from tests import pico
+
+
+def test_explained_variance_is_that_of_a_singular_value_decomposition():
+    rows = np.random.default_rng(0).normal(size=(80, 6)) * np.array([5, 3, 1, 0.5, 0.2, 0.1]) + 7
+    found = principal_components(rows, 3)
+    values = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False) ** 2
+    assert np.allclose(found.ratios, values[:3] / values.sum(), atol=1e-5)
+    assert np.allclose(found.points.var(axis=0, ddof=1), values[:3] / 79, rtol=1e-4)
+    assert found.explained == pytest.approx(values[:3].sum() / values.sum(), abs=1e-5)
+
+
+def test_similarities_are_the_mean_cosines_of_all_pairs_of_places():
+    model, _ = pico.pair("gpt2")
+    windows = [[5, 6, 5, 7], [6, 5, 9, 9]]
+    found = layer_similarities(model, windows)
+    with torch.no_grad():
+        states = [model(torch.tensor([window]), output_hidden_states=True).hidden_states for window in windows]
+    ids = [token for window in windows for token in window]
+    for layer, (inter, intra) in enumerate(zip(found.inter, found.intra, strict=True)):
+        vectors = torch.cat([each[layer][0] for each in states])
+        cosine = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1).double()
+        different = [cosine[a, b] for a in range(8) for b in range(8) if ids[a] != ids[b]]
+        same = [
+            np.mean([cosine[a, b] for a in range(8) for b in range(8) if a != b and ids[a] == ids[b] == token])
+            for token in (5, 6, 9)
+        ]
+        assert inter == pytest.approx(float(np.mean(different)), abs=1e-5)
+        assert intra == pytest.approx(float(np.mean(same)), abs=1e-5)
+    assert found.places == 8
+    assert len(found.inter) == 3
+
+
+def test_text_of_one_token_is_refused():
+    with pytest.raises(EvidenceError, match="fewer than two different tokens"):
+        layer_similarities(pico.pair("gpt2")[0], [[3, 3, 3]])
+
+
+def test_pictures_are_written_and_repeat_byte_for_byte(tmp_path):
+    points = principal_components(np.random.default_rng(1).normal(size=(50, 8)))
+    panels = {"plain": (points, None), "small": (points, np.arange(50) % 9)}
+    found = layer_similarities(pico.pair("gpt2")[0], [[5, 6, 5, 7]])
+    for name in ("first", "second"):
+        plot_embedding(panels, tmp_path / f"{name}.png")
+        plot_similarities({"a": found, "b": found}, tmp_path / f"{name}.svg")
+    for kind in ("png", "svg"):
+        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
+    assert "mean cosine" in (tmp_path / "first.svg").read_text()
+    with pytest.raises(InputError, match="no name for a picture"):
+        plot_similarities({"a": found}, tmp_path / "first.txt")
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot_embedding({}, tmp_path / "first.svg")

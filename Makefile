@@ -1,11 +1,11 @@
 # make demo   the main job on an embedded default, with a real model, no Hub
 # make test   every test, after the checks
-# make check  ruff, mypy, import-linter      make fix   let ruff mend what it can
+# make check  ruff, mypy, import-linter      make fix   let ruff mend what it can      make house  docs/house.md
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fix clean
+.PHONY: install demo test check fix house clean
 
 install: $(STAMP)
 
@@ -31,6 +31,9 @@ check: install
 fix: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+house: install
+	$(BIN)/python docs/make_house.py
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -7,8 +7,10 @@ from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import (
+    BILINGUAL,
     class_in_form,
     hollow_model,
+    is_bilingual,
     load_config,
     load_model,
     load_tokenizer,
@@ -18,6 +20,7 @@ from relexify.grafting.loading import (
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
+    "BILINGUAL",
     "MIXTURE_FILE",
     "REPORT_FILE",
     "Graft",
@@ -31,6 +34,7 @@ __all__ = [
     "graft",
     "has_head",
     "hollow_model",
+    "is_bilingual",
     "lexical_axes",
     "load_config",
     "load_model",

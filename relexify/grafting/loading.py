@@ -22,9 +22,11 @@ from relexify.grafting.hub import check_name, must_be_local
 from relexify.grafting.packaged import PACKAGED, unpacked
 
 __all__ = [
+    "BILINGUAL",
     "cache_folder",
     "class_in_form",
     "hollow_model",
+    "is_bilingual",
     "load_config",
     "load_model",
     "load_tokenizer",
@@ -33,6 +35,8 @@ __all__ = [
     "with_added_head",
 ]
 
+BILINGUAL = "relexify-bilingual"
+"""The model type of a folder with two languages, which is loaded in the room of models."""
 _FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
 """Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
 one. They are named and not imported, since those who know the forms build on this room."""
@@ -92,6 +96,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such tokenizer, or it is damaged.
     """
     place = resolve(name)
+    _refuse_bilingual(place)
     local = must_be_local(place)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
@@ -109,6 +114,7 @@ def load_config(name: str | Path) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     place = resolve(name)
+    _refuse_bilingual(place)
     local = must_be_local(place)
     try:
         return AutoConfig.from_pretrained(place, local_files_only=local)
@@ -164,6 +170,7 @@ def _digest(model: Any, tokenizer: Any) -> str:
 def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
     """A model that lacks no parameter but such as have one of these words in their names."""
     place = resolve(name)
+    _refuse_bilingual(place)
     local = must_be_local(place)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
@@ -186,6 +193,30 @@ def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     if trust_remote_code and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
     return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
+
+
+def is_bilingual(name: str | Path) -> bool:
+    """Whether a name is that of a folder with a bilingual model."""
+    return _own_config(name).get("model_type") == BILINGUAL
+
+
+def _own_config(folder: str | Path) -> dict[str, Any]:
+    """What stands in config.json; nothing where it cannot be read."""
+    try:
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _refuse_bilingual(folder: str) -> None:
+    """A bilingual model is two, and the rooms above tell which one is meant."""
+    if is_bilingual(folder):
+        languages = " or ".join(map(str, _own_config(folder).get("languages", ())))
+        raise InputError(
+            f"{folder} is a bilingual model: say which language is meant ({languages}; --language), "
+            "or write one of them as a model of its own (relexify export)"
+        )
 
 
 def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relexify.models.biaffine import BiaffineConfig, BiaffineOutput, BiaffineParser
+    from relexify.models.bilingual import BilingualConfig, BilingualModel
+    from relexify.models.bilingual_folder import Bilingual, exported, load_bilingual_model, load_speaker
     from relexify.models.clustering import clustered_codes
     from relexify.models.compressed_model import compressed_class, expanded, is_compressed, lexical_names
     from relexify.models.compressing import CompressionReport, compressed
@@ -19,6 +21,9 @@ _PLACES = {
     "BiaffineConfig": "biaffine",
     "BiaffineOutput": "biaffine",
     "BiaffineParser": "biaffine",
+    "Bilingual": "bilingual_folder",
+    "BilingualConfig": "bilingual",
+    "BilingualModel": "bilingual",
     "Compression": "compression_options",
     "CompressionReport": "compressing",
     "FactoredHead": "factored_head",
@@ -28,8 +33,11 @@ _PLACES = {
     "compressed_class": "compressed_model",
     "digit_codes": "sub_codes",
     "expanded": "compressed_model",
+    "exported": "bilingual_folder",
     "is_compressed": "compressed_model",
     "lexical_names": "compressed_model",
+    "load_bilingual_model": "bilingual_folder",
+    "load_speaker": "bilingual_folder",
     "smallest_base": "sub_codes",
 }
 
@@ -37,6 +45,9 @@ __all__ = [
     "BiaffineConfig",
     "BiaffineOutput",
     "BiaffineParser",
+    "Bilingual",
+    "BilingualConfig",
+    "BilingualModel",
     "Compression",
     "CompressionReport",
     "FactoredHead",
@@ -46,8 +57,11 @@ __all__ = [
     "compressed_class",
     "digit_codes",
     "expanded",
+    "exported",
     "is_compressed",
     "lexical_names",
+    "load_bilingual_model",
+    "load_speaker",
     "smallest_base",
 ]
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from transformers import AutoTokenizer
 
 from relexify.errors import EvidenceError, InputError
 from relexify.tokens import retrained, vocabulary_of
@@ -69,3 +75,24 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
 def test_a_text_without_words_is_refused():
     with pytest.raises(EvidenceError, match="too short"):
         retrained(pico.byte_level(), lambda: [""], 300)
+
+
+_ELSEWHERE = """
+import hashlib, sys
+from transformers import AutoTokenizer
+from relexify.tokens import retrained
+from tests import pico
+lines = pico.sentences(800, words=pico.foreign_words())
+new = retrained(AutoTokenizer.from_pretrained(sys.argv[1]), lambda: iter(lines), int(sys.argv[2]))
+print(hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize(("make", "size"), [(pico.wordpiece, 300), (pico.byte_level, 600), (pico.byte_fallback, 600)])
+def test_another_process_learns_the_same_vocabulary_from_the_same_text(make, size, tmp_path):
+    make().save_pretrained(tmp_path)
+    lines = pico.sentences(800, words=pico.foreign_words())
+    new = retrained(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)
+    command = [sys.executable, "-c", _ELSEWHERE, str(tmp_path), str(size)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""How two spaces are brought together without any pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from relexify.errors import InputError
+
+__all__ = ["AdversarialTraining", "check"]
+
+
+@dataclass(frozen=True)
+class AdversarialTraining:
+    """How a linear map is trained against a discriminator, chosen, and refined.
+
+    Attributes:
+        restarts: Games with different starts, played side by side; the best map of all is kept.
+        epochs: After each of them every map is judged, and the best so far kept.
+        steps: Updates of the map in an epoch.
+        batch: Vectors of either space in an update.
+        discriminator_steps: Updates of the discriminator for one of the map.
+        hidden: Width of the discriminator's two hidden layers.
+        slope: Of the Leaky-ReLU, left of zero.
+        dropout: Share of the discriminator's input that is blanked.
+        smoothing: How far the labels stay away from 0 and 1.
+        beta: How strongly the map is drawn towards an orthogonal one after each update; 0 for any linear map.
+        learning_rate: Of both sides' SGD, at the start.
+        decay: What the learning rate is multiplied by after an epoch.
+        shrink: The same, after an epoch that did not better a map.
+        frequent: Only so many of the most frequent words are shown.
+        judged: A map is judged by the mutual neighbours of so many most frequent words.
+        neighbours: k of CSLS.
+        refinements: Rounds of Procrustes on mutual neighbours, at most.
+        refined: Among so many most frequent words.
+        centre: Move both spaces' means to the origin before training.
+        normalise: Give all vectors length one before training.
+    """
+
+    restarts: int = 5
+    epochs: int = 5
+    steps: int = 4_000
+    batch: int = 32
+    discriminator_steps: int = 5
+    hidden: int = 512
+    slope: float = 0.2
+    dropout: float = 0.1
+    smoothing: float = 0.1
+    beta: float = 0.01
+    learning_rate: float = 0.1
+    decay: float = 0.95
+    shrink: float = 0.5
+    frequent: int = 10_000
+    judged: int = 5_000
+    neighbours: int = 10
+    refinements: int = 10
+    refined: int = 10_000
+    centre: bool = True
+    normalise: bool = True
+
+
+def check(options: AdversarialTraining) -> None:
+    """Refuse options that no training can be made of.
+
+    Raises:
+        InputError: One of them is out of range.
+    """
+    lowest = {
+        "restarts": 1, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
+        "judged": 1, "neighbours": 1, "refinements": 0, "refined": 1,
+    }  # fmt: skip
+    for name, least in lowest.items():
+        if getattr(options, name) < least:
+            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give {least} or more")
+    for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
+        if not 0 <= getattr(options, name) < below:
+            raise InputError(
+                f"aligning with {name} = {getattr(options, name)} is not possible: give at least 0 and less than {below}"
+            )
+    for name in ("decay", "shrink"):
+        if not 0 < getattr(options, name) <= 1:
+            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give up to 1, above 0")
+    if not 0 < options.learning_rate < math.inf:
+        raise InputError(
+            f"aligning with learning_rate = {options.learning_rate} is not possible: give a number above 0"
+        )

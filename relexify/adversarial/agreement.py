@@ -21,12 +21,14 @@ class Agreement:
         source: Rows of the source space, rising, int64 [pairs].
         target: Their neighbours, int64 [pairs].
         mean: Mean CSLS of the pairs, 0 where there are none.
+        cosine: Their mean cosine.
         share: The share of source words that are in a pair.
     """
 
     source: np.ndarray
     target: np.ndarray
     mean: float
+    cosine: float
     share: float
 
     def __len__(self) -> int:
@@ -34,8 +36,8 @@ class Agreement:
 
     @property
     def strength(self) -> float:
-        """Mean CSLS over all words, those without a mutual neighbour counting nothing: what maps are chosen by."""
-        return self.mean * self.share
+        """Mean cosine over all words, those without a mutual neighbour counting nothing: what maps are chosen by."""
+        return self.cosine * self.share
 
 
 @torch.no_grad()
@@ -75,7 +77,12 @@ def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -
     found = torch.cat(best_of_source)
     rows = torch.arange(len(source), device=source.device)
     mutual = best_of_target[found] == rows
-    mean = float(torch.cat(values)[mutual].double().mean()) if bool(mutual.any()) else 0.0
+    some = bool(mutual.any())
+    cosines = (source * target[found]).sum(dim=1)
     return Agreement(
-        rows[mutual].cpu().numpy(), found[mutual].cpu().numpy(), mean, float(mutual.double().mean())
+        rows[mutual].cpu().numpy(),
+        found[mutual].cpu().numpy(),
+        mean=float(torch.cat(values)[mutual].double().mean()) if some else 0.0,
+        cosine=float(cosines[mutual].double().mean()) if some else 0.0,
+        share=float(mutual.double().mean()),
     )

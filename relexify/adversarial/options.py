@@ -15,7 +15,7 @@ class AdversarialTraining:
     """How a linear map is trained against a discriminator, chosen, and refined.
 
     Attributes:
-        restarts: Games with different starts, played side by side; the best map of all is kept.
+        restarts: Games with different starts, at most; the first that is told apart from chance ends the search.
         epochs: After each of them every map is judged, and the best so far kept.
         steps: Updates of the map in an epoch.
         batch: Vectors of either space in an update.
@@ -27,34 +27,32 @@ class AdversarialTraining:
         beta: How strongly the map is drawn towards an orthogonal one after each update; 0 for any linear map.
         learning_rate: Of both sides' SGD, at the start.
         decay: What the learning rate is multiplied by after an epoch.
-        shrink: The same, after an epoch that did not better a map.
+        shrink: The same, after an epoch that did not better the map.
         frequent: Only so many of the most frequent words are shown.
-        judged: A map is judged by the mutual neighbours of so many most frequent words.
+        judged: A map is judged by the mutual neighbours of so many most frequent words, and refined on them.
         neighbours: k of CSLS.
         refinements: Rounds of Procrustes on mutual neighbours, at most.
-        refined: Among so many most frequent words.
         centre: Move both spaces' means to the origin before training.
         normalise: Give all vectors length one before training.
     """
 
     restarts: int = 5
     epochs: int = 5
-    steps: int = 4_000
-    batch: int = 32
-    discriminator_steps: int = 5
-    hidden: int = 512
+    steps: int = 1_000
+    batch: int = 128
+    discriminator_steps: int = 2
+    hidden: int = 256
     slope: float = 0.2
     dropout: float = 0.1
     smoothing: float = 0.1
     beta: float = 0.01
-    learning_rate: float = 0.1
+    learning_rate: float = 0.3
     decay: float = 0.95
     shrink: float = 0.5
-    frequent: int = 10_000
+    frequent: int = 5_000
     judged: int = 5_000
     neighbours: int = 10
     refinements: int = 10
-    refined: int = 10_000
     centre: bool = True
     normalise: bool = True
 
@@ -67,7 +65,7 @@ def check(options: AdversarialTraining) -> None:
     """
     lowest = {
         "restarts": 1, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
-        "judged": 1, "neighbours": 1, "refinements": 0, "refined": 1,
+        "judged": 1, "neighbours": 1, "refinements": 0,
     }  # fmt: skip
     for name, least in lowest.items():
         if getattr(options, name) < least:

@@ -1,0 +1,151 @@
+"""The search for a map: games from several starts, the best refined, and compared with what chance reaches."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from relexify.adversarial.agreement import Agreement, mutual_neighbours
+from relexify.adversarial.game import play
+from relexify.adversarial.options import AdversarialTraining, check
+from relexify.adversarial.refinement import refine
+from relexify.adversarial.spaces import check_spaces, prepared, random_rotation
+from relexify.errors import EvidenceError
+from relexify.progress import Progress, silent
+
+__all__ = ["FoundMap", "find_map"]
+
+CHANCES = 3
+"""Random rotations that a map is compared with."""
+GROUND_GAINED = 0.2
+"""A map must win so much of what lies between chance and perfect agreement, see `FoundMap.gain`."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundMap:
+    """A map from one space into another that no pair of words had a part in.
+
+    Attributes:
+        matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
+        agreement: How well the spaces agree under it.
+        chance: The best agreement that random rotations of the same data reached with the same refinement.
+        games: How many games were played.
+    """
+
+    matrix: np.ndarray
+    agreement: Agreement
+    chance: Agreement
+    games: int
+
+    @property
+    def gain(self) -> float:
+        """0 where words find one another as often as under random rotations, 1 where all of them do."""
+        return (self.agreement.share - self.chance.share) / max(1.0 - self.chance.share, 1e-9)
+
+    @property
+    def converged(self) -> bool:
+        """Whether it is told apart from chance: unrelated spaces stay well below the threshold, turned ones above."""
+        return self.gain >= GROUND_GAINED
+
+
+def find_map(
+    source: np.ndarray,
+    target: np.ndarray,
+    options: AdversarialTraining | None = None,
+    *,
+    insist: bool = True,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> FoundMap:
+    """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
+
+    Games are played from different starts until one is told apart from chance, at most as many as the options say.
+
+    Args:
+        source: Vectors to map [n × d], most frequent first.
+        target: Vectors that stay where they are [m × d], most frequent first.
+        options: How to train.
+        insist: Refuse a map that cannot be told from chance.
+        seed: Of all that is random; on one device the same seed gives the same map.
+        device: Where to train.
+        progress: Told of every step.
+
+    Raises:
+        InputError: Widths differ, a value is not finite, or an option is out of range.
+        EvidenceError: There are too few words, or, with `insist`, no game found a map.
+    """
+    options = options or AdversarialTraining()
+    check(options)
+    check_spaces(source, target)
+    left, right = (prepared(_with_direction(rows), options, device) for rows in (source, target))
+    random = np.random.default_rng(seed)
+    chance = _chance(left, right, options, random)
+    best: FoundMap | None = None
+    with progress("aligning without a dictionary", options.restarts * options.epochs * options.steps) as advance:
+        for game in range(options.restarts):
+            start = torch.from_numpy(random_rotation(left.shape[1], random)).to(left)
+            generator = torch.Generator(left.device).manual_seed(int(random.integers(2**62)))
+            played = play(
+                left[: options.frequent],
+                right[: options.frequent],
+                start,
+                options,
+                lambda matrix: _judged(left, right, matrix, options).strength,
+                generator=generator,
+                advance=advance,
+            )
+            found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
+            logger.info("game %d: %s", game + 1, _told(found))
+            best = found if best is None or found.agreement.share > best.agreement.share else best
+            if best.converged:
+                advance((options.restarts - game - 1) * options.epochs * options.steps)
+                break
+    if best is None or (insist and not best.converged):
+        raise EvidenceError(_refusal(best, options))
+    return best
+
+
+def _with_direction(matrix: np.ndarray) -> np.ndarray:
+    rows: np.ndarray = matrix[np.any(matrix != 0, axis=1)]
+    return rows
+
+
+def _judged(left: torch.Tensor, right: torch.Tensor, matrix: torch.Tensor, options: AdversarialTraining) -> Agreement:
+    return mutual_neighbours(left[: options.judged] @ matrix, right[: options.judged], options.neighbours)
+
+
+def _refined(
+    left: torch.Tensor, right: torch.Tensor, matrix: np.ndarray, options: AdversarialTraining
+) -> tuple[np.ndarray, Agreement]:
+    words = options.judged
+    return refine(left[:words], right[:words], matrix, rounds=options.refinements, k=options.neighbours)
+
+
+def _chance(
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, random: np.random.Generator
+) -> Agreement:
+    """What refinement makes of random rotations: it finds pairs in any data, and fits them."""
+    rotations = (random_rotation(left.shape[1], random) for _ in range(CHANCES))
+    reached = (_refined(left, right, rotation, options)[1] for rotation in rotations)
+    return max(reached, key=lambda agreement: agreement.share)
+
+
+def _told(found: FoundMap) -> str:
+    return (
+        f"{found.agreement.share:.1%} of the frequent words are one another's nearest, "
+        f"and under random rotations {found.chance.share:.1%}"
+    )
+
+
+def _refusal(best: FoundMap | None, options: AdversarialTraining) -> str:
+    told = f": {_told(best)}" if best else ""
+    return (
+        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}; train both sides' "
+        "vectors on more text of like content, try more restarts or another seed, or give a dictionary"
+    )

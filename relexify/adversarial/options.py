@@ -73,7 +73,7 @@ def check(options: AdversarialTraining) -> None:
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
         if not 0 <= getattr(options, name) < below:
             raise InputError(
-                f"aligning with {name} = {getattr(options, name)} is not possible: give at least 0 and less than {below}"
+                f"aligning with {name} = {getattr(options, name)} is not possible: give 0 or more, and less than {below}"
             )
     for name in ("decay", "shrink"):
         if not 0 < getattr(options, name) <= 1:

@@ -146,6 +146,6 @@ def _told(found: FoundMap) -> str:
 def _refusal(best: FoundMap | None, options: AdversarialTraining) -> str:
     told = f": {_told(best)}" if best else ""
     return (
-        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}; train both sides' "
-        "vectors on more text of like content, try more restarts or another seed, or give a dictionary"
+        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}; train the "
+        "vectors of both sides on more text of like content, try more restarts or another seed, or give a dictionary"
     )

@@ -23,6 +23,7 @@ def print_tokens(origins: dict[str, int]) -> None:
         "mixed": "mixed from evidence",
         "pieces": "mean of old pieces",
         "random": "fallback: random",
+        **({"ready": "moved into the embedding space"} if "ready" in origins else {}),
     }
     for origin, name in names.items():
         shown.add_row(name, f"{origins.get(origin, 0):,}", f"{origins.get(origin, 0) / total:.1%}")

@@ -5,7 +5,7 @@ from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftRepor
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import cache_folder, load_model, load_tokenizer
-from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
+from relexify.grafting.tokenizer import save_tokenizer, train_joint_tokenizer, train_tokenizer
 
 __all__ = [
     "MIXTURE_FILE",
@@ -20,5 +20,6 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "save_tokenizer",
+    "train_joint_tokenizer",
     "train_tokenizer",
 ]

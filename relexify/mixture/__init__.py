@@ -2,11 +2,13 @@
 
 from relexify.mixture.composition import blend, first_of, mixture_of_rows, mixture_of_weights
 from relexify.mixture.mixture import Mixture, Origin
+from relexify.mixture.ready import ReadyRows
 from relexify.mixture.weights import rows_to_csr, softmax_weights
 
 __all__ = [
     "Mixture",
     "Origin",
+    "ReadyRows",
     "blend",
     "first_of",
     "mixture_of_rows",

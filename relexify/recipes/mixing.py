@@ -46,6 +46,8 @@ def mix(
     """
     if recipe.method in ("random", "fullrand"):
         return replace(random(old, new), method=recipe.method), None
+    if recipe.method == "trelm":  # its rows are no mixture: `trelm_rows` has them
+        return replace(special(old, new, overrides=recipe.overrides), method="trelm"), None
     if recipe.method == "shuffle":
         return shuffle(old, new, seed=recipe.seed), None
     if recipe.method == "fvt":
@@ -108,14 +110,26 @@ def subwords_in_one_space(
     if recipe.rotation is not None:
         rotation = Rotation.load(recipe.rotation)
     else:
-        lexicon = choose_lexicon(_lexicon(recipe), source, target)
-        rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
+        rotation = _aligned(recipe, source, target, progress)
     source, target = rotation.apply(source, target)
     return (
         tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress),
         _subwords(recipe, new, target, progress),
         rotation,
     )
+
+
+def _aligned(recipe: Transfer, source: WordVectors, target: WordVectors, progress: Progress) -> Rotation:
+    """By the dictionary, by identical words, or by the shapes of the spaces, as the recipe says."""
+    given = _lexicon(recipe)
+    if recipe.alignment == "unsupervised":
+        from relexify.adversarial import align_unsupervised
+
+        return align_unsupervised(
+            *(source, target), lexicon=given, reduce=True, seed=recipe.seed, device=recipe.device, progress=progress
+        )
+    lexicon = choose_lexicon(given if recipe.alignment == "dictionary" else None, source, target)
+    return align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
 
 
 def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordVectors, TokensInSpace]:

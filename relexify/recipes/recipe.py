@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from relexify.lexicon import BilingualLexicon
 from relexify.vectors import VectorTraining
@@ -52,6 +52,12 @@ METHODS: Mapping[str, Method] = {
         "the same, but tokens are composed of the words they occur in, by frequency",
         f"{_VECTORS}; any vectors",
         "Minixhofer et al. 2022, Appendix D",
+    ),
+    "trelm": Method(
+        "its skip-gram vector, turned into the embedding's space without any pairs; the vocabulary is a WordPiece one "
+        "over both languages",
+        "text of both languages",
+        "Li et al. 2021, section 3.1",
     ),
     "fvt": Method(
         "the mean of its old pieces; tokens that both vocabularies have are copied",
@@ -106,6 +112,10 @@ class Transfer:
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         rotation: A ready alignment of the vectors, as `align` saves it, in place of the dictionary's.
+        alignment: What aligns the vectors: the dictionary (identical words where there is none), identical words in
+            any case, or nothing but the shapes of the two spaces.
+        alphabet: Of `trelm`: at most so many different characters in the joint vocabulary.
+        initialisation: Of `trelm`: where the rows come from, as in the paper's Table 5.
         overrides: Source token by target token.
         vectors: How to train vectors.
         score: Measure bits per byte before training, against random and shuffled embeddings.
@@ -131,6 +141,9 @@ class Transfer:
     neighbours: int = 10
     temperature: float = 0.1
     rotation: Path | None = None
+    alignment: Literal["dictionary", "identical", "unsupervised"] = "dictionary"
+    alphabet: int = 1_000
+    initialisation: Literal["random", "random-align", "fasttext", "fasttext-align"] = "fasttext-align"
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     score: bool = True

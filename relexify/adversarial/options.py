@@ -16,6 +16,7 @@ class AdversarialTraining:
 
     Attributes:
         restarts: Games with different starts, at most; the first that is told apart from chance ends the search.
+        principal: Start the first game where the principal axes of both spaces meet; the others start at random.
         epochs: After each of them every map is judged, and the best so far kept.
         steps: Updates of the map in an epoch.
         batch: Vectors of either space in an update.
@@ -37,6 +38,7 @@ class AdversarialTraining:
     """
 
     restarts: int = 5
+    principal: bool = True
     epochs: int = 5
     steps: int = 1_000
     batch: int = 128
@@ -73,7 +75,7 @@ def check(options: AdversarialTraining) -> None:
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
         if not 0 <= getattr(options, name) < below:
             raise InputError(
-                f"aligning with {name} = {getattr(options, name)} is not possible: give 0 or more, and less than {below}"
+                f"aligning with {name} = {getattr(options, name)} is not possible: give at least 0, and below {below}"
             )
     for name in ("decay", "shrink"):
         if not 0 < getattr(options, name) <= 1:

@@ -12,7 +12,7 @@ from relexify.adversarial.agreement import Agreement, mutual_neighbours
 from relexify.adversarial.game import play
 from relexify.adversarial.options import AdversarialTraining, check
 from relexify.adversarial.refinement import refine
-from relexify.adversarial.spaces import check_spaces, prepared, random_rotation
+from relexify.adversarial.spaces import check_spaces, prepared, principal_axes, random_rotation
 from relexify.errors import EvidenceError
 from relexify.progress import Progress, silent
 
@@ -20,8 +20,8 @@ __all__ = ["FoundMap", "find_map"]
 
 CHANCES = 3
 """Random rotations that a map is compared with."""
-GROUND_GAINED = 0.2
-"""A map must win so much of what lies between chance and perfect agreement, see `FoundMap.gain`."""
+LEAST_GAIN = 1.25
+"""How much more than chance words must agree. Unrelated clouds reach 1.15, turned and noisy ones 2 and more."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +44,13 @@ class FoundMap:
 
     @property
     def gain(self) -> float:
-        """0 where words find one another as often as under random rotations, 1 where all of them do."""
-        return (self.agreement.share - self.chance.share) / max(1.0 - self.chance.share, 1e-9)
+        """How many times as strong the agreement is as that of chance; about 1 where nothing was found."""
+        return self.agreement.strength / max(self.chance.strength, 1e-9)
 
     @property
     def converged(self) -> bool:
-        """Whether it is told apart from chance: unrelated spaces stay well below the threshold, turned ones above."""
-        return self.gain >= GROUND_GAINED
+        """Whether it is told apart from chance."""
+        return self.gain >= LEAST_GAIN
 
 
 def find_map(
@@ -89,20 +89,23 @@ def find_map(
     best: FoundMap | None = None
     with progress("aligning without a dictionary", options.restarts * options.epochs * options.steps) as advance:
         for game in range(options.restarts):
-            start = torch.from_numpy(random_rotation(left.shape[1], random)).to(left)
+            matrix = random_rotation(left.shape[1], random)
+            if options.principal and not game:
+                matrix = principal_axes(left[: options.frequent]) @ principal_axes(right[: options.frequent]).T
+            start = torch.from_numpy(matrix).to(left)
             generator = torch.Generator(left.device).manual_seed(int(random.integers(2**62)))
             played = play(
                 left[: options.frequent],
                 right[: options.frequent],
                 start,
                 options,
-                lambda matrix: _judged(left, right, matrix, options).strength,
+                lambda matrix: _judged(left, right, matrix, options).closeness,
                 generator=generator,
                 advance=advance,
             )
             found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
             logger.info("game %d: %s", game + 1, _told(found))
-            best = found if best is None or found.agreement.share > best.agreement.share else best
+            best = found if best is None or found.gain > best.gain else best
             if best.converged:
                 advance((options.restarts - game - 1) * options.epochs * options.steps)
                 break
@@ -133,19 +136,20 @@ def _chance(
     """What refinement makes of random rotations: it finds pairs in any data, and fits them."""
     rotations = (random_rotation(left.shape[1], random) for _ in range(CHANCES))
     reached = (_refined(left, right, rotation, options)[1] for rotation in rotations)
-    return max(reached, key=lambda agreement: agreement.share)
+    return max(reached, key=lambda agreement: agreement.strength)
 
 
 def _told(found: FoundMap) -> str:
     return (
-        f"{found.agreement.share:.1%} of the frequent words are one another's nearest, "
-        f"and under random rotations {found.chance.share:.1%}"
+        f"frequent words agree {found.gain:.2f} times as well as under random rotations "
+        f"({found.agreement.share:.0%} are one another's nearest, under random rotations {found.chance.share:.0%})"
     )
 
 
 def _refusal(best: FoundMap | None, options: AdversarialTraining) -> str:
     told = f": {_told(best)}" if best else ""
     return (
-        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}; train the "
+        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}, "
+        f"and {LEAST_GAIN} times are needed; train the "
         "vectors of both sides on more text of like content, try more restarts or another seed, or give a dictionary"
     )

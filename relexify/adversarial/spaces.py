@@ -10,7 +10,7 @@ import torch
 from relexify.adversarial.options import AdversarialTraining
 from relexify.errors import EvidenceError, InputError
 
-__all__ = ["WORDS_PER_COMPONENT", "check_spaces", "prepared", "random_rotation"]
+__all__ = ["WORDS_PER_COMPONENT", "check_spaces", "prepared", "principal_axes", "random_rotation"]
 
 WORDS_PER_COMPONENT = 5
 """With fewer words than that, clouds of points of any two languages can be turned onto one another."""
@@ -63,5 +63,16 @@ def random_rotation(width: int, random: np.random.Generator) -> np.ndarray:
     return rotation
 
 
+def principal_axes(rows: torch.Tensor) -> np.ndarray:
+    """The directions of a cloud from the longest to the shortest, each pointing where its tail is, [d × d]."""
+    values = rows.cpu().double().numpy()
+    _, directions = np.linalg.eigh(values.T @ values)
+    skewness = np.mean((values @ directions) ** 3, axis=0)
+    axes: np.ndarray = (directions * np.where(skewness < 0, -1.0, 1.0))[:, ::-1]
+    return axes
+
+
 def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
+    lengths: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: np.ndarray = rows / np.maximum(lengths, 1e-30)
+    return unit

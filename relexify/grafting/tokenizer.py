@@ -58,7 +58,7 @@ def train_joint_tokenizer(
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
     trained = joint_wordpiece(
-        *(pattern, [lambda text=text: iter(text) for text in texts], vocab_size),
+        *(pattern, [text.__iter__ for text in texts], vocab_size),
         alphabet=alphabet,
         lowercase=lowercase,
         progress=progress,

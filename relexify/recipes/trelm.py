@@ -110,7 +110,7 @@ def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[lis
 
     def lines() -> Iterator[list[str]]:
         batch: list[str] = []
-        for line in in_turn([lambda text=text: iter(text) for text in texts]):
+        for line in in_turn([text.__iter__ for text in texts]):
             batch.append(line)
             if len(batch) == BATCH:
                 yield from ([tokens[id] for id in ids] for ids in encode(batch))

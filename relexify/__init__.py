@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from relexify.adversarial import AdversarialTraining, FoundMap, align_unsupervised, tokens_in_embedding_space
     from relexify.artifacts import Provenance
     from relexify.errors import (
         EvidenceError,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         TrainingError,
         VocabularyError,
     )
-    from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
+    from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
     from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
         blended,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Mixture, Origin, blend, first_of
+    from relexify.mixture import Mixture, Origin, ReadyRows, blend, first_of
     from relexify.recipes import (
         RecipeFile,
         Transfer,
@@ -71,11 +72,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdversarialTraining",
     "BilingualLexicon",
     "Comparison",
     "Corpus",
     "Curve",
     "EvidenceError",
+    "FoundMap",
     "Graft",
     "GraftError",
     "InputError",
@@ -85,6 +88,7 @@ __all__ = [
     "Origin",
     "OutputError",
     "Provenance",
+    "ReadyRows",
     "RecipeFile",
     "RelexifyError",
     "Rotation",
@@ -103,6 +107,7 @@ __all__ = [
     "WordVectors",
     "__version__",
     "align",
+    "align_unsupervised",
     "bits_per_byte",
     "blend",
     "blended",
@@ -126,7 +131,9 @@ __all__ = [
     "special",
     "subwords_from_ngrams",
     "subwords_from_words",
+    "tokens_in_embedding_space",
     "train",
+    "train_joint_tokenizer",
     "train_tokenizer",
     "train_vectors",
     "translations",
@@ -137,7 +144,7 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "grafting", "scoring",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "adversarial", "grafting", "scoring",
     "training", "reports", "recipes",
 )  # fmt: skip
 

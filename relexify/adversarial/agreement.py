@@ -36,7 +36,7 @@ class Agreement:
 
     @property
     def strength(self) -> float:
-        """Mean CSLS over all words, those without a mutual neighbour counting nothing: what finished maps are judged by.
+        """Mean CSLS over all words, those without a mutual neighbour counting nothing: how finished maps are judged.
 
         The share alone is high in any data of few dimensions, and the mean CSLS alone where few pairs are left.
         """

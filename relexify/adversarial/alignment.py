@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
-from relexify.adversarial.options import AdversarialTraining
+from relexify.adversarial.options import AdversarialTraining, settled
 from relexify.adversarial.search import find_map
 from relexify.lexicon import BilingualLexicon
 from relexify.neighbours import normalised
@@ -50,10 +50,10 @@ def align_unsupervised(
         InputError: The widths differ and `reduce` is off, or vectors hold NaN.
         EvidenceError: There are too few words, or the map found cannot be told from chance.
     """
-    options = options or AdversarialTraining()
     source_reduction, target_reduction = reductions(source, target, reduce)
     sides = reduced(source, source_reduction), reduced(target, target_reduction)
-    words = max(options.frequent, options.judged)
+    options = settled(options, sides[0].width)
+    words = max(options.frequent, options.judged or 0)
     left, right = (_frequent(side, words, progress) for side in sides)
     found = find_map(left, right, options, seed=seed, device=device, progress=progress)
     pairs = found.agreement

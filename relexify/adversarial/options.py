@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relexify.errors import InputError
 
-__all__ = ["AdversarialTraining", "check"]
+__all__ = ["AdversarialTraining", "check", "settled"]
+
+JUDGED_PER_COMPONENT = 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class AdversarialTraining:
         decay: What the learning rate is multiplied by after an epoch.
         shrink: The same, after an epoch that did not better the map.
         frequent: Only so many of the most frequent words are shown.
-        judged: A map is judged by the mutual neighbours of so many most frequent words, and refined on them.
+        judged: A map is judged by the mutual neighbours of so many most frequent words, and refined on them. By
+            default 20 for each component of a vector: more of them are rarer ones, whose vectors say less.
         neighbours: k of CSLS.
         refinements: Rounds of Procrustes on mutual neighbours, at most.
         centre: Move both spaces' means to the origin before training.
@@ -52,9 +55,9 @@ class AdversarialTraining:
     decay: float = 0.95
     shrink: float = 0.5
     frequent: int = 5_000
-    judged: int = 5_000
+    judged: int | None = None
     neighbours: int = 10
-    refinements: int = 10
+    refinements: int = 30
     centre: bool = True
     normalise: bool = True
 
@@ -70,8 +73,9 @@ def check(options: AdversarialTraining) -> None:
         "judged": 1, "neighbours": 1, "refinements": 0,
     }  # fmt: skip
     for name, least in lowest.items():
-        if getattr(options, name) < least:
-            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give {least} or more")
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise InputError(f"aligning with {name} = {value} is not possible: give {least} or more")
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
         if not 0 <= getattr(options, name) < below:
             raise InputError(
@@ -84,3 +88,9 @@ def check(options: AdversarialTraining) -> None:
         raise InputError(
             f"aligning with learning_rate = {options.learning_rate} is not possible: give a number above 0"
         )
+
+
+def settled(options: AdversarialTraining | None, width: int) -> AdversarialTraining:
+    """The same options with what follows from the width of the vectors."""
+    options = options or AdversarialTraining()
+    return options if options.judged else replace(options, judged=JUDGED_PER_COMPONENT * width)

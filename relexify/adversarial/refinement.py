@@ -34,7 +34,7 @@ def refine(
             break
         fitted, _ = orthogonal_procrustes(left[current.source], right[current.target])
         current = _agreement(source, target, fitted, k)
-        if current.strength <= agreement.strength:
+        if current.closeness <= agreement.closeness:
             break
         best, agreement = fitted, current
     return best, agreement

@@ -10,7 +10,7 @@ import torch
 
 from relexify.adversarial.agreement import Agreement, mutual_neighbours
 from relexify.adversarial.game import play
-from relexify.adversarial.options import AdversarialTraining, check
+from relexify.adversarial.options import AdversarialTraining, check, settled
 from relexify.adversarial.refinement import refine
 from relexify.adversarial.spaces import check_spaces, prepared, principal_axes, random_rotation
 from relexify.errors import EvidenceError
@@ -80,9 +80,9 @@ def find_map(
         InputError: Widths differ, a value is not finite, or an option is out of range.
         EvidenceError: There are too few words, or, with `insist`, no game found a map.
     """
-    options = options or AdversarialTraining()
-    check(options)
+    check(options or AdversarialTraining())
     check_spaces(source, target)
+    options = settled(options, source.shape[1])
     left, right = (prepared(_with_direction(rows), options, device) for rows in (source, target))
     random = np.random.default_rng(seed)
     chance = _chance(left, right, options, random)

@@ -47,11 +47,10 @@ def prepared(matrix: np.ndarray, options: AdversarialTraining, device: str) -> t
     mean is that of the frequent words; a zero row stays zero.
     """
     rows = np.asarray(matrix, dtype=np.float64)
-    rows = _unit(rows) if options.normalise else rows
-    if options.centre:
+    if options.centre:  # first, since at length one a large common direction would leave nothing along it
         some = np.any(rows != 0, axis=1)
         rows = np.where(some[:, None], rows - rows[some][: options.frequent].mean(axis=0), 0)
-        rows = _unit(rows) if options.normalise else rows
+    rows = _unit(rows) if options.normalise else rows
     scale = math.sqrt(rows.shape[1] / max(np.mean(np.sum(rows[: options.frequent] ** 2, axis=1)), 1e-30))
     return torch.from_numpy((rows * scale).astype(np.float32)).to(device)
 

@@ -144,8 +144,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "adversarial", "grafting", "scoring",
-    "training", "reports", "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "mixture", "methods", "adversarial", "grafting",
+    "scoring", "training", "reports", "recipes",
 )  # fmt: skip
 
 

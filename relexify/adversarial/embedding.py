@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from relexify.adversarial.options import AdversarialTraining
+from relexify.adversarial.options import AdversarialTraining, settled
 from relexify.adversarial.search import FoundMap, find_map
 from relexify.adversarial.spaces import check_spaces, prepared
 from relexify.errors import InputError
@@ -100,8 +100,8 @@ def embedding_rows(
     if initialisation not in INITIALISATIONS or initialisation == "random":
         choices = ", ".join(INITIALISATIONS[1:])
         raise InputError(f"no rows can be made by the initialisation {initialisation!r}: choose one of {choices}")
-    options = options or AdversarialTraining()
     check_spaces(static, anchor)
+    options = settled(options, static.shape[1])
     rows, found = prepared(static, options, "cpu").double().numpy(), None
     if initialisation.endswith("-align"):
         # Nothing can be found in random vectors; there the map is for comparison alone.

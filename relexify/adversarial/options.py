@@ -18,7 +18,8 @@ class AdversarialTraining:
 
     Attributes:
         restarts: Games with different starts, at most; the first that is told apart from chance ends the search.
-        principal: Start the first game where the principal axes of both spaces meet; the others start at random.
+        principal: Try first whether the principal axes of both spaces meet, and start the first game there; the others
+            start at random.
         epochs: After each of them every map is judged, and the best so far kept.
         steps: Updates of the map in an epoch.
         batch: Vectors of either space in an update.
@@ -40,9 +41,9 @@ class AdversarialTraining:
         normalise: Give all vectors length one before training.
     """
 
-    restarts: int = 5
+    restarts: int = 3
     principal: bool = True
-    epochs: int = 5
+    epochs: int = 4
     steps: int = 1_000
     batch: int = 128
     discriminator_steps: int = 2

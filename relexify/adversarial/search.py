@@ -20,6 +20,8 @@ __all__ = ["FoundMap", "find_map"]
 
 CHANCES = 3
 """Random rotations that a map is compared with."""
+CLEAR_GAIN = 2.0
+"""Where principal axes alone agree so well, no game is played."""
 LEAST_GAIN = 1.25
 """How much more than chance words must agree. Unrelated clouds reach 1.15, turned and noisy ones 2 and more."""
 
@@ -34,7 +36,7 @@ class FoundMap:
         matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
         agreement: How well the spaces agree under it.
         chance: The best agreement that random rotations of the same data reached with the same refinement.
-        games: How many games were played.
+        games: How many games were played until it was found; none where principal axes were enough.
     """
 
     matrix: np.ndarray
@@ -65,7 +67,8 @@ def find_map(
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
-    Games are played from different starts until one is told apart from chance, at most as many as the options say.
+    The principal axes of both spaces are tried first. Games are then played, from there and from random rotations,
+    until one is told apart from chance, at most as many as the options say.
 
     Args:
         source: Vectors to map [n × d], most frequent first.
@@ -86,31 +89,43 @@ def find_map(
     left, right = (prepared(_with_direction(rows), options, device) for rows in (source, target))
     random = np.random.default_rng(seed)
     chance = _chance(left, right, options, random)
-    best: FoundMap | None = None
-    with progress("aligning without a dictionary", options.restarts * options.epochs * options.steps) as advance:
-        for game in range(options.restarts):
-            matrix = random_rotation(left.shape[1], random)
-            if options.principal and not game:
-                matrix = principal_axes(left[: options.frequent]) @ principal_axes(right[: options.frequent]).T
-            start = torch.from_numpy(matrix).to(left)
-            generator = torch.Generator(left.device).manual_seed(int(random.integers(2**62)))
+    best = _from_axes(left, right, options, chance) if options.principal else None
+    first = None if best is None else best.matrix
+    games = 0 if best is not None and best.gain >= CLEAR_GAIN else options.restarts
+    with progress("aligning without a dictionary", games * options.epochs * options.steps) as advance:
+        for game in range(games):
+            drawn = random_rotation(left.shape[1], random)
+            start = torch.from_numpy(drawn if game or first is None else first).to(left)
             played = play(
                 left[: options.frequent],
                 right[: options.frequent],
                 start,
                 options,
                 lambda matrix: _judged(left, right, matrix, options).closeness,
-                generator=generator,
+                generator=torch.Generator(left.device).manual_seed(int(random.integers(2**62))),
                 advance=advance,
             )
             found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
             logger.info("game %d: %s", game + 1, _told(found))
             best = found if best is None or found.gain > best.gain else best
             if best.converged:
-                advance((options.restarts - game - 1) * options.epochs * options.steps)
+                advance((games - game - 1) * options.epochs * options.steps)
                 break
     if best is None or (insist and not best.converged):
         raise EvidenceError(_refusal(best, options))
+    return best
+
+
+def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement) -> FoundMap:
+    """The best refined map between the principal axes of both spaces, taken over fewer and more frequent words."""
+    judged = options.judged or len(left)
+    axes = (
+        principal_axes(left[:words]) @ principal_axes(right[:words]).T
+        for words in (judged // 2, judged, 2 * judged, options.frequent)
+    )
+    found = (FoundMap(*_refined(left, right, matrix, options), chance, 0) for matrix in axes)
+    best = max(found, key=lambda one: one.gain)
+    logger.info("principal axes: %s", _told(best))
     return best
 
 

@@ -97,7 +97,7 @@ def test_widths_that_differ_are_refused_or_reduced(planted):
 
 
 def test_too_few_words_are_refused():
-    with pytest.raises(EvidenceError, match="source side has 49 words .* 10 wide need at least 50"):
+    with pytest.raises(EvidenceError, match=r"source side has 49 words .* 10 wide need at least 50"):
         find_map(cloud(49, 10, 0), cloud(400, 10, 1), QUICK)
 
 

@@ -93,9 +93,10 @@ def _check_method(recipe: Transfer) -> None:
     method = METHODS[recipe.method]
     if recipe.overrides and not method.takes_overrides:
         raise InputError(f"the method {recipe.method} takes no overrides: leave them out, or choose another method")
-    if recipe.method == "trelm" and recipe.source_corpus is None:
-        raise InputError("the method trelm needs text of the model's language too: give --source-corpus")
-    evidence = ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")
+    if method.needs_source_text and recipe.source_corpus is None:
+        raise InputError(f"the method {recipe.method} needs text of the model's language too: give --source-corpus")
+    evidence = ["dictionary", "rotation", "source_vectors", "target_vectors"]
+    evidence += [] if method.needs_source_text else ["source_corpus"]
     unused = [name for name in evidence if getattr(recipe, name) is not None]
     if unused and not method.uses_vectors:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)

@@ -23,7 +23,8 @@ class Method:
         becomes: What a new token becomes.
         evidence: What it needs to know.
         paper: Where it comes from.
-        uses_vectors: Whether vectors and a dictionary take part.
+        uses_vectors: Whether word vectors and a dictionary take part.
+        needs_source_text: Whether text of the model's language takes part in any case.
         takes_overrides: Whether single tokens can be copied from old ones by name.
     """
 
@@ -31,6 +32,7 @@ class Method:
     evidence: str
     paper: str
     uses_vectors: bool = True
+    needs_source_text: bool = False
     takes_overrides: bool = True
 
 
@@ -58,6 +60,8 @@ METHODS: Mapping[str, Method] = {
         "over both languages",
         "text of both languages",
         "Li et al. 2021, section 3.1",
+        uses_vectors=False,
+        needs_source_text=True,
     ),
     "fvt": Method(
         "the mean of its old pieces; tokens that both vocabularies have are copied",

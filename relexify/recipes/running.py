@@ -155,6 +155,8 @@ def _tasks(recipe: RecipeFile, size: int | None, device: str) -> Iterator[_Task]
         for run in comparing.runs:
             method = METHODS[run.method]
             evidence = transfer if method.uses_vectors else replace(transfer, **_NO_EVIDENCE)
+            if method.needs_source_text:
+                evidence = replace(evidence, source_corpus=transfer.source_corpus)
             evidence = evidence if method.takes_overrides else replace(evidence, overrides={})
             name = "-".join([*([_size_name(size)] if size else []), run.name, f"seed{seed}"])
             folder = recipe.output / "runs" / name

@@ -23,7 +23,7 @@ CHANCES = 3
 CLEAR_GAIN = 2.0
 """Where principal axes alone agree so well, no game is played."""
 LEAST_GAIN = 1.25
-"""How much more than chance words must agree. Unrelated clouds reach 1.15, turned and noisy ones 2 and more."""
+"""How much more than chance words must agree. Unrelated clouds reached 1.15, turned and noisy ones 1.8 and more."""
 
 logger = logging.getLogger(__name__)
 

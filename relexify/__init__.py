@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from relexify.adversarial import AdversarialTraining, FoundMap, align_unsupervised, tokens_in_embedding_space
     from relexify.artifacts import Provenance
     from relexify.errors import (
         EvidenceError,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         TrainingError,
         VocabularyError,
     )
-    from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_tokenizer
+    from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
     from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
     from relexify.methods import (
         aligned_tokens,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Fallback, Mixture, Origin, blend, first_of
+    from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
     from relexify.models import Bilingual, BilingualModel, Compression, compressed, expanded
     from relexify.parallel import (
         Aligning,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdversarialTraining",
     "Aligning",
     "Bilingual",
     "BilingualLexicon",
@@ -98,6 +100,7 @@ __all__ = [
     "Curve",
     "EvidenceError",
     "Fallback",
+    "FoundMap",
     "Graft",
     "GraftError",
     "InputError",
@@ -107,6 +110,7 @@ __all__ = [
     "Origin",
     "OutputError",
     "Provenance",
+    "ReadyRows",
     "RecipeFile",
     "RelexifyError",
     "Rotation",
@@ -126,6 +130,7 @@ __all__ = [
     "__version__",
     "align",
     "align_bitext",
+    "align_unsupervised",
     "aligned_counts",
     "aligned_tokens",
     "bits_per_byte",
@@ -160,8 +165,10 @@ __all__ = [
     "subwords_from_ngrams",
     "subwords_from_words",
     "symmetrise",
+    "tokens_in_embedding_space",
     "train",
     "train_bilingual",
+    "train_joint_tokenizer",
     "train_tokenizer",
     "train_vectors",
     "trans_tokens",
@@ -173,8 +180,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "grafting",
-    "scoring", "models", "training", "reports", "recipes",
+    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "adversarial",
+    "grafting", "scoring", "models", "training", "reports", "recipes",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results
+from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment
 from relexify.errors import InputError
@@ -23,15 +24,22 @@ def align(
     dictionary: Annotated[
         Path | None, typer.Option(help="Source word and target word; without one, identical words.")
     ] = None,
+    unsupervised: Annotated[
+        bool, typer.Option("--unsupervised", help="Align without pairs of words; a dictionary then only measures.")
+    ] = False,
     direction: Annotated[
         Literal["source-to-target", "target-to-source"], typer.Option(help="Which language is moved.")
     ] = "source-to-target",
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce the wider vectors by PCA.")] = False,
     swapped: Annotated[bool, typer.Option("--swapped", help="The dictionary has the target language first.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the held-out words.")] = 0,
+    device: Annotated[str, typer.Option(help="Of --unsupervised: cpu, cuda, or auto.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the held-out words, and of --unsupervised.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
 ) -> None:
-    """Rotate the word vectors of one language onto another's (orthogonal Procrustes) and tell how good that is."""
+    """Rotate the word vectors of one language onto another's and tell how good that is.
+
+    By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces alone.
+    """
     from relexify.artifacts import check_output
     from relexify.lexicon import BilingualLexicon
     from relexify.recipes.evidence import choose_lexicon
@@ -45,9 +53,22 @@ def align(
             f"{source} is {old.width} wide and {target} {new.width}: pass --reduce to narrow the wider vectors"
         )
     given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
-    lexicon = choose_lexicon(given, old, new)
     with bars() as progress:
-        rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
+        if unsupervised:
+            from relexify.adversarial import align_unsupervised
+
+            rotation = align_unsupervised(
+                *(old, new),
+                lexicon=given,
+                direction=direction,
+                reduce=reduce,
+                seed=seed,
+                device=chosen_device(device),
+                progress=progress,
+            )
+        else:
+            lexicon = choose_lexicon(given, old, new)
+            rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
     rotation.save(output)
     print_alignment(rotation)
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

@@ -23,6 +23,7 @@ def print_tokens(origins: dict[str, int]) -> None:
         "mixed": "mixed from evidence",
         "pieces": "mean of old pieces",
         "random": "fallback: random",
+        **({"ready": "moved into the embedding space"} if "ready" in origins else {}),
     }
     for origin, name in names.items():
         shown.add_row(name, f"{origins.get(origin, 0):,}", f"{origins.get(origin, 0) / total:.1%}")
@@ -34,7 +35,7 @@ def print_alignment(rotation: Rotation | None) -> None:
     if rotation is None:
         return
     shown = table("Alignment of the word vectors", "measure", "value")
-    shown.add_row("dictionary pairs used", f"{rotation.pairs_used:,} ({rotation.coverage:.1%})")
+    shown.add_row("pairs of words used", f"{rotation.pairs_used:,} ({rotation.coverage:.1%})")
     if quality := rotation.quality:
         shown.add_row("held-out words", f"{quality.words:,}")
         shown.add_row("precision at 1", f"{quality.precision:.1%}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -77,6 +77,13 @@ def transfer(
         Path | None,
         typer.Option(help="A ready alignment of the vectors, as relexify align wrote it.", rich_help_panel=EVIDENCE),
     ] = None,
+    aligned_by: Annotated[
+        Literal["dictionary", "identical", "unsupervised"],
+        typer.Option(
+            help="What aligns the vectors: the dictionary, words written alike, or the shapes of the spaces alone.",
+            rich_help_panel=EVIDENCE,
+        ),
+    ] = "dictionary",
     swapped: Annotated[
         bool, typer.Option("--swapped", help="The dictionary has the new language first.", rich_help_panel=EVIDENCE)
     ] = False,
@@ -126,6 +133,7 @@ def transfer(
         bitext=bitext or None,
         alignment=alignment,
         rotation=rotation,
+        aligned_by=aligned_by,
         method=method,
         tokenizer=tokenizer,
         vocab_size=vocab_size,

@@ -17,7 +17,7 @@ from relexify.grafting.loading import (
     resolve,
     with_added_head,
 )
-from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
+from relexify.grafting.tokenizer import save_tokenizer, train_joint_tokenizer, train_tokenizer
 
 __all__ = [
     "BILINGUAL",
@@ -41,6 +41,7 @@ __all__ = [
     "load_tokenizer",
     "resolve",
     "save_tokenizer",
+    "train_joint_tokenizer",
     "train_tokenizer",
     "with_added_head",
 ]

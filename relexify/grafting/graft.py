@@ -15,7 +15,7 @@ from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
 from relexify.grafting.tokenizer import save_tokenizer
-from relexify.mixture import Mixture
+from relexify.mixture import Mixture, Origin, ReadyRows
 from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft"]
@@ -81,7 +81,13 @@ class Graft:
 
 
 def graft(
-    model: Any, tokenizer: Any, mixture: Mixture, *, seed: int = 0, pad_to_multiple_of: int | None = None
+    model: Any,
+    tokenizer: Any,
+    mixture: Mixture,
+    *,
+    ready: ReadyRows | None = None,
+    seed: int = 0,
+    pad_to_multiple_of: int | None = None,
 ) -> Graft:
     """Swap tokenizer, embeddings, head and output bias; keep every inner parameter bit for bit, and the dtype.
 
@@ -89,6 +95,8 @@ def graft(
         model: A transformers model; it stays as it is.
         tokenizer: The new tokenizer.
         mixture: From the model's tokenizer to the new one.
+        ready: Rows of the input embedding that are no mixture of old ones, in place of the mixture's; an output
+            embedding that is not tied to it keeps the mixture's.
         seed: For rows of which nothing is known.
         pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
 
@@ -98,6 +106,7 @@ def graft(
     """
     tokens = len(vocabulary_of(tokenizer))
     _check_fit(model, tokens, mixture)
+    _check_ready(model, tokens, ready)
     multiple = pad_to_multiple_of or 1
     rows = -(-tokens // multiple) * multiple
     axes = lexical_axes(model)
@@ -114,9 +123,11 @@ def graft(
         written.add(new.data_ptr())
         with torch.no_grad():
             new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place, spread=spread))
+    if ready is not None:
+        _put_ready(grafted, ready)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_sound(grafted, axes, mixture, model.get_input_embeddings().weight)
-    report = GraftReport(tokens, rows, mixture.counts(), sorted(axes), special_ids)
+    report = GraftReport(tokens, rows, _origins(mixture, ready), sorted(axes), special_ids)
     return Graft(grafted, tokenizer, mixture, report)
 
 
@@ -132,6 +143,39 @@ def _check_fit(model: Any, tokens: int, mixture: Mixture) -> None:
             f"the mixture draws on {len(mixture.source_tokens)} source tokens and the model has {rows} rows: "
             "build the mixture with the model's own tokenizer"
         )
+
+
+def _check_ready(model: Any, tokens: int, ready: ReadyRows | None) -> None:
+    if ready is None or not len(ready):
+        return
+    width = int(model.get_input_embeddings().weight.shape[1])
+    if ready.vectors.shape[1] != width or int(ready.ids.max()) >= tokens:
+        raise VocabularyError(
+            f"ready rows {list(ready.vectors.shape)} with ids up to {int(ready.ids.max())} do not fit an embedding of "
+            f"{tokens} tokens and width {width}: make them for this tokenizer and this model"
+        )
+
+
+def _put_ready(model: Any, ready: ReadyRows) -> None:
+    embedding = model.get_input_embeddings().weight
+    with torch.no_grad():
+        embedding[torch.from_numpy(ready.ids).to(embedding.device)] = torch.from_numpy(ready.vectors).to(embedding)
+    head = model.get_output_embeddings()
+    if head is not None and head.weight.data_ptr() != embedding.data_ptr():
+        logger.warning(
+            "the output embedding of %s is not tied to its input embedding: %d ready rows enter the input alone",
+            *(type(model).__name__, len(ready)),
+        )
+
+
+def _origins(mixture: Mixture, ready: ReadyRows | None) -> dict[str, int]:
+    """How many rows come from where."""
+    if ready is None:
+        return mixture.counts()
+    names = [Origin(origin).name.lower() for origin in mixture.origin]
+    for id in ready.ids:
+        names[id] = "ready"
+    return {name: names.count(name) for name in (*mixture.counts(), "ready")}
 
 
 def _tensor(model: Any, name: str) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 from relexify.artifacts import check_output
 from relexify.errors import InputError
@@ -16,7 +17,7 @@ from relexify.text import Corpus
 __all__ = ["check_recipe", "open_texts", "with_dictionary"]
 
 HELD_OUT_EVERY = 100
-_LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+_LEAST = {"vocab_size": 1, "neighbours": 1, "alphabet": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,15 @@ def check_recipe(recipe: Transfer) -> None:
         value = getattr(recipe, name)
         if value is not None and value < least:
             raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    if recipe.aligned_by not in get_args(get_type_hints(Transfer)["aligned_by"]):
+        raise InputError(
+            f"vectors cannot be aligned by {recipe.aligned_by!r}: choose dictionary, identical or unsupervised"
+        )
+    if recipe.initialisation not in get_args(get_type_hints(Transfer)["initialisation"]):
+        raise InputError(
+            f"there is no initialisation {recipe.initialisation!r}: choose random, random-align, fasttext or "
+            "fasttext-align"
+        )
     if not 0 < recipe.temperature < float("inf"):
         raise InputError(f"temperature = {recipe.temperature} is not possible: give a number above 0, such as 0.1")
     for path in (recipe.dictionary, recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors):
@@ -88,6 +98,8 @@ def _check_method(recipe: Transfer) -> None:
     method = METHODS[recipe.method]
     if recipe.overrides and not method.takes_overrides:
         raise InputError(f"the method {recipe.method} takes no overrides: leave them out, or choose another method")
+    if method.needs_source_text and recipe.source_corpus is None:
+        raise InputError(f"the method {recipe.method} needs text of the model's language too: give --source-corpus")
     unused = [name for name in method.unused if getattr(recipe, name) is not None]
     if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)

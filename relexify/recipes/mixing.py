@@ -62,6 +62,8 @@ def mix(
         corpus: Text of the new language to learn from.
         progress: Told about everything that takes long.
     """
+    if recipe.method == "trelm":  # its rows are no mixture: `trelm_rows` has them
+        return replace(special(old, new, overrides=recipe.overrides), method="trelm"), None
     if not METHODS[recipe.method].uses_vectors:
         return _without_word_vectors(recipe, old, new, corpus, progress), None
     if recipe.method == "blend":
@@ -155,14 +157,26 @@ def subwords_in_one_space(
     if recipe.rotation is not None:
         rotation = Rotation.load(recipe.rotation)
     else:
-        known = METHODS[recipe.method].uses_dictionary
-        lexicon = choose_lexicon(_lexicon(recipe), source, target) if known else identical_words(source, target)
-        rotation = align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
+        rotation = _aligned(recipe, source, target, progress)
     source, target = rotation.apply(source, target)
     tokens = tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source, progress)
     if tokens_in_space and recipe.method == "ramen-vectors":  # dot products need one scale on both sides
         tokens = replace(tokens, matrix=normalised(tokens.matrix))
     return tokens, _subwords(recipe, new, target, progress), rotation
+
+
+def _aligned(recipe: Transfer, source: WordVectors, target: WordVectors, progress: Progress) -> Rotation:
+    """By the dictionary, by identical words, or by the shapes of the spaces, as the recipe says."""
+    given = _lexicon(recipe)
+    if recipe.aligned_by == "unsupervised":
+        from relexify.adversarial import align_unsupervised
+
+        return align_unsupervised(
+            *(source, target), lexicon=given, reduce=True, seed=recipe.seed, device=recipe.device, progress=progress
+        )
+    known = METHODS[recipe.method].uses_dictionary and recipe.aligned_by == "dictionary"
+    lexicon = choose_lexicon(given, source, target) if known else identical_words(source, target)
+    return align(source, target, lexicon, reduce=True, seed=recipe.seed, progress=progress)
 
 
 def _vectors_of_the_model(recipe: Transfer, model: Any, old: Any) -> tuple[WordVectors, TokensInSpace]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from relexify.lexicon import BilingualLexicon
 from relexify.parallel import Aligning
@@ -29,6 +29,7 @@ class Method:
         uses_dictionary: Whether a dictionary does.
         uses_bitext: Whether parallel text does, where there is any.
         uses_neighbours: Whether k neighbours are mixed at a temperature.
+        needs_source_text: Whether text of the model's language takes part in any case.
         takes_overrides: Whether single tokens can be copied from old ones by name.
     """
 
@@ -39,6 +40,7 @@ class Method:
     uses_dictionary: bool = True
     uses_bitext: bool = False
     uses_neighbours: bool = True
+    needs_source_text: bool = False
     takes_overrides: bool = True
 
     @property
@@ -51,7 +53,8 @@ class Method:
         """The fields of `Transfer` with evidence that it makes no use of."""
         return (
             *(() if self.uses_dictionary else ("dictionary",)),
-            *(() if self.uses_vectors else ("rotation", "source_vectors", "target_vectors", "source_corpus")),
+            *(() if self.uses_vectors else ("rotation", "source_vectors", "target_vectors")),
+            *(() if self.uses_vectors or self.needs_source_text else ("source_corpus",)),
             *(() if self.uses_bitext else ("bitext", "alignment")),
         )
 
@@ -76,6 +79,14 @@ METHODS: Mapping[str, Method] = {
         "the same, but tokens are composed of the words they occur in, by frequency",
         f"{_VECTORS}; any vectors",
         "Minixhofer et al. 2022, Appendix D",
+    ),
+    "trelm": Method(
+        "its skip-gram vector, turned into the embedding's space without any pairs; the vocabulary is a WordPiece one "
+        "over both languages",
+        "text of both languages",
+        "Li et al. 2021, section 3.1",
+        **_NO_VECTORS,
+        needs_source_text=True,
     ),
     "fvt": Method(
         "the mean of its old pieces; tokens that both vocabularies have are copied",
@@ -168,6 +179,10 @@ class Transfer:
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         rotation: A ready alignment of the vectors, as `align` saves it, in place of the dictionary's.
+        aligned_by: What aligns the vectors: the dictionary (identical words where there is none), identical words in
+            any case, or nothing but the shapes of the two spaces.
+        alphabet: Of `trelm`: at most so many different characters in the joint vocabulary.
+        initialisation: Of `trelm`: where the rows come from, as in the paper's Table 5.
         overrides: Source token by target token.
         vectors: How to train vectors.
         score: Measure bits per byte before training, against random and shuffled embeddings.
@@ -196,6 +211,9 @@ class Transfer:
     neighbours: int = 10
     temperature: float = 0.1
     rotation: Path | None = None
+    aligned_by: Literal["dictionary", "identical", "unsupervised"] = "dictionary"
+    alphabet: int = 1_000
+    initialisation: Literal["random", "random-align", "fasttext", "fasttext-align"] = "fasttext-align"
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     score: bool = True

@@ -21,6 +21,7 @@ from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
 from relexify.recipes.mixing import mix
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.steps import kept_mixture, kept_tokenizer, step_name
+from relexify.recipes.trelm import joint_tokenizer, trelm_rows
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.text import Corpus
 from relexify.tokens import encoder_of, retrained
@@ -60,8 +61,9 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     new = new_tokenizer(recipe, old, training, progress)
     check_roles(old, new, needed_roles(model))
     mixture, rotation = _mixture(evidence, model, old, new, training, progress)
+    ready = trelm_rows(recipe, model, old, new, training, progress=progress) if recipe.method == "trelm" else None
     body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
-    result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+    result = graft(body, new, mixture, ready=ready, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
     scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
     result.save(
@@ -74,6 +76,8 @@ def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress
     """The tokenizer that a recipe names, or one trained on the text, which is kept."""
     if recipe.tokenizer is not None:
         return load_tokenizer(recipe.tokenizer)
+    if recipe.method == "trelm":
+        return joint_tokenizer(recipe, old, corpus, progress=progress)
     name = step_name(
         "tokenizer",
         corpus=corpus.fingerprint(),
@@ -108,6 +112,7 @@ def _mixture(
         bitext=None if bitext is None else [bitext.fingerprint(), asdict(recipe.aligning)],
         files={name: None if path is None else sha256_of(path) for name, path in files.items()},
         embedding=None if own is None else hashlib.sha256(own.detach().float().cpu().numpy().tobytes()).hexdigest(),
+        aligned_by=recipe.aligned_by,
         options=[recipe.neighbours, recipe.temperature, asdict(recipe.vectors), recipe.seed, dict(recipe.overrides)],
     )
     return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus, progress=progress))

@@ -2,6 +2,7 @@
 
 from relexify.tokens.encoding import Encoder, encodable, encoder_of, separator_of
 from relexify.tokens.forms import Family, Spelling, TokenForm
+from relexify.tokens.joint import in_turn, joint_wordpiece
 from relexify.tokens.pieces import encode_words, old_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.subwords import SubwordVectors, subwords_from_ngrams, subwords_from_words
@@ -21,6 +22,8 @@ __all__ = [
     "encodable",
     "encode_words",
     "encoder_of",
+    "in_turn",
+    "joint_wordpiece",
     "old_pieces",
     "retrained",
     "separator_of",

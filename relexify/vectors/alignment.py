@@ -19,7 +19,7 @@ from relexify.lexicon.retrieval import Quality, translation_quality
 from relexify.progress import Progress, silent
 from relexify.vectors.word_vectors import WordVectors
 
-__all__ = ["Direction", "Rotation", "align"]
+__all__ = ["Direction", "Rotation", "align", "measure", "reduced", "reductions"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ class Rotation:
     def apply(self, source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
         """Both languages' vectors in the one space, whichever of them moves or is reduced."""
         if self.direction == "source-to-target":
-            return source.rotated(self.matrix), _reduced(target, self.target_reduction)
-        return _reduced(source, self.source_reduction), target.rotated(self.matrix)
+            return source.rotated(self.matrix), reduced(target, self.target_reduction)
+        return reduced(source, self.source_reduction), target.rotated(self.matrix)
 
     def summary(self) -> dict[str, Any]:
         """The facts about it as plain data."""
@@ -129,8 +129,8 @@ def align(
     """
     if not 0.0 <= held_out < 1.0:
         raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
-    source_reduction, target_reduction = _reductions(source, target, reduce)
-    narrow_source, narrow_target = _reduced(source, source_reduction), _reduced(target, target_reduction)
+    source_reduction, target_reduction = reductions(source, target, reduce)
+    narrow_source, narrow_target = reduced(source, source_reduction), reduced(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
     _check_evidence(pairs, lexicon, source, target, width=narrow_target.width)
     vectors = (
@@ -158,7 +158,34 @@ def align(
     )
 
 
-def _reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
+def measure(
+    source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0, progress: Progress = silent
+) -> Quality | None:
+    """How well vectors that lie in one space already translate a dictionary that had no part in that.
+
+    Args:
+        source: Vectors of the source language, in the one space.
+        target: Vectors of the target language.
+        lexicon: Pairs to ask for, 1,500 source words at most.
+        seed: Chooses the words.
+        progress: Told about lookups and searches.
+
+    Returns:
+        The quality, or nothing where fewer than ten words have vectors on both sides.
+    """
+    pairs = find_correspondences(lexicon, source.index, target.index)
+    asked = choose_held_out(pairs, 1.0, most=MOST_HELD_OUT, seed=seed)
+    if len(np.unique(pairs.word[asked])) < FEWEST_HELD_OUT:
+        return None
+    return _measure(source, target, pairs, asked, progress)
+
+
+def reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The projections [wide × narrow] that bring both sides to one width, each `None` where it is not needed.
+
+    Raises:
+        InputError: The widths differ and `reduce` is off.
+    """
     if source.width == target.width:
         return None, None
     if not reduce:
@@ -183,7 +210,8 @@ def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
     return np.ascontiguousarray(directions[:, ::-1])
 
 
-def _reduced(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
+def reduced(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
+    """The vectors after their projection, if there is one."""
     return vectors if reduction is None else vectors.rotated(reduction)
 
 

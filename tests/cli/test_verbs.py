@@ -75,7 +75,7 @@ def test_an_alignment_is_measured_and_written(world, tmp_path):
     options = ("--dictionary", world.dictionary, "-o", tmp_path / "rotation.safetensors")
     outcome = relexify("align", world.source_vectors, world.target_vectors, *options)
     assert outcome.status == 0, outcome.err
-    assert "dictionary pairs used" in outcome.out
+    assert "pairs of words used" in outcome.out
     assert Rotation.load(tmp_path / "rotation.safetensors").matrix.shape == (16, 16)
 
 

@@ -1,0 +1,113 @@
+"""Static vectors of a new vocabulary, moved into a model's embedding space (3.1 and Table 5, TreLM)."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from relexify.adversarial.options import AdversarialTraining, settled
+from relexify.adversarial.search import FoundMap, find_map
+from relexify.adversarial.spaces import check_spaces, prepared
+from relexify.errors import InputError
+from relexify.mixture import ReadyRows
+from relexify.progress import Progress, silent
+from relexify.tokens import Vocabulary
+from relexify.vectors import WordVectors
+
+__all__ = ["INITIALISATIONS", "Initialisation", "embedding_rows", "tokens_in_embedding_space"]
+
+Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
+INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
+
+
+def tokens_in_embedding_space(
+    vocabulary: Vocabulary,
+    vectors: WordVectors,
+    anchor: np.ndarray,
+    initialisation: Initialisation = "fasttext-align",
+    *,
+    options: AdversarialTraining | None = None,
+    insist: bool = True,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> tuple[ReadyRows, FoundMap | None]:
+    """Rows for the tokens of a new vocabulary, as `graft` takes them.
+
+    Args:
+        vocabulary: The new vocabulary.
+        vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding.
+        anchor: The model's rows that stand for its space, [m × d], most frequent tokens first.
+        initialisation: One of Table 5's; with `"random"` there are no rows, and `graft` draws them all.
+        options: How the map is trained.
+        insist: Refuse a map of fastText vectors that cannot be told from chance.
+        seed: Of all that is random.
+        device: Where to train.
+        progress: Told of every step.
+
+    Raises:
+        InputError: There is no such initialisation, or the widths differ.
+        EvidenceError: The vectors could not be aligned with the embedding.
+    """
+    ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
+    ids = [id for id in ids if not vocabulary.forms[id].is_special]
+    static = vectors.lookup([vocabulary.tokens[id] for id in ids])
+    if initialisation == "random":
+        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, anchor.shape[1]), np.float32)), None
+    if initialisation == "random-align":
+        static = np.random.default_rng(seed).normal(size=static.shape).astype(np.float32)
+    rows, found = embedding_rows(
+        *(static, anchor, initialisation),
+        options=options,
+        insist=insist,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    return ReadyRows(np.array(ids, dtype=np.int64), rows), found
+
+
+def embedding_rows(
+    static: np.ndarray,
+    anchor: np.ndarray,
+    initialisation: Initialisation = "fasttext-align",
+    *,
+    options: AdversarialTraining | None = None,
+    insist: bool = True,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> tuple[np.ndarray, FoundMap | None]:
+    """Static vectors with the mean and the spread of a model's rows, turned into their space where that is asked.
+
+    Mean and spread are matched with and without the map, so that the two differ in the map alone. The rows of the model
+    stay as they are.
+
+    Args:
+        static: Vectors of new tokens [n × d], most frequent first.
+        anchor: The model's rows [m × d], most frequent tokens first.
+        initialisation: With `-align`, a map is sought.
+        options: How it is trained.
+        insist: Refuse a map of fastText vectors that cannot be told from chance.
+        seed: Of all that is random.
+        device: Where to train.
+        progress: Told of every step.
+
+    Returns:
+        float32 [n × d], and the map, if there is one.
+    """
+    if initialisation not in INITIALISATIONS or initialisation == "random":
+        choices = ", ".join(INITIALISATIONS[1:])
+        raise InputError(f"no rows can be made by the initialisation {initialisation!r}: choose one of {choices}")
+    check_spaces(static, anchor)
+    options = settled(options, static.shape[1])
+    rows, found = prepared(static, options, "cpu").double().numpy(), None
+    if initialisation.endswith("-align"):
+        # Nothing can be found in random vectors; there the map is for comparison alone.
+        insist = insist and initialisation == "fasttext-align"
+        found = find_map(static, anchor, options, insist=insist, seed=seed, device=device, progress=progress)
+        rows = rows @ found.matrix
+    mean = anchor.mean(axis=0, dtype=np.float64)
+    spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
+    return (mean + spread * rows).astype(np.float32), found

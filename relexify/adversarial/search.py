@@ -1,0 +1,170 @@
+"""The search for a map: games from several starts, the best refined, and compared with what chance reaches."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from relexify.adversarial.agreement import Agreement, mutual_neighbours
+from relexify.adversarial.game import play
+from relexify.adversarial.options import AdversarialTraining, check, settled
+from relexify.adversarial.refinement import refine
+from relexify.adversarial.spaces import check_spaces, prepared, principal_axes, random_rotation
+from relexify.errors import EvidenceError
+from relexify.progress import Progress, silent
+
+__all__ = ["FoundMap", "find_map"]
+
+CHANCES = 3
+"""Random rotations that a map is compared with."""
+CLEAR_GAIN = 2.0
+"""Where principal axes alone agree so well, no game is played."""
+LEAST_GAIN = 1.25
+"""How much more than chance words must agree. Unrelated clouds reached 1.15, turned and noisy ones 1.8 and more."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundMap:
+    """A map from one space into another that no pair of words had a part in.
+
+    Attributes:
+        matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
+        agreement: How well the spaces agree under it.
+        chance: The best agreement that random rotations of the same data reached with the same refinement.
+        games: How many games were played until it was found; none where principal axes were enough.
+    """
+
+    matrix: np.ndarray
+    agreement: Agreement
+    chance: Agreement
+    games: int
+
+    @property
+    def gain(self) -> float:
+        """How many times as strong the agreement is as that of chance; about 1 where nothing was found."""
+        return self.agreement.strength / max(self.chance.strength, 1e-9)
+
+    @property
+    def converged(self) -> bool:
+        """Whether it is told apart from chance."""
+        return self.gain >= LEAST_GAIN
+
+
+def find_map(
+    source: np.ndarray,
+    target: np.ndarray,
+    options: AdversarialTraining | None = None,
+    *,
+    insist: bool = True,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> FoundMap:
+    """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
+
+    The principal axes of both spaces are tried first. Games are then played, from there and from random rotations,
+    until one is told apart from chance, at most as many as the options say.
+
+    Args:
+        source: Vectors to map [n × d], most frequent first.
+        target: Vectors that stay where they are [m × d], most frequent first.
+        options: How to train.
+        insist: Refuse a map that cannot be told from chance.
+        seed: Of all that is random; on one device the same seed gives the same map.
+        device: Where to train.
+        progress: Told of every step.
+
+    Raises:
+        InputError: Widths differ, a value is not finite, or an option is out of range.
+        EvidenceError: There are too few words, or, with `insist`, no game found a map.
+    """
+    check(options or AdversarialTraining())
+    check_spaces(source, target)
+    options = settled(options, source.shape[1])
+    left, right = (prepared(_with_direction(rows), options, device) for rows in (source, target))
+    random = np.random.default_rng(seed)
+    chance = _chance(left, right, options, random)
+    best = _from_axes(left, right, options, chance) if options.principal else None
+    first = None if best is None else best.matrix
+    games = 0 if best is not None and best.gain >= CLEAR_GAIN else options.restarts
+    with progress("aligning without a dictionary", games * options.epochs * options.steps) as advance:
+        for game in range(games):
+            drawn = random_rotation(left.shape[1], random)
+            start = torch.from_numpy(drawn if game or first is None else first).to(left)
+            played = play(
+                left[: options.frequent],
+                right[: options.frequent],
+                start,
+                options,
+                lambda matrix: _judged(left, right, matrix, options).closeness,
+                generator=torch.Generator(left.device).manual_seed(int(random.integers(2**62))),
+                advance=advance,
+            )
+            found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
+            logger.info("game %d: %s", game + 1, _told(found))
+            best = found if best is None or found.gain > best.gain else best
+            if best.converged:
+                advance((games - game - 1) * options.epochs * options.steps)
+                break
+    if best is None or (insist and not best.converged):
+        raise EvidenceError(_refusal(best, options))
+    return best
+
+
+def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement) -> FoundMap:
+    """The best refined map between the principal axes of both spaces, taken over fewer and more frequent words."""
+    judged = options.judged or len(left)
+    axes = (
+        principal_axes(left[:words]) @ principal_axes(right[:words]).T
+        for words in (judged // 2, judged, 2 * judged, options.frequent)
+    )
+    found = (FoundMap(*_refined(left, right, matrix, options), chance, 0) for matrix in axes)
+    best = max(found, key=lambda one: one.gain)
+    logger.info("principal axes: %s", _told(best))
+    return best
+
+
+def _with_direction(matrix: np.ndarray) -> np.ndarray:
+    rows: np.ndarray = matrix[np.any(matrix != 0, axis=1)]
+    return rows
+
+
+def _judged(left: torch.Tensor, right: torch.Tensor, matrix: torch.Tensor, options: AdversarialTraining) -> Agreement:
+    return mutual_neighbours(left[: options.judged] @ matrix, right[: options.judged], options.neighbours)
+
+
+def _refined(
+    left: torch.Tensor, right: torch.Tensor, matrix: np.ndarray, options: AdversarialTraining
+) -> tuple[np.ndarray, Agreement]:
+    words = options.judged
+    return refine(left[:words], right[:words], matrix, rounds=options.refinements, k=options.neighbours)
+
+
+def _chance(
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, random: np.random.Generator
+) -> Agreement:
+    """What refinement makes of random rotations: it finds pairs in any data, and fits them."""
+    rotations = (random_rotation(left.shape[1], random) for _ in range(CHANCES))
+    reached = (_refined(left, right, rotation, options)[1] for rotation in rotations)
+    return max(reached, key=lambda agreement: agreement.strength)
+
+
+def _told(found: FoundMap) -> str:
+    return (
+        f"frequent words agree {found.gain:.2f} times as well as under random rotations "
+        f"({found.agreement.share:.0%} are one another's nearest, under random rotations {found.chance.share:.0%})"
+    )
+
+
+def _refusal(best: FoundMap | None, options: AdversarialTraining) -> str:
+    told = f": {_told(best)}" if best else ""
+    return (
+        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}, "
+        f"and {LEAST_GAIN} times are needed; train the "
+        "vectors of both sides on more text of like content, try more restarts or another seed, or give a dictionary"
+    )

@@ -1,0 +1,120 @@
+"""TreLM's vocabulary and embedding: one vocabulary over both languages, its vectors moved into the model's space."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from relexify.adversarial import tokens_in_embedding_space
+from relexify.grafting import train_joint_tokenizer
+from relexify.mixture import ReadyRows
+from relexify.progress import Progress, silent
+from relexify.recipes.recipe import Transfer
+from relexify.recipes.steps import kept_file, kept_tokenizer, step_name
+from relexify.text import Corpus
+from relexify.tokens import encoder_of, in_turn, vocabulary_of
+from relexify.vectors import VectorTraining, WordVectors, load_vectors, train_vectors
+
+__all__ = ["joint_tokenizer", "trelm_rows"]
+
+BATCH = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, *, progress: Progress = silent) -> Any:
+    """The WordPiece tokenizer over both languages, or that of an earlier run on the same texts."""
+    texts = _texts(recipe, corpus)
+    name = step_name(
+        "joint tokenizer",
+        corpora=[text.fingerprint() for text in texts],
+        like=old.backend_tokenizer.to_str(),
+        special=old.special_tokens_map,
+        size=recipe.vocab_size,
+        alphabet=recipe.alphabet,
+    )
+    return kept_tokenizer(
+        name,
+        lambda: train_joint_tokenizer(
+            texts, like=old, vocab_size=recipe.vocab_size, alphabet=recipe.alphabet, progress=progress
+        ),
+    )
+
+
+def trelm_rows(
+    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, *, progress: Progress = silent
+) -> ReadyRows:
+    """Rows for the tokens of the new vocabulary that the text has.
+
+    Args:
+        recipe: What is wanted.
+        model: The source model, whose rows are the space to move into.
+        old: Its tokenizer.
+        new: The joint tokenizer.
+        corpus: Text of the new language.
+        progress: Told about training and alignment.
+
+    Raises:
+        EvidenceError: The vectors could not be aligned with the embedding.
+        MissingExtra: gensim is needed.
+    """
+    embedding = model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    forms = vocabulary_of(old).forms
+    anchor = embedding[: len(forms)][[not form.is_special for form in forms]]
+    if recipe.initialisation == "random":
+        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, anchor.shape[1]), np.float32))
+    options = replace(recipe.vectors, method="skipgram", width=anchor.shape[1], seed=recipe.seed)
+    vectors = _token_vectors(_texts(recipe, corpus), new, options, progress)
+    rows, found = tokens_in_embedding_space(
+        *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
+        seed=recipe.seed,
+        device=recipe.device,
+        progress=progress,
+    )
+    if found is not None:
+        logger.info(
+            "%.1f %% of the frequent tokens are one another's nearest in the embedding, under random rotations %.1f %%",
+            *(100 * found.agreement.share, 100 * found.chance.share),
+        )
+    return rows
+
+
+def _texts(recipe: Transfer, corpus: Corpus) -> list[Corpus]:
+    return [Corpus.open(recipe.source_corpus), corpus]
+
+
+def _token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining, progress: Progress) -> WordVectors:
+    """Skip-gram vectors of tokens, by their spelling, trained on both languages' lines in turn."""
+    encoder = encoder_of(tokenizer)
+    key = step_name(
+        "token vectors",
+        corpora=[text.fingerprint() for text in texts],
+        tokenizer=encoder.identity,
+        options=asdict(options),
+    )
+    return kept_file(
+        "vectors",
+        key,
+        load_vectors,
+        lambda: train_vectors(_sentences(texts, tokenizer), options, progress=progress),
+        lambda vectors, path: vectors.save(path),
+    )
+
+
+def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[list[str]]]:
+    encode, tokens = encoder_of(tokenizer).encode, vocabulary_of(tokenizer).tokens
+
+    def lines() -> Iterator[list[str]]:
+        batch: list[str] = []
+        for line in in_turn([text.__iter__ for text in texts]):
+            batch.append(line)
+            if len(batch) == BATCH:
+                yield from ([tokens[id] for id in ids] for ids in encode(batch))
+                batch = []
+        yield from ([tokens[id] for id in ids] for ids in encode(batch))
+
+    return lines

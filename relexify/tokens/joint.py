@@ -1,0 +1,124 @@
+"""One WordPiece vocabulary for several languages (3.1 and 4.1, TreLM)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from relexify.errors import EvidenceError, InputError
+from relexify.progress import Advance, Progress, silent
+from relexify.tokens.vocabulary import backend_of
+
+__all__ = ["UNKNOWN", "in_turn", "joint_wordpiece"]
+
+UNKNOWN = "[UNK]"
+PREFIX = "##"
+
+
+def joint_wordpiece(
+    like: Any,
+    texts: Sequence[Callable[[], Iterable[str]]],
+    vocab_size: int,
+    *,
+    alphabet: int = 1_000,
+    lowercase: bool = False,
+    additional: Sequence[str] = (),
+    progress: Progress = silent,
+) -> Tokenizer:
+    """Train a WordPiece tokenizer on the text of several languages at once, with the special tokens of another.
+
+    Words are cut at white space and punctuation, and Chinese characters stand alone, as BERT has it. The special tokens
+    that the other tokenizer puts around a text, or around two, are put there again.
+
+    Args:
+        like: A transformers tokenizer with a fast backend: that of the model.
+        texts: For each language, what gives its text anew at each call; lines are taken from all in turn.
+        vocab_size: Tokens, special ones included.
+        alphabet: At most so many different characters; rarer ones become unknown.
+        lowercase: Write everything in lower case, without accents.
+        additional: Further special tokens.
+        progress: Told of every line.
+
+    Raises:
+        InputError: The vocabulary is too small for the alphabet and the special tokens.
+        EvidenceError: There is no text.
+    """
+    special = _special(like, additional)
+    if alphabet < 1 or vocab_size <= len(special):
+        raise InputError(
+            f"a vocabulary of {vocab_size} tokens with {alphabet} characters is not possible: "
+            f"{len(special)} tokens are special; give more tokens, and at least one character"
+        )
+    tokenizer = Tokenizer(models.WordPiece(unk_token=_unknown(like), continuing_subword_prefix=PREFIX))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        limit_alphabet=alphabet,
+        special_tokens=special,
+        continuing_subword_prefix=PREFIX,
+        show_progress=False,
+    )
+    with progress("training the joint vocabulary", None) as advance:
+        tokenizer.train_from_iterator(in_turn(texts, advance), trainer)
+    found = tokenizer.get_vocab_size()
+    if found > vocab_size:
+        raise InputError(
+            f"the characters and special tokens alone make {found} tokens, and {vocab_size} were asked for: "
+            "allow more tokens, or fewer characters"
+        )
+    if found <= len(special):
+        raise EvidenceError("the texts hold no words: give some thousand words of each language")
+    tokenizer.post_processor = _frame(like, tokenizer)
+    return tokenizer
+
+
+def in_turn(texts: Sequence[Callable[[], Iterable[str]]], advance: Advance = lambda lines: None) -> Iterator[str]:
+    """A line of each text, then the next of each, until all are read."""
+    running = [iter(text()) for text in texts]
+    while running:
+        for lines in tuple(running):
+            line = next(lines, None)
+            if line is None:
+                running.remove(lines)
+                continue
+            advance(1)
+            yield line
+
+
+def _unknown(like: Any) -> str:
+    """The old unknown token, if it is for nothing else: WordPiece meets unknown characters, byte-level BPE does not."""
+    unknown = getattr(like, "unk_token", None)
+    shared = {getattr(like, f"{role}_token", None) for role in ("bos", "eos", "pad", "cls", "sep", "mask")}
+    return UNKNOWN if unknown is None or unknown in shared else str(unknown)
+
+
+def _special(like: Any, additional: Sequence[str]) -> list[str]:
+    old = [token.content for _, token in sorted(backend_of(like).get_added_tokens_decoder().items()) if token.special]
+    return list(dict.fromkeys([*old, _unknown(like), *additional]))
+
+
+def _frame(like: Any, tokenizer: Tokenizer) -> Any:
+    """What the old tokenizer puts around one text and around two, with the new ids; nothing where it puts nothing."""
+    backend = Tokenizer.from_str(backend_of(like).to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    single, pair = _template(backend.encode("a")), _template(backend.encode("a", "a"))
+    names = [piece.rpartition(":")[0] for piece in (*single, *pair) if not piece.startswith("$")]
+    if not names:
+        return None
+    ids = [(name, tokenizer.token_to_id(name)) for name in dict.fromkeys(names)]
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=ids)
+
+
+def _template(encoding: Any) -> list[str]:
+    """An encoding of texts as the template that makes it: `[CLS]:0`, `$A:0`, `[SEP]:0`."""
+    pieces: list[str] = []
+    for token, sequence, kind in zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True):
+        piece = f"{token}:{kind}" if sequence is None else f"${'AB'[sequence]}:{kind}"
+        if sequence is None or piece not in pieces:
+            pieces.append(piece)
+    return pieces

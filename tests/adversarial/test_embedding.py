@@ -1,0 +1,74 @@
+"""Static vectors in a model's embedding space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.adversarial import AdversarialTraining, embedding_rows, tokens_in_embedding_space
+from relexify.errors import EvidenceError, InputError
+from relexify.tokens import vocabulary_of
+from relexify.vectors import WordVectors
+from tests import pico
+from tests.adversarial.clouds import cloud, turned
+
+EASY = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=800)
+
+
+def test_aligned_rows_land_on_the_models_own_rows_of_the_same_tokens_which_no_one_told():
+    static, shuffled, truth = turned(800, 10, 0)
+    anchor = 0.02 * shuffled + 0.3  # an embedding has a scale and a common direction of its own
+    aligned, found = embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    assert found is not None
+    assert found.converged
+    plain, nothing = embedding_rows(static, anchor, "fasttext", options=EASY)
+    assert nothing is None
+    for rows in (aligned, plain):
+        assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.01)
+        assert rows.std() == pytest.approx(anchor.std(), rel=0.2)
+
+    def share_right(rows: np.ndarray) -> float:
+        left, right = rows - anchor.mean(axis=0), anchor - anchor.mean(axis=0)
+        cosines = (left / np.linalg.norm(left, axis=1)[:, None]) @ (right / np.linalg.norm(right, axis=1)[:, None]).T
+        return float(np.mean(cosines.argmax(axis=1) == truth))
+
+    assert share_right(aligned) > 0.9
+    assert share_right(plain) < 0.1
+
+
+def test_vectors_that_are_unlike_the_embedding_are_refused_unless_nobody_insists():
+    static, anchor = cloud(400, 6, 0), cloud(400, 6, 50)
+    with pytest.raises(EvidenceError, match="could not be aligned"):
+        embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    rows, found = embedding_rows(static, anchor, "fasttext-align", options=EASY, insist=False)
+    assert rows.shape == (400, 6)
+    assert found is not None
+    assert not found.converged
+
+
+def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_have_vectors():
+    tokenizer = pico.byte_level()
+    vocabulary = vocabulary_of(tokenizer)
+    tokens = [token for token in vocabulary.tokens if token][-300:]
+    vectors = WordVectors([*tokens, "no token"], cloud(301, 4, 0).astype(np.float32))
+    anchor = cloud(300, 4, 1).astype(np.float32)
+    options = replace(EASY, judged=300)
+    drawn = {}
+    for initialisation in ("random", "random-align", "fasttext", "fasttext-align"):
+        rows, found = tokens_in_embedding_space(
+            vocabulary, vectors, anchor, initialisation, options=options, insist=False
+        )
+        assert (found is not None) == initialisation.endswith("-align")
+        drawn[initialisation] = rows
+    assert len(drawn["random"]) == 0
+    expected = [id for id in map(vocabulary.ids.__getitem__, tokens) if not vocabulary.forms[id].is_special]
+    for initialisation in ("random-align", "fasttext", "fasttext-align"):
+        assert drawn[initialisation].ids.tolist() == expected
+    assert not np.allclose(drawn["random-align"].vectors, drawn["fasttext-align"].vectors, atol=0.1)
+
+
+def test_an_unknown_initialisation_is_refused():
+    with pytest.raises(InputError, match="glove"):
+        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]

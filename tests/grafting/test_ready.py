@@ -1,0 +1,65 @@
+"""Rows that are no mixture of old ones, put onto a model."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import VocabularyError
+from relexify.grafting import graft
+from relexify.methods import random
+from relexify.mixture import ReadyRows
+from tests import pico
+
+
+def rows(ids: list[int], width: int = pico.WIDTH) -> ReadyRows:
+    values = np.random.default_rng(0).normal(size=(len(ids), width)).astype(np.float32)
+    return ReadyRows(np.array(ids, dtype=np.int64), values)
+
+
+def test_ready_rows_are_written_and_all_others_are_as_without_them():
+    model, old = pico.pair("bert")
+    new = pico.wordpiece(pico.sentences(words=pico.foreign_words()))
+    mixture = random(old, new)
+    ready = rows([7, 30, 12])
+    plain, result = graft(model, new, mixture), graft(model, new, mixture, ready=ready)
+    embedding = result.model.get_input_embeddings().weight.detach()
+    assert torch.equal(embedding[ready.ids], torch.from_numpy(ready.vectors))
+    others = np.setdiff1d(np.arange(len(new)), ready.ids)
+    assert torch.equal(embedding[others], plain.model.get_input_embeddings().weight.detach()[others])
+    assert torch.equal(result.model.get_output_embeddings().weight, embedding)
+    assert result.report.origins["ready"] == 3
+    assert sum(result.report.origins.values()) == len(mixture)
+
+
+def test_an_untied_output_embedding_stays_with_the_mixture_and_that_is_told(caplog):
+    tokenizer = pico.byte_level()
+    model = pico.llama_untied(tokenizer)
+    mixture = random(tokenizer, tokenizer)
+    with caplog.at_level(logging.WARNING):
+        result = graft(model, tokenizer, mixture, ready=rows([300]))
+    assert "not tied" in caplog.text
+    plain = graft(model, tokenizer, mixture)
+    assert torch.equal(result.model.get_output_embeddings().weight, plain.model.get_output_embeddings().weight)
+
+
+def test_rows_that_do_not_fit_the_model_are_refused():
+    model, old = pico.pair("bert")
+    mixture = random(old, old)
+    for wrong in (rows([3], width=5), rows([len(mixture)])):
+        with pytest.raises(VocabularyError, match="do not fit an embedding"):
+            graft(model, old, mixture, ready=wrong)
+
+
+def test_rows_without_ids_repeated_ids_and_nan_are_refused():
+    vectors = np.zeros((2, 4), np.float32)
+    for ids, values, message in (
+        ([1], vectors, "a row for each id"),
+        ([1, 1], vectors, "each token once"),
+        ([1, 2], vectors + np.nan, "NaN"),
+    ):
+        with pytest.raises(VocabularyError, match=message):
+            ReadyRows(np.array(ids), values)

@@ -1,0 +1,60 @@
+"""One WordPiece vocabulary for two languages."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from relexify.errors import EvidenceError, InputError
+from relexify.grafting import train_joint_tokenizer
+from relexify.text import Corpus
+from relexify.tokens import in_turn, joint_wordpiece, vocabulary_of
+from tests import pico
+
+ENGLISH, FOREIGN = pico.sentences(200), pico.sentences(200, words=pico.foreign_words())
+
+
+def texts():
+    return [lambda: iter(ENGLISH), lambda: iter(FOREIGN)]
+
+
+def test_both_alphabets_are_in_and_the_size_is_respected():
+    tokenizer = joint_wordpiece(pico.byte_level(), texts(), 300)
+    assert tokenizer.get_vocab_size() <= 300
+    assert "river" in tokenizer.encode("the river").tokens
+    for line in (ENGLISH[0], FOREIGN[0]):
+        assert "[UNK]" not in tokenizer.encode(line).tokens
+    assert any("ш" in token or "б" in token for token in tokenizer.get_vocab())
+    assert any("š" in token for token in tokenizer.get_vocab())
+
+
+def test_the_alphabet_is_cut_at_its_limit():
+    tokenizer = joint_wordpiece(pico.byte_level(), texts(), 300, alphabet=10)
+    letters = {token for token in tokenizer.get_vocab() if len(token) == 1}
+    assert len(letters) <= 10
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "byte_level"])
+def test_special_tokens_and_the_frame_around_texts_are_those_of_the_model(family):
+    like = getattr(pico, family)()
+    trained = train_joint_tokenizer([Corpus.of_lines(ENGLISH), Corpus.of_lines(FOREIGN)], like=like, vocab_size=300)
+    assert isinstance(trained, PreTrainedTokenizerFast)
+    for role in ("bos_token", "eos_token", "pad_token", "cls_token", "sep_token", "mask_token"):
+        assert getattr(trained, role) == getattr(like, role)
+    for parts in (("the river",), ("the river", "a door")):
+        frame = [token for token in like(*parts).tokens() if token in like.all_special_tokens]
+        assert [token for token in trained(*parts).tokens() if token in trained.all_special_tokens] == frame
+    assert vocabulary_of(trained).spelling.family.name == "WORDPIECE"
+
+
+def test_lines_come_in_turn_until_the_longer_text_ends():
+    assert list(in_turn([lambda: iter("ab"), lambda: iter("1234")])) == ["a", "1", "b", "2", "3", "4"]
+
+
+def test_a_vocabulary_without_room_and_texts_without_words_are_refused():
+    with pytest.raises(InputError, match="allow more tokens"):
+        joint_wordpiece(pico.byte_level(), texts(), 20)
+    with pytest.raises(InputError, match="not possible"):
+        joint_wordpiece(pico.byte_level(), texts(), 1)
+    with pytest.raises(EvidenceError, match="no words"):
+        joint_wordpiece(pico.byte_level(), [lambda: iter(()), lambda: iter(())], 100)

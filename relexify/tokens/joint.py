@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from relexify.errors import EvidenceError, InputError
 from relexify.progress import Advance, Progress, silent
 from relexify.tokens.vocabulary import backend_of
+from relexify.tokens.wordpiece import learn_wordpiece
 
 __all__ = ["UNKNOWN", "in_turn", "joint_wordpiece"]
 
@@ -55,15 +56,17 @@ def joint_wordpiece(
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        limit_alphabet=alphabet,
-        special_tokens=special,
-        continuing_subword_prefix=PREFIX,
-        show_progress=False,
-    )
     with progress("training the joint vocabulary", None) as advance:
-        tokenizer.train_from_iterator(in_turn(texts, advance), trainer)
+        vocabulary = learn_wordpiece(
+            tokenizer,
+            lambda: in_turn(texts),
+            lambda lines: _told(lines, advance),
+            vocab_size,
+            special=special,
+            alphabet=alphabet,
+        )
+    tokenizer.model = models.WordPiece(vocabulary, unk_token=_unknown(like), continuing_subword_prefix=PREFIX)
+    tokenizer.add_special_tokens(special)
     found = tokenizer.get_vocab_size()
     if found > vocab_size:
         raise InputError(
@@ -76,7 +79,7 @@ def joint_wordpiece(
     return tokenizer
 
 
-def in_turn(texts: Sequence[Callable[[], Iterable[str]]], advance: Advance = lambda lines: None) -> Iterator[str]:
+def in_turn(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[str]:
     """A line of each text, then the next of each, until all are read."""
     running = [iter(text()) for text in texts]
     while running:
@@ -85,8 +88,13 @@ def in_turn(texts: Sequence[Callable[[], Iterable[str]]], advance: Advance = lam
             if line is None:
                 running.remove(lines)
                 continue
-            advance(1)
             yield line
+
+
+def _told(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
+    for line in lines:
+        yield [line]
+        advance(1)
 
 
 def _unknown(like: Any) -> str:

@@ -68,7 +68,7 @@ def test_text_of_the_models_language_is_needed(recipe):
         run_transfer(replace(recipe, source_corpus=None))
 
 
-@pytest.mark.parametrize("key", ["alignment", "initialisation"])
+@pytest.mark.parametrize("key", ["aligned_by", "initialisation"])
 def test_a_recipe_file_refuses_choices_that_there_are_not(key, tmp_path):
     file = tmp_path / "recipe.toml"
     text = 'output = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "trelm"\n'

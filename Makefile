@@ -20,7 +20,7 @@ demo: install
 	$(BIN)/relexify demo --overwrite
 
 test: check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 check: install
 	$(BIN)/ruff check .

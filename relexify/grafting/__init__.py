@@ -7,6 +7,7 @@ from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import (
+    TRILAYER,
     class_in_form,
     hollow_model,
     load_config,
@@ -20,6 +21,7 @@ from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 __all__ = [
     "MIXTURE_FILE",
     "REPORT_FILE",
+    "TRILAYER",
     "Graft",
     "GraftReport",
     "add_head",

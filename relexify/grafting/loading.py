@@ -22,6 +22,7 @@ from relexify.grafting.hub import check_name, must_be_local
 from relexify.grafting.packaged import PACKAGED, unpacked
 
 __all__ = [
+    "TRILAYER",
     "cache_folder",
     "class_in_form",
     "hollow_model",
@@ -33,6 +34,10 @@ __all__ = [
     "with_added_head",
 ]
 
+TRILAYER = "relexify-trilayer"
+"""The model type of a folder with a TRILayer."""
+_OWN = {TRILAYER: ("relexify.models", "TriLayerForMaskedLM")}
+"""Model types of our own, and the class to load them with; named and not imported, like the forms below."""
 _FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
 """Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
 one. They are named and not imported, since those who know the forms build on this room."""
@@ -92,6 +97,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such tokenizer, or it is damaged.
     """
     place = resolve(name)
+    _introduce(place)
     local = must_be_local(place)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
@@ -109,6 +115,7 @@ def load_config(name: str | Path) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     place = resolve(name)
+    _introduce(place)
     local = must_be_local(place)
     try:
         return AutoConfig.from_pretrained(place, local_files_only=local)
@@ -164,6 +171,7 @@ def _digest(model: Any, tokenizer: Any) -> str:
 def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
     """A model that lacks no parameter but such as have one of these words in their names."""
     place = resolve(name)
+    _introduce(place)
     local = must_be_local(place)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
@@ -180,8 +188,25 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     return model.eval()
 
 
+def _introduce(folder: str) -> None:
+    """Let transformers know a model type of our own, which it does once the class is imported."""
+    try:
+        kind = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return
+    if kind in _OWN:
+        _own_class(kind)
+
+
+def _own_class(kind: str) -> Any:
+    room, name = _OWN[kind]
+    return getattr(import_module(room), name)
+
+
 def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     """The class the model was saved as, so that heads and biases come along."""
+    if getattr(config, "model_type", None) in _OWN:
+        return _own_class(config.model_type)
     names = getattr(config, "architectures", None) or []
     if trust_remote_code and getattr(config, "auto_map", None):
         return AutoModelForCausalLM

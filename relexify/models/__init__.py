@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from relexify.models.factored_head import FactoredHead
     from relexify.models.sub_codes import digit_codes, smallest_base
     from relexify.models.sub_embedding import SubEmbedding
+    from relexify.models.trilayer import TriLayerForMaskedLM, TriLayerModel, TriLayerOutput
+    from relexify.models.trilayer_building import with_trilayer
+    from relexify.models.trilayer_combining import combined, half_pattern
+    from relexify.models.trilayer_config import TriLayerConfig
 
 _PLACES = {
     "BiaffineConfig": "biaffine",
@@ -23,14 +27,21 @@ _PLACES = {
     "CompressionReport": "compressing",
     "FactoredHead": "factored_head",
     "SubEmbedding": "sub_embedding",
+    "TriLayerConfig": "trilayer_config",
+    "TriLayerForMaskedLM": "trilayer",
+    "TriLayerModel": "trilayer",
+    "TriLayerOutput": "trilayer",
     "clustered_codes": "clustering",
+    "combined": "trilayer_combining",
     "compressed": "compressing",
     "compressed_class": "compressed_model",
     "digit_codes": "sub_codes",
     "expanded": "compressed_model",
+    "half_pattern": "trilayer_combining",
     "is_compressed": "compressed_model",
     "lexical_names": "compressed_model",
     "smallest_base": "sub_codes",
+    "with_trilayer": "trilayer_building",
 }
 
 __all__ = [
@@ -41,14 +52,21 @@ __all__ = [
     "CompressionReport",
     "FactoredHead",
     "SubEmbedding",
+    "TriLayerConfig",
+    "TriLayerForMaskedLM",
+    "TriLayerModel",
+    "TriLayerOutput",
     "clustered_codes",
+    "combined",
     "compressed",
     "compressed_class",
     "digit_codes",
     "expanded",
+    "half_pattern",
     "is_compressed",
     "lexical_names",
     "smallest_base",
+    "with_trilayer",
 ]
 
 

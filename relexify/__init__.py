@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Fallback, Mixture, Origin, blend, first_of
-    from relexify.models import Compression, compressed, expanded
+    from relexify.models import Bilingual, BilingualModel, Compression, compressed, expanded
     from relexify.parallel import (
         Aligning,
         Bitext,
@@ -81,14 +81,16 @@ if TYPE_CHECKING:
         subwords_from_words,
         vocabulary_of,
     )
-    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train
+    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train, train_bilingual
     from relexify.vectors import Rotation, VectorTraining, WordVectors, align, train_vectors
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Aligning",
+    "Bilingual",
     "BilingualLexicon",
+    "BilingualModel",
     "Bitext",
     "Comparison",
     "Compression",
@@ -159,6 +161,7 @@ __all__ = [
     "subwords_from_words",
     "symmetrise",
     "train",
+    "train_bilingual",
     "train_tokenizer",
     "train_vectors",
     "trans_tokens",

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from relexify.cli import (
     align,
+    bilingual,
     compress,
     demo,
     evaluate,
@@ -43,6 +44,8 @@ app = typer.Typer(
 )
 app.command("transfer")(transfer.transfer)
 app.command("train")(train.train)
+app.command("bilingual")(bilingual.bilingual)
+app.command("export")(bilingual.export)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compress")(compress.compress)
 app.command("expand")(compress.expand)

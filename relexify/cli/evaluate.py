@@ -25,6 +25,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Text: .txt, .gz, .xz, .jsonl, …, or hf:NAME. Repeatable.", rich_help_panel=TEXT),
     ] = None,
+    language: Annotated[str | None, typer.Option(help="Of a bilingual MODEL: which language.")] = None,
     limit: Annotated[int, typer.Option(help="Measure on so many bytes of it.", rich_help_panel=TEXT)] = 400_000,
     length: Annotated[int, typer.Option(help="Tokens the model sees at once.", rich_help_panel=TEXT)] = 512,
     one_at_a_time: Annotated[
@@ -54,7 +55,10 @@ def evaluate(
     ] = False,
     through: Annotated[
         str | None,
-        typer.Option(help="parse: test through the embeddings of this model, zero-shot.", rich_help_panel=TASK),
+        typer.Option(
+            help="Test through the embeddings of this model, or of this language of a bilingual MODEL: zero-shot.",
+            rich_help_panel=TASK,
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="The papers' if not given.", rich_help_panel=TASK)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Likewise.", rich_help_panel=TASK)] = None,
@@ -74,13 +78,16 @@ def evaluate(
     Example: relexify evaluate smollm2-swahili --held-out held.txt
 
     Example: relexify evaluate bert-swahili --task ner --data wikiann/sw --seeds 3
+
+    Example: relexify evaluate bert-en-sw --language en --task nli --train en.tsv --test sw.tsv --through sw
     """
     if task == LANGUAGE_MODELLING:
         if not held_out:
             raise InputError("no text to measure on: give --held-out FILE, or a --task with --data FOLDER")
         if limit < 1 or length < 2 or (batch is not None and batch < 1):
             raise InputError("--limit and --batch must be 1 or more, --length 2 or more")
-        _language_modelling(model, held_out, limit, length, batch or 8, one_at_a_time, chosen_device(device))
+        where = chosen_device(device)
+        _language_modelling(model, language, held_out, limit, length, batch or 8, one_at_a_time, where)
         return
     from relexify.evaluation import Evaluation, TaskFiles, evaluate_task, find_files
 
@@ -91,6 +98,7 @@ def evaluate(
     options = Evaluation(
         task,
         probe=probe,
+        language=language,
         through=through,
         epochs=epochs,
         batch=batch,
@@ -105,18 +113,26 @@ def evaluate(
 
 
 def _language_modelling(
-    model: str, held_out: list[str], limit: int, length: int, batch: int, one_at_a_time: bool, device: str
+    model: str,
+    language: str | None,
+    held_out: list[str],
+    limit: int,
+    length: int,
+    batch: int,
+    one_at_a_time: bool,
+    device: str,
 ) -> None:
-    from relexify.grafting import load_model, load_tokenizer
+    from relexify.models import load_speaker
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
+    speaker, tokenizer = load_speaker(model, language)
     with bars() as progress:
         scores = language_model_scores(
-            load_model(model).to(device),
-            load_tokenizer(model),
+            speaker.to(device),
+            tokenizer,
             text.split("\n"),
             window=length,
             batch=batch,

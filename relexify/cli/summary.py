@@ -63,16 +63,14 @@ def print_curve(curve: Curve, selected: int) -> None:
     chosen = [
         point for place, point in enumerate(points) if place in wanted or point.step in (selected, curve.best.step)
     ]
-    shown = table("Held-out text (lower is better)", "step", "tokens", "stage", "bits per byte", "perplexity")
+    languages = list(curve.first.by_language or ())
+    scores = [f"{language}: bits per byte" for language in languages] or ["bits per byte", "perplexity"]
+    shown = table("Held-out text (lower is better)", "step", "tokens", "stage", *scores)
     for point in chosen:
         mark = " (kept)" if point.step == selected else ""
-        shown.add_row(
-            f"{point.step:,}{mark}",
-            f"{point.tokens:,}",
-            point.stage,
-            f"{point.bits_per_byte:.4f}",
-            f"{point.perplexity:,.2f}",
-        )
+        values = [f"{(point.by_language or {})[language]:.4f}" for language in languages]
+        values = values or [f"{point.bits_per_byte:.4f}", f"{point.perplexity:,.2f}"]
+        shown.add_row(f"{point.step:,}{mark}", f"{point.tokens:,}", point.stage, *values)
     results.print(shown)
 
 

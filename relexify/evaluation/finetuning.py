@@ -29,6 +29,7 @@ def fine_tune(
     *,
     folder: str | Path,
     dev: Data | None = None,
+    through: str | Path | None = None,
     progress: Progress = silent,
 ) -> TaskResult:
     """Fine-tune an encoder once for each seed, and measure it on test data.
@@ -40,6 +41,8 @@ def fine_tune(
         options: How.
         folder: For finished seeds and for checkpoints; the same call goes on from what lies there.
         dev: To choose the best epoch by; the last one is kept where this is not given.
+        through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
+            embeddings: zero-shot transfer.
         progress: Told about steps.
 
     Raises:
@@ -53,10 +56,10 @@ def fine_tune(
     check_options(options)
     problem = problem_of(options.task, training, test, dev)
     config = encoder_config(model)
-    claim_folder(folder, run_of(model, options, training, test, dev))
+    claim_folder(folder, run_of(model, options, training, test, dev, through))
     finished = {seed: kept_seed(folder, seed) for seed in options.seeds}
     if any(result is None for result in finished.values()):
-        learner = Learner.of(model, config, problem, options, training, test, dev)
+        learner = Learner.of(model, config, problem, options, training, test, dev, through)
         for seed in options.seeds:
             if finished[seed] is None:
                 finished[seed] = learner.run(seed, folder, progress)

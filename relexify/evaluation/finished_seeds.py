@@ -25,13 +25,21 @@ _MODEL_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 logger = logging.getLogger(__name__)
 
 
-def run_of(model: str | Path, options: FineTuning, training: Data, test: Data, dev: Data | None) -> dict[str, Any]:
+def run_of(
+    model: str | Path,
+    options: FineTuning,
+    training: Data,
+    test: Data,
+    dev: Data | None,
+    through: str | Path | None = None,
+) -> dict[str, Any]:
     """All that the result of a seed depends on."""
     how = asdict(options)
     del how["seeds"]
     how.update(epochs=options.rounds, batch=options.batch_size)
     sets = {"training data": training, "test data": test, "development data": dev}
-    return {"model": _identity(model), **how, **{name: data and _digest(data) for name, data in sets.items()}}
+    read = {} if through is None else {"through": _identity(through)}
+    return {"model": _identity(model), **read, **how, **{name: data and _digest(data) for name, data in sets.items()}}
 
 
 def keep_seed(folder: Path, result: SeedResult | None) -> None:

@@ -15,6 +15,7 @@ import torch
 from relexify.errors import GraftError
 from relexify.evaluation.parser_trainer import ParserTraining
 from relexify.evaluation.parser_training import SeedRun, TrainedParser, load_parser, train_parser
+from relexify.evaluation.through import check_positions
 from relexify.evaluation.trees import NO_HEAD, AttachmentScores, Parse, attachment_scores, best_tree, parse
 from relexify.grafting import lexical_axes, load_model, load_tokenizer
 from relexify.models.biaffine import BiaffineParser, inner_encoder
@@ -53,12 +54,7 @@ def swap_lexicon(parser: BiaffineParser, target: str | Path) -> tuple[BiaffinePa
     model, tokenizer = load_model(target), load_tokenizer(target)
     check_fit(model, tokenizer)
     encoder = inner_encoder(model)
-    here, there = _positions_count_from(parser.encoder), _positions_count_from(encoder)
-    if here != there:
-        raise GraftError(
-            f"{target} counts positions from its padding id {there}, the parser's encoder from {here}: "
-            "give a model whose padding token has the same id"
-        )
+    check_positions(parser.encoder, encoder, target)
     config = copy.deepcopy(parser.config)
     own = config.encoder
     config.encoder = copy.deepcopy(model.config)
@@ -83,11 +79,3 @@ def _check_same_build(swapped: BiaffineParser, values: dict[str, torch.Tensor], 
                 f"the encoder of {target} is not built like the parser's ({name} is {wanted.get(name)} there, "
                 f"{found.get(name)} here): give a model that shares the parser's encoder"
             )
-
-
-def _positions_count_from(encoder: Any) -> int | None:
-    """The padding id, where positions are counted from it as in RoBERTa."""
-    for name, module in encoder.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.padding_idx)
-    return None

@@ -6,7 +6,7 @@ import logging
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from relexify.evaluation.task_problem import Data, Problem
 from relexify.evaluation.task_results import SeedResult
 from relexify.evaluation.task_scores import Measured, measure
 from relexify.evaluation.task_trainer import TaskTrainer, task_arguments
+from relexify.evaluation.through import Lexicon, load_lexicon
 from relexify.evaluation.word_pieces import tags_of
 from relexify.grafting import load_tokenizer
 from relexify.progress import Progress
@@ -46,6 +47,7 @@ class Learner:
     training: Inputs
     test: Inputs
     dev: Inputs | None
+    lexicon: Lexicon | None
 
     @classmethod
     def of(
@@ -57,6 +59,7 @@ class Learner:
         training: Data,
         test: Data,
         dev: Data | None,
+        through: str | Path | None = None,
     ) -> Learner:
         """Load the tokenizer and cut all examples.
 
@@ -72,14 +75,17 @@ class Learner:
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
         kinds = int(getattr(config, "type_vocab_size", 0) or 0)
-        learnt, tested = (encode(problem, tokenizer, data, length, kinds=kinds) for data in (training, test))
+        lexicon = None if through is None else load_lexicon(through)
+        reader = tokenizer if lexicon is None else lexicon.tokenizer
+        learnt = encode(problem, tokenizer, training, length, kinds=kinds)
+        tested = encode(problem, reader, test, length, kinds=kinds)
         chosen_by = None if dev is None else encode(problem, tokenizer, dev, length, kinds=kinds)
         if problem.task.kind == "tags":  # nothing can be learnt from a sentence whose words have no pieces
             rows = [row for row in learnt.rows if any(label != IGNORED for label in row["labels"])]
             learnt = Inputs(rows, [], [])
         if not learnt.rows:
             raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
-        return cls(model, problem, options, int(tokenizer.pad_token_id), learnt, tested, chosen_by)
+        return cls(model, problem, options, int(tokenizer.pad_token_id), learnt, tested, chosen_by, lexicon)
 
     def run(self, seed: int, folder: Path, progress: Progress) -> SeedResult:
         """Train with one seed, or go on with it, and measure."""
@@ -100,13 +106,20 @@ class Learner:
             )
             try:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-                tested = self.measure(learner, self.test)
+                tested = self.tested(learner)
                 dev = None if self.dev is None else self.measure(learner, self.dev).scores[0]
             except torch.OutOfMemoryError as error:
                 raise self._too_large() from error
         kept = int(trainer.state.best_global_step or steps) if self.dev is not None else steps
         epoch = kept // (steps // self.options.rounds)
         return SeedResult(seed, tested.scores, dev, epoch, tested.table, tested.confusion)
+
+    def tested(self, learner: Any) -> Measured:
+        """What a model scores on the test data, through the lexicon of another language where that is asked for."""
+        if self.lexicon is None:
+            return self.measure(learner, self.test)
+        reader = replace(self, padding=int(self.lexicon.tokenizer.pad_token_id))
+        return reader.measure(self.lexicon.put_into(learner), self.test)
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Rows of one batch, padded to the longest."""

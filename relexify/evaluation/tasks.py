@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from relexify.evaluation.parsing import (
 )
 from relexify.evaluation.probes import probe_pairs, probe_words
 from relexify.evaluation.task_data import TaskData, TaskFiles, find_files, read_task
-from relexify.grafting import load_config, load_model, load_tokenizer, resolve
+from relexify.grafting import is_bilingual, load_config, load_model, load_tokenizer, resolve
+from relexify.models.bilingual_folder import exported
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
 
@@ -59,7 +61,9 @@ class Evaluation:
     Attributes:
         task: One of `EVALUATIONS`.
         probe: Train a linear probe on frozen hidden states rather than the model (nli, pos).
-        through: For parsing: a model of another language, whose tokenizer and embeddings take over for the test.
+        language: Of a bilingual model, the language that is learnt from.
+        through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
+            and embeddings take over for the test: zero-shot transfer.
         epochs: As in `FineTuning` and `ParserTraining`, whose own numbers are taken if not given; so for the next two.
         batch: Examples a step.
         learning_rate: The peak.
@@ -72,6 +76,7 @@ class Evaluation:
 
     task: str
     probe: bool = False
+    language: str | None = None
     through: str | None = None
     epochs: int | None = None
     batch: int | None = None
@@ -120,10 +125,20 @@ def evaluate_task(
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    options, model = replace(options, device=device), resolve(model)
-    data = read_task(options.task, files, examples=options.examples)
+    other = options.language is None or options.through is None or not is_bilingual(model)
+    with (
+        exported(model, options.language) as learner,
+        nullcontext(options.through) if other else exported(model, options.through) as through,
+    ):
+        read = None if through is None else str(through)
+        chosen, name = replace(options, device=device, through=read), resolve(learner)
+        data = read_task(options.task, files, examples=options.examples)
+        return _evaluated(name, data, chosen, Path(folder), progress)
+
+
+def _evaluated(model: str, data: TaskData, options: Evaluation, folder: Path, progress: Progress) -> EvaluationResult:
     if options.task == "parse":
-        return _parsed(model, data, options, Path(folder), progress)
+        return _parsed(model, data, options, folder, progress)
     if options.probe:
         return _probed(model, data, options, progress)
     result = fine_tune(
@@ -133,6 +148,7 @@ def evaluate_task(
         FineTuning(options.task, seeds=options.seeds, **_chosen(options, "epochs", "batch", "learning_rate")),
         folder=folder,
         dev=data.dev,
+        through=options.through,
         progress=progress,
     )
     per_seed = tuple(seed.scores for seed in result.per_seed)
@@ -150,8 +166,8 @@ def check_evaluation(options: Evaluation) -> None:
         raise InputError(f"there is no task {task!r}: choose one of {', '.join(EVALUATIONS)}")
     if options.probe and task not in _PROBED:
         raise InputError(f"there is no probe for {task}: choose one of {', '.join(_PROBED)}, or leave it out")
-    if options.through is not None and task != "parse":
-        raise InputError(f"{task} cannot be tested through another model's embeddings: only parse can")
+    if options.through is not None and options.probe:
+        raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
     if options.score_learning_rate is not None and task != "parse":
         raise InputError(f"{task} has no score_learning_rate: only parse has one")
     for name in ("epochs", "batch", "examples"):

@@ -7,9 +7,11 @@ from relexify.grafting.heads import add_head, has_head
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import (
+    BILINGUAL,
     TRILAYER,
     class_in_form,
     hollow_model,
+    is_bilingual,
     load_config,
     load_model,
     load_tokenizer,
@@ -19,6 +21,7 @@ from relexify.grafting.loading import (
 from relexify.grafting.tokenizer import save_tokenizer, train_tokenizer
 
 __all__ = [
+    "BILINGUAL",
     "MIXTURE_FILE",
     "REPORT_FILE",
     "TRILAYER",
@@ -33,6 +36,7 @@ __all__ = [
     "graft",
     "has_head",
     "hollow_model",
+    "is_bilingual",
     "lexical_axes",
     "load_config",
     "load_model",

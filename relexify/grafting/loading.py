@@ -22,10 +22,12 @@ from relexify.grafting.hub import check_name, must_be_local
 from relexify.grafting.packaged import PACKAGED, unpacked
 
 __all__ = [
+    "BILINGUAL",
     "TRILAYER",
     "cache_folder",
     "class_in_form",
     "hollow_model",
+    "is_bilingual",
     "load_config",
     "load_model",
     "load_tokenizer",
@@ -34,6 +36,8 @@ __all__ = [
     "with_added_head",
 ]
 
+BILINGUAL = "relexify-bilingual"
+"""The model type of a folder with two languages, which is loaded in the room of models."""
 TRILAYER = "relexify-trilayer"
 """The model type of a folder with a TRILayer."""
 _OWN = {TRILAYER: ("relexify.models", "TriLayerForMaskedLM")}
@@ -97,6 +101,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such tokenizer, or it is damaged.
     """
     place = resolve(name)
+    _refuse_bilingual(place)
     _introduce(place)
     local = must_be_local(place)
     try:
@@ -115,6 +120,7 @@ def load_config(name: str | Path) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     place = resolve(name)
+    _refuse_bilingual(place)
     _introduce(place)
     local = must_be_local(place)
     try:
@@ -171,6 +177,7 @@ def _digest(model: Any, tokenizer: Any) -> str:
 def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
     """A model that lacks no parameter but such as have one of these words in their names."""
     place = resolve(name)
+    _refuse_bilingual(place)
     _introduce(place)
     local = must_be_local(place)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
@@ -190,11 +197,7 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
 
 def _introduce(folder: str) -> None:
     """Let transformers know a model type of our own, which it does once the class is imported."""
-    try:
-        kind = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        return
-    if kind in _OWN:
+    if (kind := _own_config(folder).get("model_type")) in _OWN:
         _own_class(kind)
 
 
@@ -211,6 +214,30 @@ def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     if trust_remote_code and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
     return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
+
+
+def is_bilingual(name: str | Path) -> bool:
+    """Whether a name is that of a folder with a bilingual model."""
+    return _own_config(name).get("model_type") == BILINGUAL
+
+
+def _own_config(folder: str | Path) -> dict[str, Any]:
+    """What stands in config.json; nothing where it cannot be read."""
+    try:
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _refuse_bilingual(folder: str) -> None:
+    """A bilingual model is two, and the rooms above tell which one is meant."""
+    if is_bilingual(folder):
+        languages = " or ".join(map(str, _own_config(folder).get("languages", ())))
+        raise InputError(
+            f"{folder} is a bilingual model: say which language is meant ({languages}; --language), "
+            "or write one of them as a model of its own (relexify export)"
+        )
 
 
 def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:

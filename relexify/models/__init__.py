@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relexify.models.biaffine import BiaffineConfig, BiaffineOutput, BiaffineParser
+    from relexify.models.bilingual import BilingualConfig, BilingualModel
+    from relexify.models.bilingual_folder import Bilingual, exported, load_bilingual_model, load_speaker
     from relexify.models.clustering import clustered_codes
     from relexify.models.compressed_model import compressed_class, expanded, is_compressed, lexical_names
     from relexify.models.compressing import CompressionReport, compressed
@@ -23,6 +25,9 @@ _PLACES = {
     "BiaffineConfig": "biaffine",
     "BiaffineOutput": "biaffine",
     "BiaffineParser": "biaffine",
+    "Bilingual": "bilingual_folder",
+    "BilingualConfig": "bilingual",
+    "BilingualModel": "bilingual",
     "Compression": "compression_options",
     "CompressionReport": "compressing",
     "FactoredHead": "factored_head",
@@ -37,9 +42,12 @@ _PLACES = {
     "compressed_class": "compressed_model",
     "digit_codes": "sub_codes",
     "expanded": "compressed_model",
+    "exported": "bilingual_folder",
     "half_pattern": "trilayer_combining",
     "is_compressed": "compressed_model",
     "lexical_names": "compressed_model",
+    "load_bilingual_model": "bilingual_folder",
+    "load_speaker": "bilingual_folder",
     "smallest_base": "sub_codes",
     "with_trilayer": "trilayer_building",
 }
@@ -48,6 +56,9 @@ __all__ = [
     "BiaffineConfig",
     "BiaffineOutput",
     "BiaffineParser",
+    "Bilingual",
+    "BilingualConfig",
+    "BilingualModel",
     "Compression",
     "CompressionReport",
     "FactoredHead",
@@ -62,9 +73,12 @@ __all__ = [
     "compressed_class",
     "digit_codes",
     "expanded",
+    "exported",
     "half_pattern",
     "is_compressed",
     "lexical_names",
+    "load_bilingual_model",
+    "load_speaker",
     "smallest_base",
     "with_trilayer",
 ]

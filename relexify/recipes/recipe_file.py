@@ -17,6 +17,9 @@
     [training]                     # the fields of Training
     steps = 250_000
 
+    [bilingual]                    # the fields of BilingualStep: RAMEN's second step
+    languages = ["en", "sw"]
+
     [compare]                      # the fields of Comparing
     runs = ["wechsel", "transinner"]
 
@@ -33,7 +36,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +44,12 @@ from relexify.errors import InputError
 from relexify.models.compression_options import Compression
 from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.overriding import override
-from relexify.recipes.recipe import Transfer
+from relexify.recipes.recipe import BilingualStep, Transfer
 from relexify.recipes.recipe_paths import Place, model_name, written_model, written_path
 from relexify.recipes.task_entries import TaskEntry, read_tasks, written_task
 from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
 from relexify.recipes.toml_writing import differing, toml_text, written_texts
-from relexify.training.plan import Training, plan_stages
+from relexify.training.plan import RAMEN, Training, plan_stages
 from relexify.vectors.training_options import check as check_vectors
 
 __all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "TaskEntry", "read_recipe", "recipe_text"]
@@ -66,6 +69,7 @@ class RecipeFile:
         fresh: Where it begins with random parameters instead of its own, the fields of its config that are changed.
         compress: How its embedding is compressed, after the transfer and before the training.
         training: How it is trained on.
+        bilingual: How it is joined with the model that it came from, after that.
         compare: What is compared.
         tasks: What trained models are measured on.
         source: The file it was read from, of no account when two recipes are compared.
@@ -80,17 +84,18 @@ class RecipeFile:
     fresh: Mapping[str, Any] | None = None
     compress: Compression | None = None
     training: Training | None = None
+    bilingual: BilingualStep | None = None
     compare: Comparing | None = None
     tasks: tuple[TaskEntry, ...] = ()
     source: Path = field(default=Path(), compare=False)
 
 
 _TOP = ("title", "output", "model", "corpus", "held_out")
-_TABLES = ("transfer", "fresh", "compress", "training", "compare", "tasks")
+_TABLES = ("transfer", "fresh", "compress", "training", "bilingual", "compare", "tasks")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
-_SHARED_WITH_STAGES = ("learning_rate", "schedule")
+_SHARED_WITH_STAGES = ("learning_rate", "schedule", "optimiser")
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
@@ -119,6 +124,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         fresh=check_keys(table["fresh"], table["fresh"], (), places["fresh"]) if "fresh" in table else None,
         compress=_compression(table["compress"], places["compress"]) if "compress" in table else None,
         training=_training(table["training"], places["training"]) if "training" in table else None,
+        bilingual=_bilingual(table["bilingual"], places["bilingual"]) if "bilingual" in table else None,
         compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
         tasks=read_tasks(table["tasks"], places["tasks"]) if "tasks" in table else (),
         source=file,
@@ -153,9 +159,10 @@ def recipe_text(recipe: RecipeFile) -> str:
         if recipe.compress.codes_from is not None:
             table["compress"]["codes_from"] = written_model(recipe.compress.codes_from)
     if recipe.training is not None:
-        shared = {name: getattr(recipe.training, name) for name in _SHARED_WITH_STAGES}
-        stages = [differing(stage, defaults=shared) for stage in recipe.training.stages]
-        table["training"] = differing(recipe.training, leave_out=("stages",)) | ({"stages": stages} if stages else {})
+        table["training"] = _written_training(recipe.training, Training())
+    if recipe.bilingual is not None:
+        table["bilingual"] = differing(recipe.bilingual, leave_out=("training",))
+        table["bilingual"]["training"] = _written_training(recipe.bilingual.training, RAMEN)
     if recipe.compare is not None:
         runs = [run.name if RUNS.get(run.name) == run else differing(run) for run in recipe.compare.runs]
         table["compare"] = {"runs": runs} | differing(recipe.compare, leave_out=("runs",))
@@ -209,19 +216,47 @@ def _check_tables(table: Mapping[str, Any], top: Place) -> None:
         ("fresh", "transfer", 'a transfer keeps the inner parameters; method = "fullrand" begins without them'),
         ("fresh", "compare", "a comparison begins with the model's own parameters"),
         ("compress", "compare", "a comparison trains plain embeddings"),
+        ("bilingual", "fresh", "the two languages share an encoder that knows the first"),
+        ("bilingual", "compress", "both languages have plain embeddings"),
+        ("bilingual", "compare", "the runs of a comparison have one language"),
+        ("bilingual", "tasks", "relexify evaluate --language measures a model of two languages"),
     ):
         if one in table and other in table:
             raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")
 
 
-def _training(table: object, place: Place) -> Training:
-    """The training; a stage that gives no learning rate or schedule takes that of the training."""
+def _bilingual(table: object, place: Place) -> BilingualStep:
+    """The step with both languages; what its training does not say is RAMEN's."""
+    from relexify.models.bilingual import check_languages  # it costs the import of torch
+
+    own = check_keys(table, [field.name for field in fields(BilingualStep)], (), place)
+    values = convert_fields({key: value for key, value in own.items() if key != "training"}, BilingualStep, place)
+    step = BilingualStep(**values)
+    try:
+        check_languages(step.languages)
+    except InputError as error:
+        raise InputError(f"{place.below('languages')}: {error}") from error
+    if "training" not in own:
+        return step
+    return replace(step, training=_training(own["training"], place.below("training"), RAMEN))
+
+
+def _written_training(training: Training, usual: Training) -> dict[str, Any]:
+    shared = {name: getattr(training, name) for name in _SHARED_WITH_STAGES}
+    stages = [differing(stage, defaults=shared) for stage in training.stages]
+    table = differing(training, leave_out=("stages",), defaults=vars(usual))
+    return table | ({"stages": stages} if stages else {})
+
+
+def _training(table: object, place: Place, usual: Training | None = None) -> Training:
+    """The training; a stage that gives no learning rate, schedule or optimiser takes that of the training."""
+    usual = usual or Training()
     if isinstance(table, dict) and isinstance(table.get("stages"), list):
-        shared = {name: table[name] for name in _SHARED_WITH_STAGES if name in table}
+        shared = {name: table.get(name, getattr(usual, name)) for name in _SHARED_WITH_STAGES}
         stages = [shared | stage if isinstance(stage, dict) else stage for stage in table["stages"]]
         table = table | {"stages": stages}
     values = convert_fields(table, Training, place)
-    training = Training(**values)
+    training = replace(usual, **values)
     if training.stages:
         total = sum(stage.steps for stage in training.stages)
         if values.get("steps", total) != total:

@@ -11,6 +11,7 @@ from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
+from relexify.recipes.joining import run_bilingual
 from relexify.recipes.measuring import measure_output
 from relexify.recipes.preparing import prepare_start
 from relexify.recipes.recipe import Transfer
@@ -32,10 +33,11 @@ def run_recipe(
 ) -> TransferResult | TrainingResult:
     """Transfer a model, train it on, or both, as a recipe says; then measure it on the recipe's tasks.
 
-    `output_scores` tells what was measured on tasks.
+    With `[bilingual]`, it is then joined with the model that it came from. `output_scores` tells what was measured on
+    tasks.
 
     Args:
-        recipe: With `[transfer]`, `[training]` or both.
+        recipe: With `[transfer]`, `[training]` or both; with `[transfer]` and `[bilingual]`, and perhaps `[training]`.
         device: Where to search and score; training takes what there is.
         overwrite: Replace the output.
         progress: Told about everything that takes long.
@@ -43,6 +45,8 @@ def run_recipe(
     Raises:
         InputError: There is nothing to do, or a task cannot be done.
     """
+    if recipe.bilingual is not None:
+        return run_bilingual(recipe, device=device, overwrite=overwrite, progress=progress)
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
     if recipe.tasks and recipe.training is None:

@@ -6,13 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from relexify.training.bilingual import train_bilingual
     from relexify.training.curve import Curve, Measurement
     from relexify.training.packing import PackedText, pack
-    from relexify.training.plan import PLANS, Plan, Stage, Training, plan_stages
-    from relexify.training.run import TrainingResult, is_trained, train
+    from relexify.training.plan import PLANS, RAMEN, Plan, Stage, Training, plan_stages
+    from relexify.training.run import TrainingResult, finished_training, is_trained, train
 
 __all__ = [
     "PLANS",
+    "RAMEN",
     "Curve",
     "Measurement",
     "PackedText",
@@ -20,17 +22,19 @@ __all__ = [
     "Stage",
     "Training",
     "TrainingResult",
+    "finished_training",
     "is_trained",
     "pack",
     "plan_stages",
     "train",
+    "train_bilingual",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name at first use, so that reading a plan does not cost the import of torch."""
     if name in __all__:
-        for module in ("plan", "curve", "packing", "run"):
+        for module in ("plan", "curve", "packing", "run", "bilingual"):
             found = vars(import_module(f"relexify.training.{module}"))
             if name in found:
                 return found[name]

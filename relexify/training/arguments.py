@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import EarlyStoppingCallback, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 
 from relexify.errors import InputError, MissingExtra
-from relexify.training.plan import Stage, Training
+from relexify.training.lookahead import LookaheadAdamW
+from relexify.training.plan import LOOKAHEAD, Stage, Training
 from relexify.training.trainer import BITS
 
-__all__ = ["compiles", "measured_steps", "save_every", "stage_arguments", "stage_callbacks"]
+__all__ = ["compiles", "measured_steps", "save_every", "stage_arguments", "stage_callbacks", "stage_optimiser"]
 
 COMPILING_PAYS_FROM = 100
 LONG_WAIT = 24 * 3600
@@ -76,6 +77,16 @@ def stage_arguments(stage: Stage, training: Training, folder: Path, *, select: b
             "give a batch that is a multiple of both, or another micro_batch"
         )
     return _with_sizes(arguments, size, training.batch // (size * devices), training.length)
+
+
+def stage_optimiser(
+    stage: Stage, training: Training, arguments: TrainingArguments
+) -> tuple[Any, dict[str, Any]] | None:
+    """The class and options of an optimiser that the Trainer does not have; None for its own."""
+    if stage.optimiser != LOOKAHEAD:
+        return None
+    _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
 
 
 def _with_sizes(arguments: TrainingArguments, size: int, parts: int, length: int) -> TrainingArguments:

@@ -6,8 +6,9 @@ follow from the position, so a run that was killed, or is spread over more devic
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,9 +18,16 @@ from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, Kind, frame_of
 from relexify.training.packing import PackedText
 
-__all__ = ["Blocks", "Sequences"]
+__all__ = ["Batches", "Blocks", "Sequences", "TwoTexts"]
 
 Batch = dict[str, torch.Tensor]
+
+
+class Batches(Protocol):
+    """What gives the sequences at some positions."""
+
+    def batch(self, positions: list[int]) -> Batch:
+        """Inputs and labels of the sequences at some positions."""
 
 
 class Blocks:
@@ -71,6 +79,30 @@ class Blocks:
         return np.random.default_rng((self.seed, epoch)).permutation(self.count)
 
 
+@dataclass(frozen=True)
+class TwoTexts:
+    """Blocks of two languages, in turn: even positions are the first one's, odd ones the second one's.
+
+    Whatever even stretch of positions a device takes at once, half of it is of each language; so a step sees the same
+    sequences on any number of devices.
+
+    Attributes:
+        first: Of one language.
+        second: Of the other.
+    """
+
+    first: Blocks
+    second: Blocks
+
+    def batch(self, positions: list[int]) -> Batch:
+        """Inputs and labels: first the rows of the first language, then as many of the second."""
+        sides = [
+            text.batch([position // 2 for position in positions if position % 2 == side])
+            for side, text in enumerate((self.first, self.second))
+        ]
+        return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
+
+
 class Sequences(Dataset[Any]):
     """The sequences of one stage for a DataLoader, which takes them in order and gets ready batches.
 
@@ -80,7 +112,7 @@ class Sequences(Dataset[Any]):
         count: How many sequences the stage sees.
     """
 
-    def __init__(self, blocks: Blocks, first: int, count: int) -> None:
+    def __init__(self, blocks: Batches, first: int, count: int) -> None:
         self.blocks, self.first, self.count = blocks, first, count
 
     def __len__(self) -> int:

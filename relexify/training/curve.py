@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class Measurement:
         bits_per_byte: Comparable across tokenizers.
         perplexity: Of a token; of a masked language model, the pseudo-perplexity.
         loss: Mean training loss, in nats a token, since the last measurement; None before the first step.
+        by_language: Of a bilingual model, the bits per byte of each language; `bits_per_byte` is their mean, and
+            `perplexity` the geometric mean of theirs.
     """
 
     step: int
@@ -34,6 +36,7 @@ class Measurement:
     bits_per_byte: float
     perplexity: float
     loss: float | None = None
+    by_language: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Curve:
 
     def as_list(self) -> list[dict[str, Any]]:
         """Plain data for json."""
-        return [asdict(point) for point in self.points]
+        return [_plain(point) for point in self.points]
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""
@@ -89,3 +92,10 @@ class Curve:
             return cls.of(Measurement(**point) for point in json.loads(Path(path).read_text()))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} holds no training curve ({error}): train anew") from error
+
+
+def _plain(point: Measurement) -> dict[str, Any]:
+    values = asdict(point)
+    if point.by_language is None:
+        del values["by_language"]
+    return values

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.models import lexical_names
+from relexify.models import BilingualModel, lexical_names
 from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
 
 __all__ = ["freeze_all_but", "trained_names"]
@@ -26,7 +26,8 @@ def trained_names(model: Any, trains: str) -> set[str]:
     if trains == EVERYTHING:
         return names
     if trains in (EMBEDDINGS, INNER):
-        lexical = lexical_names(model) & names
+        found = model.lexical_names() if isinstance(model, BilingualModel) else lexical_names(model)
+        lexical = found & names
         return lexical if trains == EMBEDDINGS else names - lexical
     found = {name for name in names if re.search(trains, name)}
     if not found:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,32 +20,47 @@ from relexify.training.checkpoints import RUN_FILE, claim_folder, find_checkpoin
 from relexify.training.packing import PackedText
 from relexify.training.plan import Stage, Training
 
-__all__ = ["claim_work", "digest_of", "identity_of"]
+__all__ = ["claim_work", "digest_of", "identity_of", "model_digest", "text_identity"]
 
 logger = logging.getLogger(__name__)
 
 
-def identity_of(
-    model: Any, tokenizer: Any, packed: PackedText, held_out: HeldOut, training: Training, stages: tuple[Stage, ...]
-) -> dict[str, Any]:
-    """All that the result depends on; not the devices, which may change when a run goes on."""
+def identity_of(subject: Mapping[str, Any], training: Training, stages: tuple[Stage, ...]) -> dict[str, Any]:
+    """All that the result depends on; not the devices, which may change when a run goes on.
+
+    Args:
+        subject: What model and text are: `Subject.identity`.
+        training: How it is trained.
+        stages: Those of the training.
+    """
+    names = (
+        "batch", "length", "weight_decay", "beta1", "beta2", "epsilon", "clip", "masking", "seed", "micro_batch",
+        "patience", "keep_best", "lookahead_steps", "lookahead_alpha",
+    )  # fmt: skip
+    return {
+        **subject,
+        "stages": [asdict(stage) for stage in stages],
+        **{name: getattr(training, name) for name in names},
+        "precision": training.precision,
+        "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
+    }
+
+
+def model_digest(model: Any) -> str:
+    """The sha256 of a model's parameters and buffers, with their names."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    names = (
-        "batch", "length", "weight_decay", "beta1", "beta2", "epsilon", "clip", "masking", "seed", "micro_batch",
-        "patience", "keep_best",
-    )  # fmt: skip
+    return digest.hexdigest()
+
+
+def text_identity(tokenizer: Any, packed: PackedText, held_out: HeldOut) -> dict[str, str]:
+    """What changes when a text to learn from, a text to measure on or their tokenizer does."""
     return {
-        "model": digest.hexdigest(),
         "tokenizer": encoder_of(tokenizer).identity,
         "text": packed.name,
-        "stages": [asdict(stage) for stage in stages],
-        **{name: getattr(training, name) for name in names},
-        "precision": training.precision,
-        "held_out": _fingerprint(held_out),
-        "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
+        "held_out": hashlib.sha256(held_out.labels.tobytes()).hexdigest(),
     }
 
 
@@ -69,7 +85,3 @@ def claim_work(work: Path, run: dict[str, Any], overwrite: bool) -> None:
         logger.warning("%s; it is removed", str(error).partition(";")[0])
         shutil.rmtree(work)
         claim_folder(work, run)
-
-
-def _fingerprint(held_out: HeldOut) -> str:
-    return hashlib.sha256(held_out.labels.tobytes()).hexdigest()

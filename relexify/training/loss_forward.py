@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.models import FactoredHead
+from relexify.models import BilingualModel, FactoredHead
 from relexify.scoring import IGNORED
 from relexify.training.factored_loss import chunk_loss, head_weight
 from relexify.training.fused_loss import head_nats
 from relexify.training.unpadded import unpadded
 
 __all__ = ["loss_forward", "repeated_blocks"]
+
+_ON_INSTANCES = ("forward", "_original_forward", "zero_grad")
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +34,19 @@ logger = logging.getLogger(__name__)
 def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | None = None) -> Iterator[None]:
     """Let a language model return the summed nats of its labels.
 
+    A bilingual model takes `language` beside inputs and labels. Where it is not given, the first half of the rows is of
+    the first language and the other half of the second, so that one call reaches all parameters, as wrappers for
+    several devices want it.
+
     Args:
-        model: A decoder or a masked language model.
+        model: A decoder or a masked language model, or a bilingual model of two.
         compiled: Compile its blocks and the loss.
         stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
     """
+    if isinstance(model, BilingualModel):
+        with _both_forward(model, compiled, stream):
+            yield
+        return
     head, use_cache = model.get_output_embeddings(), getattr(model.config, "use_cache", None)
     own_forward = model.forward
     waits = _head_can_wait(model, head)
@@ -72,6 +82,30 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
             model.config.use_cache = use_cache
         if hook is not None:
             hook.remove()
+
+
+@contextmanager
+def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None) -> Iterator[None]:
+    members = (model.source, model.target)
+
+    def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
+        if language is not None:
+            nats: torch.Tensor = model.speaking(language)(input_ids=input_ids, labels=labels)
+            return nats
+        halves = zip(members, input_ids.chunk(2), labels.chunk(2), strict=True)
+        first, second = (member(input_ids=inputs, labels=wanted) for member, inputs, wanted in halves)
+        both: torch.Tensor = first + second
+        return both
+
+    with ExitStack() as stack:
+        for member in members:
+            stack.enter_context(loss_forward(member, compiled=compiled, stream=stream))
+        try:
+            model.forward = forward
+            yield
+        finally:
+            for name in _ON_INSTANCES:
+                vars(model).pop(name, None)
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
@@ -124,7 +158,7 @@ def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], t
 
 def _restore(model: Any, head: Any, blocks: list[nn.Module]) -> None:
     """Take everything away that was put on the instances; what the classes have comes back."""
-    for name in ("forward", "_original_forward", "zero_grad"):
+    for name in _ON_INSTANCES:
         vars(model).pop(name, None)
     vars(head).pop("forward", None)
     for block in blocks:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 
 from relexify.errors import InputError
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["PLANS", "RAMEN", "Plan", "Stage", "Training", "plan_stages"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
 PRECISIONS = ("auto", "float32", "bfloat16")
+ADAM, LOOKAHEAD = "adamw", "lookahead"
+OPTIMISERS = (ADAM, LOOKAHEAD)
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class Stage:
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
         learning_rate: The peak.
         warmup_steps: Steps with a rate that rises from zero to the peak.
-        schedule: What the rate does after them: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt`.
+        schedule: What the rate does after them: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s
+            after w steps of warm-up, sqrt(w / s) of the peak).
+        optimiser: `adamw`, or `lookahead` around it.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Stage:
     learning_rate: float = 5e-4
     warmup_steps: int = 0
     schedule: str = "linear"
+    optimiser: str = ADAM
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,9 @@ class Training:
         stages: Stages of your own, in place of a plan; `steps` is then their sum.
         warmup: Share of the steps with a rising rate.
         schedule: As in `Stage`.
+        optimiser: As in `Stage`.
+        lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
+        lookahead_alpha: α of Lookahead: how far the slow weights go towards the fast ones.
         weight_decay: Of all parameters but biases and norms.
         beta1: Of Adam.
         beta2: Of Adam.
@@ -84,6 +92,9 @@ class Training:
     stages: tuple[Stage, ...] = ()
     warmup: float = 0.1
     schedule: str = "linear"
+    optimiser: str = ADAM
+    lookahead_steps: int = 5
+    lookahead_alpha: float = 0.5
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.98
@@ -110,6 +121,21 @@ class Training:
     def selects_best(self) -> bool:
         """Whether the best measured model is handed on rather than the last."""
         return self.patience is not None if self.keep_best is None else self.keep_best
+
+
+RAMEN = Training(
+    batch=64,
+    length=256,
+    learning_rate=1e-4,
+    warmup=0.027,
+    schedule="inverse_sqrt",
+    optimiser=LOOKAHEAD,
+    weight_decay=0.0,
+    beta2=0.999,
+    epsilon=1e-8,
+)
+"""How RAMEN's base models are trained (section 3.3), for fewer steps: 4,000 of its 150,000 warm up. Adam's own numbers
+are usual ones, since the paper does not tell them."""
 
 
 @dataclass(frozen=True)
@@ -178,12 +204,16 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
         end = max(ends[place], start + 1)
         # The paper's 10 % are those of the whole run; `training.warmup` scales them.
         rising = min(end - start, round(training.steps * warmup * training.warmup / 0.1))
-        stages.append(Stage(name, end - start, trains, training.learning_rate, rising, training.schedule))
+        how = (training.schedule, training.optimiser)
+        stages.append(Stage(name, end - start, trains, training.learning_rate, rising, *how))
         start = end
     return tuple(stages)
 
 
-_POSITIVE = ("steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes")
+_POSITIVE = (
+    "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
+    "lookahead_steps",
+)  # fmt: skip
 
 
 def _check_training(training: Training) -> None:
@@ -210,6 +240,8 @@ def _check_training(training: Training) -> None:
         below_one = not name.startswith("beta") or value < 1
         if not (least <= value < math.inf and below_one) or (name == "clip" and value == 0):
             raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
+    if not 0 < training.lookahead_alpha <= 1:
+        raise InputError(f"lookahead_alpha = {training.lookahead_alpha} is not possible: give a number from 0 to 1")
     if training.seed < 0:
         raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
 
@@ -223,6 +255,8 @@ def _check_stage(stage: Stage) -> None:
         raise InputError(f"learning_rate = {stage.learning_rate} is not possible: give a number above 0, such as 5e-4")
     if stage.schedule not in SCHEDULES:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if stage.optimiser not in OPTIMISERS:
+        raise InputError(f"there is no optimiser {stage.optimiser!r}: choose one of {', '.join(OPTIMISERS)}")
     if not 0 <= stage.warmup_steps <= stage.steps:
         raise InputError(f"the stage {stage.name!r} warms up for {stage.warmup_steps} of its {stage.steps} steps")
     try:

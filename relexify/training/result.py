@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import MARKER, write_file, write_folder
-from relexify.grafting import MIXTURE_FILE, save_tokenizer
 from relexify.training.curve import Curve
 from relexify.training.identity import digest_of
 from relexify.training.plan import Training
+from relexify.training.subject import Subject, notes_of
 
-__all__ = ["CURVE_FILE", "TrainingResult", "finished_result", "is_trained", "notes_of", "write_result"]
+__all__ = [
+    "CURVE_FILE",
+    "TrainingResult",
+    "finished_result",
+    "finished_training",
+    "is_trained",
+    "work_folder",
+    "write_result",
+]
 
 CURVE_FILE = "training.json"
 
@@ -45,18 +53,23 @@ def is_trained(output: str | Path) -> bool:
     return "run" in notes_of(output).get("training", {})
 
 
-def notes_of(source: str | Path) -> dict[str, Any]:
-    """What the source folder says about itself, so that a trained graft still tells of its graft."""
-    try:
-        notes = json.loads((Path(source) / MARKER).read_text())
-    except (OSError, ValueError):
-        return {"trained_from": str(source)}
-    return {**notes, "trained_from": str(source)} if isinstance(notes, dict) else {"trained_from": str(source)}
+def work_folder(output: Path) -> Path:
+    """Where checkpoints lie until the output is written."""
+    return output.with_name(f"{output.name}.training")
 
 
-def finished_result(output: Path, work: Path, seconds: float) -> TrainingResult:
+def finished_training(output: Path) -> TrainingResult:
+    """What an earlier training came to, in no time.
+
+    Raises:
+        InputError: The folder's curve is missing or damaged.
+    """
+    return finished_result(output, 0.0)
+
+
+def finished_result(output: Path, seconds: float) -> TrainingResult:
     """What an earlier call came to, which may have been stopped while it was clearing up."""
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(work_folder(output), ignore_errors=True)
     curve, notes = Curve.load(output / CURVE_FILE), notes_of(output)["training"]
     return TrainingResult(
         output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]
@@ -64,21 +77,28 @@ def finished_result(output: Path, work: Path, seconds: float) -> TrainingResult:
 
 
 def write_result(
-    model: Any,
-    tokenizer: Any,
-    source: str | Path,
-    work: Path,
+    subject: Subject,
+    stage: Path | None,
     outcome: TrainingResult,
     training: Training,
     run: dict[str, Any],
     overwrite: bool,
 ) -> None:
-    """Write the trained model with all that is known about it; only then let go of the work."""
+    """Write the trained model with all that is known about it; only then let go of the work.
+
+    Args:
+        subject: What was trained.
+        stage: The folder of the stage whose model it is; None for the model that training began with.
+        outcome: What the training came to.
+        training: How it was trained.
+        run: What tells it from others.
+        overwrite: Replace the output.
+    """
+    trained, work = subject.reload(stage), work_folder(outcome.output)
     with write_folder(outcome.output, overwrite=overwrite) as folder:
-        model.save_pretrained(folder)
-        save_tokenizer(tokenizer, folder)
+        subject.write(trained.to(subject.dtype), folder)
         outcome.curve.save(folder / CURVE_FILE)
-        notes = notes_of(source)
+        notes = dict(subject.notes)
         notes["training"] = {
             "run": digest_of(run),
             **asdict(training),
@@ -87,8 +107,6 @@ def write_result(
             "tokens_per_second": outcome.tokens_per_second,
         }
         write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-        if (Path(source) / MIXTURE_FILE).is_file():
-            shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
         for logs in sorted(work.glob("*/logs")):
             shutil.copytree(logs, folder / "logs" / logs.parent.name)
     shutil.rmtree(work, ignore_errors=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +18,23 @@ import torch
 from accelerate import PartialState
 
 from relexify.artifacts import check_output
-from relexify.grafting import load_model, load_tokenizer
 from relexify.progress import Progress, silent
-from relexify.scoring import check_fit, held_out_windows, model_kind
-from relexify.text import Corpus
-from relexify.training.batches import Blocks
 from relexify.training.checkpoints import only_one
 from relexify.training.identity import claim_work, digest_of, identity_of
-from relexify.training.packing import PackedText, pack
 from relexify.training.plan import Training, plan_stages
-from relexify.training.result import CURVE_FILE, TrainingResult, finished_result, is_trained, notes_of, write_result
-from relexify.training.stage_run import Text
+from relexify.training.result import (
+    CURVE_FILE,
+    TrainingResult,
+    finished_result,
+    finished_training,
+    is_trained,
+    work_folder,
+    write_result,
+)
 from relexify.training.stages import run_stages
-from relexify.training.trainable import check_trainable
+from relexify.training.subject import Subject, notes_of, one_language
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "train"]
-
-HELD_OUT_EVERY = 100
+__all__ = ["CURVE_FILE", "TrainingResult", "finished_training", "is_trained", "run_training", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,51 +67,56 @@ def train(
         TrainingError: The loss is no longer a number, or the memory does not suffice.
         OutputError: A checkpoint or the result cannot be written.
     """
-    begun, training, output = time.monotonic(), training or Training(), Path(output)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    return run_training(
+        lambda plan: one_language(model, corpus, held_out, plan, processes, progress),
+        output,
+        training or Training(),
+        processes,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def run_training(
+    prepare: Callable[[Training], Subject],
+    output: str | Path,
+    training: Training,
+    processes: PartialState,
+    *,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> TrainingResult:
+    """Train whatever subject on, as `train` does with an ordinary model; raises what `train` raises.
+
+    Args:
+        prepare: Loads the model and its text, once it is known that the output can be written.
+        output: The folder to write.
+        training: How.
+        processes: Those that train together.
+        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        progress: Told about everything that takes long.
+    """
+    begun, output = time.monotonic(), Path(output)
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
-    processes = PartialState(cpu=not torch.cuda.is_available())
     earlier = None if overwrite else notes_of(output).get("training", {}).get("run")
     if earlier is None and processes.is_main_process:
         check_output(output, overwrite=overwrite)
-    with processes.main_process_first():
-        learner, tokenizer = load_model(model), load_tokenizer(model)
-    dtype = learner.dtype
-    learner = learner.float()
-    check_trainable(learner, training)
-    check_fit(learner, tokenizer)
-    with processes.main_process_first():
-        text, packed = _text(learner, tokenizer, corpus, held_out, training, progress)
-    run = identity_of(learner, tokenizer, packed, text.held_out, training, stages)
-    work = output.with_name(f"{output.name}.training")
+    subject = prepare(training)
+    run = identity_of(subject.identity, training, stages)
     if earlier == digest_of(run):
         logger.info("%s is the result of this very training already", output)
-        return finished_result(output, work, time.monotonic() - begun)
+        return finished_result(output, time.monotonic() - begun)
+    work = work_folder(output)
     if processes.is_main_process:
         check_output(output, overwrite=overwrite)
         claim_work(work, run, overwrite)
     processes.wait_for_everyone()
     with only_one(work) if processes.is_main_process else nullcontext():
-        curve, chosen, speed = run_stages(learner, text, stages, training, work, processes, progress)
+        curve, chosen, speed = run_stages(subject, stages, training, work, processes, progress)
         outcome = TrainingResult(output, curve, chosen.step, curve.last.tokens, time.monotonic() - begun, speed)
         if processes.is_main_process:
-            trained = load_model(chosen.folder or model)
-            write_result(trained.to(dtype), tokenizer, model, work, outcome, training, run, overwrite)
+            write_result(subject, chosen.folder, outcome, training, run, overwrite)
         processes.wait_for_everyone()
     return outcome
-
-
-def _text(
-    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, progress: Progress
-) -> tuple[Text, PackedText]:
-    """Text to learn from and text to measure on, which never meet."""
-    whole = Corpus.open(corpus)
-    learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind = model_kind(model)
-    sample = kept.sample_bytes(training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000))
-    windows = held_out_windows(tokenizer, sample.split("\n"), kind, length=training.length)
-    packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
-    blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
-    epochs = training.steps * training.batch / blocks.count
-    logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    return Text(blocks, windows, kind), packed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,15 @@ import torch
 from relexify.errors import TrainingError
 from relexify.progress import Advance, Progress
 from relexify.scoring import HeldOut, Kind
-from relexify.training.arguments import compiles, measured_steps, save_every, stage_arguments, stage_callbacks
-from relexify.training.batches import Blocks, Sequences
+from relexify.training.arguments import (
+    compiles,
+    measured_steps,
+    save_every,
+    stage_arguments,
+    stage_callbacks,
+    stage_optimiser,
+)
+from relexify.training.batches import Batches, Sequences
 from relexify.training.checkpoints import find_checkpoint, sweep
 from relexify.training.curve import Curve, Measurement
 from relexify.training.freezing import freeze_all_but
@@ -26,6 +34,7 @@ from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
 __all__ = ["StageResult", "Text", "run_stage"]
 
 WARM_STEPS = 5
+_OF = f"{BITS}_"
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +45,12 @@ class Text:
 
     Attributes:
         blocks: To learn from.
-        held_out: To measure on.
+        held_out: To measure on, by language; of a model with one language, by None.
         kind: Of the model.
     """
 
-    blocks: Blocks
-    held_out: HeldOut
+    blocks: Batches
+    held_out: Mapping[str | None, HeldOut]
     kind: Kind
 
 
@@ -134,7 +143,10 @@ def run_stage(
         clock = _Clock(advance)
         watch = _watch(text, stage, training, first_step, clock, progress)
         callbacks = stage_callbacks(training, folder, is_last)
-        clock.trainer = trainer = StageTrainer(model, arguments, sequences, watch, callbacks, captured=captured)
+        optimiser = stage_optimiser(stage, training, arguments)
+        clock.trainer = trainer = StageTrainer(
+            model, arguments, sequences, watch, callbacks, optimiser=optimiser, captured=captured
+        )
         _train(trainer, checkpoint, training)
     return _result(model, trainer, stage, training, first_step, clock)
 
@@ -205,7 +217,9 @@ def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Cur
             step = first_step + entry["step"]
             loss = sum(losses) / len(losses) if losses else None
             tokens = step * training.tokens_a_step
-            points.append(Measurement(step, tokens, stage.name, entry[BITS], entry[PERPLEXITY], loss))
+            by_language = {name.removeprefix(_OF): entry[name] for name in entry if name.startswith(_OF)} or None
+            scores = (entry[BITS], entry[PERPLEXITY], loss, by_language)
+            points.append(Measurement(step, tokens, stage.name, *scores))
             losses = []
     return Curve.of(points)
 

@@ -7,17 +7,16 @@ import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from accelerate import PartialState
 
 from relexify.artifacts import MARKER, write_file, write_folder
-from relexify.grafting import load_model
 from relexify.progress import Progress
 from relexify.training.curve import Curve, Measurement
 from relexify.training.plan import Stage, Training
 from relexify.training.result import CURVE_FILE
-from relexify.training.stage_run import StageResult, Text, run_stage
+from relexify.training.stage_run import StageResult, run_stage
+from relexify.training.subject import Subject
 
 __all__ = ["Chosen", "keep_stage", "run_stages"]
 
@@ -35,8 +34,7 @@ class Chosen:
 
 
 def run_stages(
-    learner: Any,
-    text: Text,
+    subject: Subject,
     stages: tuple[Stage, ...],
     training: Training,
     work: Path,
@@ -45,16 +43,16 @@ def run_stages(
 ) -> tuple[Curve, Chosen, float | None]:
     """Train all stages that no earlier call has finished: the curve, the model to hand on, tokens a second."""
     points: list[Measurement] = []
-    done, speed = 0, None
+    learner, done, speed = subject.model, 0, None
     chosen: dict[int, Chosen] = {0: Chosen(0, None)}
     for place, stage in enumerate(stages):
         folder = work / _stage_name(stages, place)
         if not (folder / _RESULT).exists():
             if place:
-                learner = load_model(work / _stage_name(stages, place - 1) / _RESULT)
+                learner = subject.reload(work / _stage_name(stages, place - 1) / _RESULT)
             is_last = place == len(stages) - 1
             result = run_stage(
-                learner, text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
+                learner, subject.text, stage, training, folder, first_step=done, is_last=is_last, progress=progress
             )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:

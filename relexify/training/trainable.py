@@ -11,7 +11,7 @@ from relexify.scoring import model_kind, usable_length
 from relexify.training.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
 
-__all__ = ["check_trainable", "check_trainable_name"]
+__all__ = ["check_learner", "check_stages", "check_trainable", "check_trainable_name"]
 
 
 def check_trainable_name(name: str | Path, training: Training) -> None:
@@ -38,6 +38,16 @@ def check_trainable(model: Any, training: Training) -> None:
         InputError: The model is neither decoder nor masked language model, is too short for the sequences, or a stage
             trains nothing.
     """
+    check_learner(model, training)
+    check_stages(model, training)
+
+
+def check_learner(model: Any, training: Training) -> None:
+    """Refuse a model that can learn nothing from the sequences of a training.
+
+    Raises:
+        InputError: It is neither decoder nor masked language model, or too short for the sequences.
+    """
     kind = model_kind(model)
     if kind not in ("decoder", "encoder"):
         reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
@@ -50,5 +60,13 @@ def check_trainable(model: Any, training: Training) -> None:
             f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
             f"give {longest} or less (--length)"
         )
+
+
+def check_stages(model: Any, training: Training) -> None:
+    """Refuse a stage that trains nothing of a model.
+
+    Raises:
+        InputError: There is one.
+    """
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # what means nothing should not be found out after the stage before it

@@ -6,6 +6,7 @@ accelerate's own. Here is only what they leave open.
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback
 
 from relexify.errors import OutputError, TrainingError
 from relexify.progress import Progress
-from relexify.scoring import IGNORED, HeldOut, Kind, scores_of
+from relexify.scoring import IGNORED, HeldOut, Kind, Score, scores_of
 from relexify.training.batches import Sequences
 from relexify.training.captured import CapturedPass
 from relexify.training.checkpoints import drop_checkpoint, seal, sealed_checkpoints
@@ -34,7 +36,11 @@ LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
 CHECKPOINT_SHARE = 0.03
 """How much of the time checkpoints may take, where nobody says how often they are wanted."""
 CHECKPOINTS_KEPT = 2
+FORGETTING = 0.03
+"""How much worse the first of two languages may get before a warning says so."""
 _COUNT = "labels that count"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Watch:
     """What happens beside training.
 
     Attributes:
-        held_out: Text to measure on.
+        held_out: Text to measure on, by language; of a model with one language, by None.
         kind: Of the model.
         measured: Steps to measure after, beside the regular ones.
         save_every: Steps between two checkpoints; by the clock if not given.
@@ -50,7 +56,7 @@ class Watch:
         progress: Told about measuring.
     """
 
-    held_out: HeldOut
+    held_out: Mapping[str | None, HeldOut]
     kind: Kind
     measured: frozenset[int]
     save_every: int | None
@@ -69,6 +75,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         watch: Watch,
         callbacks: list[Any],
         *,
+        optimiser: tuple[Any, dict[str, Any]] | None = None,
         captured: bool = False,
     ) -> None:
         super().__init__(
@@ -78,6 +85,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             eval_dataset=sequences,  # asked for, never read: see `evaluate`
             data_collator=_ready,
             callbacks=[*callbacks, _Schedule(watch)],
+            optimizer_cls_and_kwargs=optimiser,
         )
         self.remove_callback(PrinterCallback)
         self.watch = watch
@@ -129,32 +137,56 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
         """Mean nats a label of the whole step; devices average their gradients, hence their number."""
-        loss: torch.Tensor = model(**inputs) * self.args.world_size / num_items_in_batch
+        asked = num_items_in_batch.clamp(min=1)  # chance may leave a few short sequences without a masked token
+        loss: torch.Tensor = model(**inputs) * self.args.world_size / asked
         self._finite &= loss.detach().isfinite()
         return loss
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Measure on held-out text, each device its share of the windows."""
+        """Measure on held-out text, each device its share of the windows; of two languages, the means are the score."""
         self._check_finite()
-        held_out, model = self.watch.held_out, self.model_wrapped
-        was_training = model.training
-        model.eval()
-        total = torch.zeros((), dtype=torch.float64, device=self.args.device)
-        with torch.no_grad(), self.watch.progress("measuring", len(held_out.inputs)) as advance:
-            for inputs, labels in self._shares(held_out):
-                total += model(input_ids=inputs, labels=labels).double()
-                advance(len(inputs) * self.args.world_size)
-        model.train(was_training)
-        nats = float(self.accelerator.reduce(total, "sum"))
-        bits, perplexity = scores_of(nats, held_out.tokens, held_out.bytes, self.watch.kind)
-        if not math.isfinite(nats):
-            raise self._not_finite("the held-out loss")
-        metrics = {BITS: bits.value, PERPLEXITY: perplexity.value}
+        was_training = self.model_wrapped.training
+        self.model_wrapped.eval()
+        scores = {language: self._scores(language, text) for language, text in self.watch.held_out.items()}
+        self.model_wrapped.train(was_training)
+        bits = {language: pair[0].value for language, pair in scores.items()}
+        logarithms = [math.log(pair[1].value) for pair in scores.values()]
+        metrics = {BITS: fmean(bits.values()), PERPLEXITY: math.exp(fmean(logarithms))}
+        metrics |= {f"{BITS}_{language}": value for language, value in bits.items() if language is not None}
+        self._warn_of_forgetting(metrics)
         self.log(metrics)
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _scores(self, language: str | None, held_out: HeldOut) -> tuple[Score, Score]:
+        """Bits per byte and perplexity of one language."""
+        named = {} if language is None else {"language": language}
+        total = torch.zeros((), dtype=torch.float64, device=self.args.device)
+        with torch.no_grad(), self.watch.progress("measuring", len(held_out.inputs)) as advance:
+            for inputs, labels in self._shares(held_out):
+                total += self.model_wrapped(input_ids=inputs, labels=labels, **named).double()
+                advance(len(inputs) * self.args.world_size)
+        nats = float(self.accelerator.reduce(total, "sum"))
+        if not math.isfinite(nats):
+            raise self._not_finite("the held-out loss")
+        return scores_of(nats, held_out.tokens, held_out.bytes, self.watch.kind)
+
+    def _warn_of_forgetting(self, metrics: Mapping[str, float]) -> None:
+        """Tell when the first of two languages has become worse than it was at the start."""
+        language = next(iter(self.watch.held_out))
+        name = f"{BITS}_{language}"
+        start = next((entry[name] for entry in self.state.log_history if name in entry), None)
+        if language is not None and start is not None and metrics[name] > (1 + FORGETTING) * start:
+            logger.warning(
+                "the model forgets its first language: %s has %.3f bits per byte at step %d and had %.3f at the start; "
+                "try a lower learning rate",
+                language,
+                metrics[name],
+                self.state.global_step,
+                start,
+            )
 
     def _shares(self, held_out: HeldOut) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
         """This device's windows in batches of one size; places beyond the last window count nothing."""

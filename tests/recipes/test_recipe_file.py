@@ -14,7 +14,7 @@ from relexify.lexicon import BilingualLexicon
 from relexify.models import Compression
 from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
-from relexify.training.plan import PLANS, Stage, Training, plan_stages
+from relexify.training.plan import PLANS, RAMEN, Stage, Training, plan_stages
 from relexify.vectors import VectorTraining
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -377,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 16
+    assert len(shipped) == 22
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -401,6 +401,35 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
         assert shipped[name].model == ("roberta-base" if name == "wechsel-roberta" else "gpt2")
 
 
+def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
+    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large"):
+        large, step = name.endswith("large"), shipped[name].bilingual
+        for training in (shipped[name].training, step.training):
+            (stage,) = training.stages
+            assert (training.batch, training.length) == (24 if large else 64, 256)
+            assert (stage.learning_rate, stage.warmup_steps, stage.schedule) == (1e-4, 4_000, "inverse_sqrt")
+            assert stage.optimiser == ("adamw" if large else "lookahead")
+            assert (training.lookahead_steps, training.lookahead_alpha, training.weight_decay) == (5, 0.5, 0.0)
+        assert (shipped[name].training.steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
+        assert shipped[name].training.stages[0].trains == "embeddings"
+        assert shipped[name].transfer.vocab_size == (50_000 if "roberta" in name else 32_000)
+        assert shipped[name].transfer.method == "ramen-vectors"
+
+
+@pytest.mark.parametrize(("language", "code", "texts"), [("german", "de", 2), ("swahili", "sw", 1)])
+def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped, language, code, texts):
+    recipe = shipped[f"ramen-minilm-{language}"]
+    assert recipe.model == str(shipped["minilm-english"].output)
+    bitext = recipe.transfer.bitext
+    assert (recipe.transfer.method, recipe.transfer.vocab_size) == ("ramen", 30_000)
+    assert len([bitext] if isinstance(bitext, str) else bitext) == texts
+    assert plan_stages(recipe.training)[0].trains == "embeddings"
+    assert recipe.bilingual.languages == ("en", code)
+    for training, steps in ((recipe.training, 500), (recipe.bilingual.training, 1_500)):
+        assert (training.steps, training.batch, training.length) == (steps, 256, 128)
+        assert training.optimiser == "lookahead"
+
+
 @pytest.mark.parametrize(("name", "batch"), [("roberta-medium", 128), ("xlm-r-medium", 256)])
 def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(shipped, name, batch):
     recipe = shipped[name]
@@ -417,11 +446,17 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
     [
         ("[fresh]\n[transfer]", "[fresh] and [transfer] do not go together"),
         ("[compress]\n[transfer]\n[training]\n[compare]\nruns = ['blend']", "[compress] and [compare]"),
+        ("[transfer]\n[compress]\n[bilingual]", "[bilingual] and [compress]"),
+        ("[fresh]\n[bilingual]", "[bilingual] and [fresh]"),
+        (
+            "[transfer]\n[bilingual]\n[[tasks]]\ntask = 'nli'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
+            "[bilingual] and [tasks]",
+        ),
         ("[compress]\nkk = 2", "no key 'kk'"),
         ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),
     ],
 )
-def test_tables_for_compression_that_mean_nothing_are_refused(write, lines, words):
+def test_tables_that_mean_nothing_together_are_refused(write, lines, words):
     text = f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n{lines}\n"
     with pytest.raises(InputError, match=re.escape(words)):
         read_recipe(write(text, "recipe.toml"))
@@ -462,6 +497,19 @@ def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
     assert (recipe.training.evaluate_every, recipe.training.patience, recipe.training.selects_best) == (50, 4, True)
     assert recipe.transfer.vocab_size == 16_000
     assert recipe.held_out is None
+
+
+def test_a_bilingual_step_takes_what_it_does_not_say_from_ramen_and_is_written_back(write):
+    steps = '[[bilingual.training.stages]]\nname = "both"\nsteps = 9\nwarmup_steps = 4\n'
+    text = TOP + '[bilingual]\nlanguages = ["en", "sw"]\nsource_corpus = "en.txt"\n[bilingual.training]\nbatch = 8\n'
+    step = read_recipe(write(text + steps)).bilingual
+    assert step is not None
+    assert step.languages == ("en", "sw")
+    stage = Stage("both", 9, learning_rate=1e-4, warmup_steps=4, schedule="inverse_sqrt", optimiser="lookahead")
+    assert step.training == replace(RAMEN, batch=8, steps=9, stages=(stage,))
+    for each in (text, text + steps, TOP + "[bilingual]"):
+        recipe = read_recipe(write(each))
+        assert read_recipe(write(recipe_text(recipe), "again.toml")) == recipe
 
 
 @pytest.mark.parametrize("language", ["german", "swahili"])

@@ -63,6 +63,11 @@ def test_how_often_it_is_measured_and_saved_changes_no_weights(run_of):
     assert_same_bits(seldom.output, often.output)
 
 
+def test_a_step_that_asks_for_no_token_teaches_nothing_and_breaks_nothing(run_of):
+    result = run_of("bert").train(replace(SHORT, masking=1e-9))
+    assert result.curve.last.bits_per_byte == pytest.approx(result.curve.first.bits_per_byte, abs=0.05)
+
+
 def test_training_helps(run_of):
     result = run_of().train(replace(TRAINING, steps=30))
     assert result.curve.last.bits_per_byte < result.curve.first.bits_per_byte - 0.3

@@ -1,0 +1,124 @@
+"""Carry a recipe with `[bilingual]` out: transfer, train the new embeddings, then both languages together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from relexify.artifacts import check_output, sha256_of, write_file
+from relexify.errors import InputError
+from relexify.grafting import hollow_model
+from relexify.progress import Progress
+from relexify.recipes.grafts import clear_graft, graft_once, read_note, transfer_identity
+from relexify.recipes.recipe import BilingualStep, Transfer
+from relexify.recipes.recipe_file import RecipeFile
+from relexify.text import Corpus
+from relexify.training import TrainingResult, finished_training, is_trained, train, train_bilingual
+from relexify.training.bilingual import check_halves
+from relexify.training.trainable import check_learner, check_trainable_name
+
+__all__ = ["run_bilingual"]
+
+
+def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
+    """RAMEN as a recipe says it; stopped at whatever moment, it goes on.
+
+    Beside the output lie `OUTPUT.grafted` and `OUTPUT.target` until the work is done, and a note of what it is.
+
+    Args:
+        recipe: With `[transfer]` and `[bilingual]`, and with `[training]` where the new embeddings are trained first.
+        device: Where to search.
+        overwrite: Replace the output.
+        progress: Told about everything that takes long.
+
+    Raises:
+        InputError: Something is missing in the recipe, or the model cannot be trained as it says.
+    """
+    if recipe.transfer is None or recipe.bilingual is None:
+        raise InputError(f"{recipe.source} has [bilingual] and no [transfer]: add it, or use relexify bilingual")
+    step = _with_text(recipe.bilingual, recipe.transfer, recipe)
+    grafted, target = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "target"))
+    note = recipe.output.with_name(f"{recipe.output.name}.bilingual.json")
+    transfer = replace(recipe.transfer, output=grafted, device=device)
+    asked = _asked(recipe, step, transfer_identity(transfer))
+    known = read_note(note)
+    if known == {"done": asked} and is_trained(recipe.output):  # stopped while it was clearing up
+        return _cleared(finished_training(recipe.output), grafted, target, note)
+    if known != {"asked": asked}:
+        check_output(recipe.output, overwrite=overwrite)
+        _check_trainable(recipe, step)
+        _make_way(target, ours=note.exists())
+        write_file(note, json.dumps({"asked": asked}) + "\n")
+    graft_once(transfer, progress)
+    if recipe.training is not None:
+        train(grafted, target, recipe.corpus, recipe.training, held_out=recipe.held_out, progress=progress)
+    result = _joined(recipe, step, target if recipe.training is not None else grafted, overwrite, progress)
+    write_file(note, json.dumps({"done": asked}) + "\n")
+    return _cleared(result, grafted, target, note)
+
+
+def _check_trainable(recipe: RecipeFile, step: BilingualStep) -> None:
+    """Refuse what cannot be trained, in either step, before any work is done."""
+    if recipe.training is not None:
+        check_trainable_name(recipe.model, recipe.training)
+    check_learner(hollow_model(recipe.model), step.training)
+    check_halves(step.training, devices=1)
+
+
+def _make_way(target: Path, *, ours: bool) -> None:
+    """Remove what a run of another recipe left here; what is not known to be left over stays and is refused."""
+    if not ours:
+        check_output(target)
+        return
+    for folder in (target, target.with_name(f"{target.name}.training")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cleared(result: TrainingResult, grafted: Path, target: Path, note: Path) -> TrainingResult:
+    shutil.rmtree(target, ignore_errors=True)
+    clear_graft(grafted)
+    note.unlink(missing_ok=True)  # last of all, since it tells that the rest may go
+    return result
+
+
+def _joined(
+    recipe: RecipeFile, step: BilingualStep, target: Path, overwrite: bool, progress: Progress
+) -> TrainingResult:
+    first, second = step.languages
+    return train_bilingual(
+        recipe.model,
+        target,
+        recipe.output,
+        recipe.corpus,
+        step.source_corpus,
+        step.training,
+        languages=(first, second),
+        held_out=recipe.held_out,
+        source_held_out=step.source_held_out,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def _with_text(step: BilingualStep, transfer: Transfer, recipe: RecipeFile) -> BilingualStep:
+    text = step.source_corpus or transfer.source_corpus
+    if text is None:
+        raise InputError(f"{recipe.source}: [bilingual] lacks source_corpus, text in the model's language: add it")
+    return replace(step, source_corpus=text)
+
+
+def _asked(recipe: RecipeFile, step: BilingualStep, transfer: str) -> str:
+    """A name that changes with everything that the result depends on, by content."""
+    texts = [step.source_corpus, step.source_held_out, recipe.corpus, recipe.held_out]
+    values: dict[str, Any] = {
+        "transfer": transfer,
+        "model": sha256_of(recipe.model) if Path(recipe.model).is_dir() else recipe.model,
+        "texts": [None if text is None else Corpus.open(text).fingerprint() for text in texts],
+        "languages": list(step.languages),
+        "training": [None if each is None else asdict(each) for each in (recipe.training, step.training)],
+    }
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,60 @@
+"""Lookahead around Adam: k steps forward, one step back (Zhang et al., 2019).
+
+Slow weights φ wait while Adam takes k steps with the fast weights θ; then
+
+    φ ← φ + α (θ − φ),    θ ← φ
+
+The slow weights are part of the optimiser's state, so that checkpoints hold them. They take the memory of one more copy
+of what is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import AdamW
+
+__all__ = ["LookaheadAdamW"]
+
+_SLOW, _TAKEN = "slow", "steps_taken"
+
+
+class LookaheadAdamW(AdamW):
+    """AdamW with slow weights.
+
+    Args:
+        parameters: As for `AdamW`.
+        ahead: k, the steps of Adam between two of the slow weights.
+        alpha: α, how far the slow weights go towards the fast ones.
+        **options: For `AdamW`.
+    """
+
+    def __init__(self, parameters: Any, *, ahead: int = 5, alpha: float = 0.5, **options: Any) -> None:
+        super().__init__(parameters, **options)
+        self.ahead, self.alpha = ahead, alpha
+        for group in self.param_groups:
+            group.setdefault(_TAKEN, 0)  # in the group, since a number there needs no device to be asked
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of Adam, and after every k-th one of the slow weights."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        trained = [(group, each) for group in self.param_groups for each in group["params"] if each.grad is not None]
+        # Adam begins its own state where a parameter has none at all: ours comes after it.
+        begun = {each: each.detach().clone() for _, each in trained if each not in self.state}
+        super().step()
+        for parameter, slow in begun.items():
+            self.state[parameter][_SLOW] = slow
+        for group in self.param_groups:
+            group[_TAKEN] += 1
+        for group, parameter in trained:
+            if group[_TAKEN] % self.ahead == 0:
+                slow = self.state[parameter][_SLOW]
+                slow.lerp_(parameter, self.alpha)
+                parameter.copy_(slow)
+        return loss

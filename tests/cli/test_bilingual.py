@@ -1,0 +1,181 @@
+"""bilingual and export, recipes with a bilingual step, and bilingual folders in evaluate."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from relexify.recipes import joining
+from relexify.recipes.recipe_file import read_recipe
+from relexify.recipes.running import run_recipe
+from tests.cli.command import relexify
+from tests.cli.conftest import SIZE
+
+SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--evaluate-every", 2)
+
+
+@pytest.fixture(scope="session")
+def both(world, transferred, tmp_path_factory) -> tuple[Path, str]:
+    """A bilingual folder, and what the command said."""
+    root = tmp_path_factory.mktemp("both")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
+        patch.setenv("COLUMNS", "160")
+        names = ("--source-language", "en", "--target-language", "xx")
+        texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+        outcome = relexify("bilingual", world.gpt2, transferred[0], root / "out", *texts, *names, *SHORT)
+    assert outcome.status == 0, outcome.err
+    return root / "out", outcome.out
+
+
+def test_both_languages_are_shown(both):
+    folder, said = both
+    assert "en: bits per byte" in said
+    assert "xx: bits per byte" in said
+    assert {path.name for path in (folder / "languages").iterdir()} == {"en", "xx"}
+    assert not folder.with_name("out.training").exists()
+
+
+def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_path):
+    assert relexify("export", both[0], "xx", tmp_path / "xx").status == 0
+    AutoModelForCausalLM.from_pretrained(tmp_path / "xx")
+    AutoTokenizer.from_pretrained(tmp_path / "xx")
+    said = [
+        relexify("evaluate", *which, "--held-out", world.corpus, "--limit", 2000, "--length", 16, "--device", "cpu")
+        for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))
+    ]
+    assert [outcome.status for outcome in said] == [0, 0]
+    numbers = [re.findall(r"\d+\.\d{4}", outcome.out) for outcome in said]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 2
+
+
+def test_what_does_not_do_is_refused_in_a_sentence(both, world, transferred, tmp_path, refuses):
+    held_out = ("--held-out", world.corpus)
+    refuses(("evaluate", both[0], *held_out), "is bilingual", "'en' or 'xx'")
+    refuses(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
+    refuses(("evaluate", world.gpt2, *held_out, "--language", "de"), "no bilingual model")
+    refuses(("export", both[0], "de", tmp_path / "de"), "does not know the language 'de'")
+    refuses(("export", world.gpt2, "en", tmp_path / "en"), "holds no bilingual model")
+    refuses(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")
+    texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+    pair = ("bilingual", world.gpt2, transferred[0], tmp_path / "out")
+    refuses((*pair, *texts, "--batch", 5), "batch = 5 is odd")
+    refuses((*pair, *texts, "--target-language", "source"), "both languages are called 'source'")
+    refuses(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
+
+
+@pytest.fixture
+def recipe(world, tmp_path) -> Path:
+    file = tmp_path / "recipe.toml"
+    training = "batch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\nsave_every = 2\ntensorboard = false"
+    file.write_text(
+        f"""
+output = "out"
+model = "{world.gpt2}"
+corpus = "{world.corpus}"
+[transfer]
+method = "fvt"
+vocab_size = {SIZE}
+[training]
+plan = "embeddings-only"
+steps = 4
+{training}
+[bilingual]
+languages = ["en", "xx"]
+source_corpus = "{world.source_corpus}"
+[bilingual.training]
+steps = 4
+{training}
+"""
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def bits() -> dict[str, Any]:
+    """What the recipe comes to when nothing stops it; kept for the tests after the first."""
+    return {}
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe, tmp_path, bits):
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    assert "xx: bits per byte" in outcome.out
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}, "something was left behind"
+    notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
+    assert notes["bilingual"]["languages"] == ["en", "xx"]
+    assert notes["training"]["optimiser"] == "lookahead"
+    bits.update(weights(tmp_path / "out"))
+    again = relexify("run", recipe)
+    assert again.status == 2
+    assert "exists already" in again.err
+
+
+class Stopped(BaseException):
+    """As a user stops a run."""
+
+
+def stops_at(name: str, *, after: bool) -> Callable[..., Any]:
+    own = getattr(joining, name)
+
+    def stopping(*arguments: Any, **options: Any) -> Any:
+        if after:
+            own(*arguments, **options)
+        raise Stopped
+
+    return stopping
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [("train", True), ("train_bilingual", True), ("_cleared", False)],
+)
+def test_a_recipe_that_was_stopped_between_its_steps_goes_on_to_the_same_bits(
+    recipe, tmp_path, monkeypatch, bits, name, after
+):
+    read = read_recipe(recipe)
+    with monkeypatch.context() as patch:
+        patch.setattr(joining, name, stops_at(name, after=after))
+        with pytest.raises(Stopped):
+            run_recipe(read)
+    if name == "_cleared":  # half cleared, as a killed run leaves it
+        (tmp_path / "out.target" / "config.json").unlink()
+    run_recipe(read)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
+    expected, found = bits or weights(tmp_path / "out"), weights(tmp_path / "out")
+    assert all(torch.equal(expected[each], found[each]) for each in expected)
+
+
+def test_a_changed_recipe_makes_way_for_itself(recipe, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(joining, "train_bilingual", stops_at("train_bilingual", after=False))
+        with pytest.raises(Stopped):
+            run_recipe(read_recipe(recipe))
+    changed = read_recipe(recipe, ["training.steps=2", "bilingual.training.steps=2"])
+    assert run_recipe(changed).curve.last.step == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
+
+
+def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, refuses):
+    whole = recipe.read_text()
+    recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
+    refuses(("run", recipe), "[bilingual] and no [transfer]")
+    recipe.write_text("\n".join(line for line in whole.splitlines() if not line.startswith("source_corpus")))
+    refuses(("run", recipe), "lacks source_corpus")
+    recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
+    refuses(("run", recipe), "bilingual.languages", "both languages are called 'en'")
+    recipe.write_text(whole + '[compare]\nruns = ["fvt"]\n')
+    refuses(("compare", recipe), "[bilingual] and [compare]")

@@ -59,7 +59,7 @@ def family_of(config: Any) -> Family:
     Raises:
         GraftError: A TRILayer cannot be put into such a model.
     """
-    kind = getattr(config, "model_type", None)
+    kind = str(getattr(config, "model_type", None))
     if kind not in FAMILIES or getattr(config, "is_decoder", False):
         raise GraftError(
             f"a TRILayer cannot be put into a model of the type {kind!r}: give a masked language model of the type "
@@ -100,7 +100,8 @@ def positions_of(backbone: Any, counted: torch.Tensor) -> torch.Tensor:
     if padding is None:
         return torch.arange(counted.shape[1], device=counted.device)[None]
     counted = counted.long()
-    return counted.cumsum(dim=1) * counted + padding
+    positions: torch.Tensor = counted.cumsum(dim=1) * counted + padding
+    return positions
 
 
 def widened(backbone: Any, vectors: torch.Tensor, *, shifted: bool = True) -> torch.Tensor:

@@ -45,7 +45,7 @@ def with_trilayer(
     _check_languages(languages)
     config = _config_of(model, languages, trilayer, embedding_size)
     with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
-        built = TriLayerForMaskedLM(config).to(model.dtype)
+        built: TriLayerForMaskedLM = TriLayerForMaskedLM(config).to(model.dtype)
     languages_drawn = torch.empty(built.model.language_embeddings.weight.shape)
     torch.nn.init.orthogonal_(languages_drawn, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
@@ -60,7 +60,8 @@ def with_trilayer(
             words = built.get_input_embeddings().weight.float()
             built.model.placeholder.copy_(words.mean(dim=0))
     built.tie_weights()
-    return built.to(model.device).eval()
+    built.to(model.device).eval()
+    return built
 
 
 def _config_of(model: Any, languages: Sequence[str], trilayer: bool, embedding_size: int | None) -> TriLayerConfig:
@@ -126,12 +127,14 @@ def _copy_head(model: Any, built: TriLayerForMaskedLM) -> None:
 
 def _narrow(built: TriLayerForMaskedLM, words: torch.Tensor, scoring: torch.Tensor) -> None:
     """The best product of so many columns: E ≈ (U S) Vᵀ, and the head narrowed by the same projection."""
-    size = built.config.embedding_size
+    size, widening, narrowing = built.config.embedding_size, built.model.widening, built.head.narrowing
+    if widening is None or narrowing is None:
+        return
     left, values, right = torch.linalg.svd(words.detach().double().cpu(), full_matrices=False)
     with torch.no_grad():
         built.get_input_embeddings().weight.copy_(left[:, :size] * values[:size])
-        built.model.widening.weight.copy_(right[:size].T)
-        built.head.narrowing.weight.copy_(right[:size])
+        widening.weight.copy_(right[:size].T)
+        narrowing.weight.copy_(right[:size])
         if not built.config.tie_word_embeddings:
             built.head.decoder.weight.copy_(scoring.double().cpu() @ right[:size].T)
 

@@ -54,7 +54,7 @@ def with_trilayer(
     _copy_head(model, built)
     if embedding_size is not None:
         _narrow(built, _words(model), model.get_output_embeddings().weight)
-    if built.model.trilayer is not None:
+    if built.model.trilayer is not None and built.model.placeholder is not None:
         built.model.trilayer.load_state_dict(built.model.lower[-1].state_dict())
         with torch.no_grad():
             words = built.get_input_embeddings().weight.float()

@@ -264,7 +264,7 @@ def _train(
             dtype,
             Text(found.batches, found.held_out, "encoder"),
             {"model": model_digest(learner), "phase": phase, **found.identity},
-            notes_of(model) | (notes or {}),
+            notes_of(model) | {"held_out_tokens": sum(each.tokens for each in found.held_out.values())} | (notes or {}),
             lambda folder: load_model(folder or model),
             write,
         )

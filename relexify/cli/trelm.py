@@ -92,7 +92,7 @@ def trelm(
 
     Example: relexify trelm bert-en-de bert-de --corpus de.txt --source-corpus en.txt --bitext news.tsv
     """
-    from relexify.recipes.trelm import run_trelm
+    from relexify.recipes.trelm_run import run_trelm
 
     changes: dict[str, Any] = {
         "batch": batch,

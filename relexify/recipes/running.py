@@ -18,8 +18,8 @@ from relexify.recipes.recipe import Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.task_entries import check_tasks
 from relexify.recipes.transfer import TransferResult, run_transfer
-from relexify.recipes.trelm import run_trelm
 from relexify.recipes.trelm_options import Trelm
+from relexify.recipes.trelm_run import run_trelm
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.training import Curve, Training, TrainingResult, is_trained, train

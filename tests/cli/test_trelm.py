@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForPreTraining
 
 from relexify.errors import InputError
 from relexify.grafting import load_model
-from relexify.recipes import trelm as trelm_recipe
+from relexify.recipes import trelm_run as trelm_recipe
 from relexify.recipes.recipe_file import read_recipe, recipe_text
 from relexify.recipes.running import run_recipe
 from relexify.recipes.trelm_options import Trelm
@@ -60,7 +60,7 @@ def texts(tmp_path_factory: Any) -> Texts:
                 intermediate_size=32,
                 max_position_embeddings=64,
                 pad_token_id=0,
-            )  # fmt: skip
+            )
         )
     model.config.architectures = ["BertForMaskedLM"]
     model.save_pretrained(root / "model")

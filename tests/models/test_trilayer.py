@@ -23,6 +23,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from relexify.errors import GraftError, InputError
 from relexify.grafting import load_model
 from relexify.models import TriLayerForMaskedLM, TriLayerModel, combined, half_pattern, with_trilayer
+from relexify.models.biaffine import BiaffineParser
 from relexify.models.reordering import UNALIGNED, check_alignment, reorder
 from relexify.scoring import model_kind, usable_length
 from tests import pico
@@ -400,3 +401,23 @@ def test_what_cannot_be_cut_is_refused() -> None:
 
 def test_scoring_takes_it_for_an_encoder() -> None:
     assert model_kind(with_trilayer(bert())) == "encoder"
+
+
+def test_a_parser_reads_with_it(backbone: Any, tmp_path: Any) -> None:
+    model = with_trilayer(backbone)
+    parser = BiaffineParser.on_top_of(model, ["nsubj", "root"], arc_size=8, label_size=4).eval()
+    parser.save_pretrained(tmp_path)
+    inputs = padded(model) | {"word_of_piece": torch.zeros(3, 9, dtype=torch.long)}
+    hidden = model.model(inputs["input_ids"], inputs["attention_mask"]).last_hidden_state
+    assert torch.equal(parser.encoder(inputs["input_ids"], inputs["attention_mask"]).last_hidden_state, hidden)
+    again = BiaffineParser.from_pretrained(tmp_path)
+    values = again.state_dict()
+    assert all(torch.equal(value, values[name]) for name, value in parser.state_dict().items())
+
+
+def test_hidden_states_are_those_of_every_layer(backbone: Any) -> None:
+    model = with_trilayer(backbone)
+    output = model.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
+    assert len(output.hidden_states) == 6
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    assert [state.shape[1] for state in output.hidden_states] == [4, 4, 4, 3, 3, 3]

@@ -52,7 +52,15 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
-    from relexify.models import Bilingual, BilingualModel, Compression, compressed, expanded
+    from relexify.models import (
+        Bilingual,
+        BilingualModel,
+        Compression,
+        TriLayerForMaskedLM,
+        compressed,
+        expanded,
+        with_trilayer,
+    )
     from relexify.parallel import (
         Aligning,
         Bitext,
@@ -66,13 +74,16 @@ if TYPE_CHECKING:
         RecipeFile,
         Transfer,
         TransferResult,
+        Trelm,
+        TrelmResult,
         read_recipe,
         run_comparison,
         run_recipe,
         run_transfer,
+        run_trelm,
     )
     from relexify.reports import Comparison, plot_curves
-    from relexify.scoring import Score, bits_per_byte, language_model_scores
+    from relexify.scoring import Score, bits_per_byte, bits_per_word, language_model_scores
     from relexify.text import Corpus
     from relexify.tokens import (
         SubwordVectors,
@@ -123,6 +134,9 @@ __all__ = [
     "TrainingResult",
     "Transfer",
     "TransferResult",
+    "Trelm",
+    "TrelmResult",
+    "TriLayerForMaskedLM",
     "VectorTraining",
     "Vocabulary",
     "VocabularyError",
@@ -134,6 +148,7 @@ __all__ = [
     "aligned_counts",
     "aligned_tokens",
     "bits_per_byte",
+    "bits_per_word",
     "blend",
     "blended",
     "compressed",
@@ -159,6 +174,7 @@ __all__ = [
     "run_comparison",
     "run_recipe",
     "run_transfer",
+    "run_trelm",
     "shared",
     "shuffle",
     "special",
@@ -177,6 +193,7 @@ __all__ = [
     "vector_neighbours",
     "vocabulary_of",
     "wechsel",
+    "with_trilayer",
 ]
 
 _ROOMS = (

@@ -24,6 +24,7 @@ from relexify.cli import (
     run,
     train,
     transfer,
+    trelm,
     vectors,
 )
 from relexify.cli.console import console, log_to_console, quieten_libraries, results
@@ -46,6 +47,7 @@ app.command("transfer")(transfer.transfer)
 app.command("train")(train.train)
 app.command("bilingual")(bilingual.bilingual)
 app.command("export")(bilingual.export)
+app.command("trelm")(trelm.trelm)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compress")(compress.compress)
 app.command("expand")(compress.expand)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from relexify.cli.console import results, table
 from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_alignment, print_curve, print_effort, print_scores, print_tokens
+from relexify.cli.summary import print_alignment, print_curve, print_effort, print_measured, print_scores, print_tokens
 
 __all__ = ["compare", "run"]
 
@@ -32,6 +32,7 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
     from relexify.recipes.measuring import output_scores
     from relexify.recipes.recipe_file import read_recipe
     from relexify.recipes.running import run_recipe
+    from relexify.recipes.trelm_run import trelm_scores
     from relexify.reports import task_result_rows
     from relexify.training import TrainingResult
 
@@ -45,6 +46,8 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
         print_tokens(result.graft.report.origins)
         print_alignment(result.rotation)
         print_scores(result.scores)
+    if read.trelm is not None:
+        print_measured(trelm_scores(read.output))
     if measured := output_scores(read.output, read.tasks):
         _show("Tasks (the arrow points to where scores are better)", task_result_rows(measured))
     results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from relexify.cli.console import results, table
 
 if TYPE_CHECKING:
+    from relexify.scoring import Score
     from relexify.training import Curve, TrainingResult
     from relexify.vectors import Rotation
 
-__all__ = ["print_alignment", "print_curve", "print_effort", "print_scores", "print_tokens"]
+__all__ = ["print_alignment", "print_curve", "print_effort", "print_measured", "print_scores", "print_tokens"]
 
 
 def print_tokens(origins: dict[str, int]) -> None:
@@ -50,6 +52,15 @@ def print_scores(scores: dict[str, float]) -> None:
     shown = table("Before training (lower is better)", "initialisation", "bits per byte")
     for name, value in scores.items():
         shown.add_row(name, f"{value:.3f}")
+    results.print(shown)
+
+
+def print_measured(scores: Iterable[Score]) -> None:
+    """Tell what was measured, a line a number."""
+    shown = table("Measured", "task", "measure", "value", "of")
+    for score in scores:
+        arrow = "↑" if score.higher_is_better else "↓"
+        shown.add_row(score.task, f"{score.metric} {arrow}", f"{score.value:.3f}", f"{score.examples:,}")
     results.print(shown)
 
 

@@ -8,6 +8,7 @@ from relexify.grafting.identifiers import check_roles
 from relexify.grafting.lexical import lexical_axes
 from relexify.grafting.loading import (
     BILINGUAL,
+    TRILAYER,
     class_in_form,
     hollow_model,
     is_bilingual,
@@ -23,6 +24,7 @@ __all__ = [
     "BILINGUAL",
     "MIXTURE_FILE",
     "REPORT_FILE",
+    "TRILAYER",
     "Graft",
     "GraftReport",
     "add_head",

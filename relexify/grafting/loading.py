@@ -23,6 +23,7 @@ from relexify.grafting.packaged import PACKAGED, unpacked
 
 __all__ = [
     "BILINGUAL",
+    "TRILAYER",
     "cache_folder",
     "class_in_form",
     "hollow_model",
@@ -37,6 +38,10 @@ __all__ = [
 
 BILINGUAL = "relexify-bilingual"
 """The model type of a folder with two languages, which is loaded in the room of models."""
+TRILAYER = "relexify-trilayer"
+"""The model type of a folder with a TRILayer."""
+_OWN = {TRILAYER: ("relexify.models", "TriLayerForMaskedLM")}
+"""Model types of our own, and the class to load them with; named and not imported, like the forms below."""
 _FORMS = {"sub_embedding": ("relexify.models", "compressed_class")}
 """Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
 one. They are named and not imported, since those who know the forms build on this room."""
@@ -97,6 +102,7 @@ def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
     """
     place = resolve(name)
     _refuse_bilingual(place)
+    _introduce(place)
     local = must_be_local(place)
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
@@ -115,6 +121,7 @@ def load_config(name: str | Path) -> Any:
     """
     place = resolve(name)
     _refuse_bilingual(place)
+    _introduce(place)
     local = must_be_local(place)
     try:
         return AutoConfig.from_pretrained(place, local_files_only=local)
@@ -171,6 +178,7 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     """A model that lacks no parameter but such as have one of these words in their names."""
     place = resolve(name)
     _refuse_bilingual(place)
+    _introduce(place)
     local = must_be_local(place)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
     try:
@@ -187,8 +195,21 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     return model.eval()
 
 
+def _introduce(folder: str) -> None:
+    """Let transformers know a model type of our own, which it does once the class is imported."""
+    if (kind := _own_config(folder).get("model_type")) in _OWN:
+        _own_class(kind)
+
+
+def _own_class(kind: str) -> Any:
+    room, name = _OWN[kind]
+    return getattr(import_module(room), name)
+
+
 def model_class(config: Any, trust_remote_code: bool = False) -> Any:
     """The class the model was saved as, so that heads and biases come along."""
+    if getattr(config, "model_type", None) in _OWN:
+        return _own_class(config.model_type)
     names = getattr(config, "architectures", None) or []
     if trust_remote_code and getattr(config, "auto_map", None):
         return AutoModelForCausalLM

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from relexify.models.factored_head import FactoredHead
     from relexify.models.sub_codes import digit_codes, smallest_base
     from relexify.models.sub_embedding import SubEmbedding
+    from relexify.models.trilayer import TriLayerForMaskedLM, TriLayerModel, TriLayerOutput
+    from relexify.models.trilayer_building import with_trilayer
+    from relexify.models.trilayer_combining import combined, half_pattern
+    from relexify.models.trilayer_config import TriLayerConfig
 
 _PLACES = {
     "BiaffineConfig": "biaffine",
@@ -28,17 +32,24 @@ _PLACES = {
     "CompressionReport": "compressing",
     "FactoredHead": "factored_head",
     "SubEmbedding": "sub_embedding",
+    "TriLayerConfig": "trilayer_config",
+    "TriLayerForMaskedLM": "trilayer",
+    "TriLayerModel": "trilayer",
+    "TriLayerOutput": "trilayer",
     "clustered_codes": "clustering",
+    "combined": "trilayer_combining",
     "compressed": "compressing",
     "compressed_class": "compressed_model",
     "digit_codes": "sub_codes",
     "expanded": "compressed_model",
     "exported": "bilingual_folder",
+    "half_pattern": "trilayer_combining",
     "is_compressed": "compressed_model",
     "lexical_names": "compressed_model",
     "load_bilingual_model": "bilingual_folder",
     "load_speaker": "bilingual_folder",
     "smallest_base": "sub_codes",
+    "with_trilayer": "trilayer_building",
 }
 
 __all__ = [
@@ -52,17 +63,24 @@ __all__ = [
     "CompressionReport",
     "FactoredHead",
     "SubEmbedding",
+    "TriLayerConfig",
+    "TriLayerForMaskedLM",
+    "TriLayerModel",
+    "TriLayerOutput",
     "clustered_codes",
+    "combined",
     "compressed",
     "compressed_class",
     "digit_codes",
     "expanded",
     "exported",
+    "half_pattern",
     "is_compressed",
     "lexical_names",
     "load_bilingual_model",
     "load_speaker",
     "smallest_base",
+    "with_trilayer",
 ]
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from relexify.recipes.running import run_comparison, run_recipe
     from relexify.recipes.task_entries import TaskEntry
     from relexify.recipes.transfer import TransferResult, run_transfer
+    from relexify.recipes.trelm_options import Trelm
+    from relexify.recipes.trelm_run import TrelmResult, run_trelm
 
 __all__ = [
     "DEFAULT_VOCABULARY",
@@ -22,12 +24,15 @@ __all__ = [
     "TaskEntry",
     "Transfer",
     "TransferResult",
+    "Trelm",
+    "TrelmResult",
     "output_scores",
     "read_recipe",
     "recipe_text",
     "run_comparison",
     "run_recipe",
     "run_transfer",
+    "run_trelm",
     "trained_vectors",
 ]
 
@@ -35,7 +40,16 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name at first use, so that looking up a method does not cost the import of torch."""
     if name in __all__:
-        for module in ("recipe", "recipe_file", "evidence", "transfer", "measuring", "running"):
+        for module in (
+            "recipe",
+            "recipe_file",
+            "evidence",
+            "transfer",
+            "measuring",
+            "running",
+            "trelm_options",
+            "trelm_run",
+        ):
             found = vars(import_module(f"relexify.recipes.{module}"))
             if name in found:
                 return found[name]

@@ -20,6 +20,9 @@
     [bilingual]                    # the fields of BilingualStep: RAMEN's second step
     languages = ["en", "sw"]
 
+    [trelm]                        # the fields of Trelm: its three phases
+    languages = ["en", "sw"]
+
     [compare]                      # the fields of Comparing
     runs = ["wechsel", "transinner"]
 
@@ -49,6 +52,8 @@ from relexify.recipes.recipe_paths import Place, model_name, written_model, writ
 from relexify.recipes.task_entries import TaskEntry, read_tasks, written_task
 from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
 from relexify.recipes.toml_writing import differing, toml_text, written_texts
+from relexify.recipes.trelm_options import Trelm
+from relexify.recipes.trelm_table import read_trelm, written_trelm
 from relexify.training.plan import RAMEN, Training, plan_stages
 from relexify.vectors.training_options import check as check_vectors
 
@@ -70,6 +75,7 @@ class RecipeFile:
         compress: How its embedding is compressed, after the transfer and before the training.
         training: How it is trained on.
         bilingual: How it is joined with the model that it came from, after that.
+        trelm: How it goes over to the new language by the phases of TreLM.
         compare: What is compared.
         tasks: What trained models are measured on.
         source: The file it was read from, of no account when two recipes are compared.
@@ -85,13 +91,14 @@ class RecipeFile:
     compress: Compression | None = None
     training: Training | None = None
     bilingual: BilingualStep | None = None
+    trelm: Trelm | None = None
     compare: Comparing | None = None
     tasks: tuple[TaskEntry, ...] = ()
     source: Path = field(default=Path(), compare=False)
 
 
 _TOP = ("title", "output", "model", "corpus", "held_out")
-_TABLES = ("transfer", "fresh", "compress", "training", "bilingual", "compare", "tasks")
+_TABLES = ("transfer", "fresh", "compress", "training", "bilingual", "trelm", "compare", "tasks")
 _ELSEWHERE = dict.fromkeys(("model", "output", "corpus", "held_out"), "write it above the first table") | {
     "overwrite": "it is for the command line alone"
 }
@@ -125,6 +132,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         compress=_compression(table["compress"], places["compress"]) if "compress" in table else None,
         training=_training(table["training"], places["training"]) if "training" in table else None,
         bilingual=_bilingual(table["bilingual"], places["bilingual"]) if "bilingual" in table else None,
+        trelm=read_trelm(table["trelm"], places["trelm"], _training) if "trelm" in table else None,
         compare=read_comparing(table["compare"], places["compare"]) if "compare" in table else None,
         tasks=read_tasks(table["tasks"], places["tasks"]) if "tasks" in table else (),
         source=file,
@@ -163,6 +171,8 @@ def recipe_text(recipe: RecipeFile) -> str:
     if recipe.bilingual is not None:
         table["bilingual"] = differing(recipe.bilingual, leave_out=("training",))
         table["bilingual"]["training"] = _written_training(recipe.bilingual.training, RAMEN)
+    if recipe.trelm is not None:
+        table["trelm"] = written_trelm(recipe.trelm, _written_training)
     if recipe.compare is not None:
         runs = [run.name if RUNS.get(run.name) == run else differing(run) for run in recipe.compare.runs]
         table["compare"] = {"runs": runs} | differing(recipe.compare, leave_out=("runs",))
@@ -220,6 +230,12 @@ def _check_tables(table: Mapping[str, Any], top: Place) -> None:
         ("bilingual", "compress", "both languages have plain embeddings"),
         ("bilingual", "compare", "the runs of a comparison have one language"),
         ("bilingual", "tasks", "relexify evaluate --language measures a model of two languages"),
+        ("trelm", "fresh", "TreLM begins with what a model has learnt"),
+        ("trelm", "compress", "TreLM has embedding_size for fewer columns"),
+        ("trelm", "training", "its phases are trained as [trelm.commonality] and the like say"),
+        ("trelm", "bilingual", "these are two ways to the same end"),
+        ("trelm", "compare", "a comparison trains plain models"),
+        ("trelm", "tasks", "relexify evaluate --task parse measures a model with a TRILayer"),
     ):
         if one in table and other in table:
             raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")

@@ -18,6 +18,8 @@ from relexify.recipes.recipe import Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.task_entries import check_tasks
 from relexify.recipes.transfer import TransferResult, run_transfer
+from relexify.recipes.trelm_options import Trelm
+from relexify.recipes.trelm_run import run_trelm
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.training import Curve, Training, TrainingResult, is_trained, train
@@ -33,11 +35,12 @@ def run_recipe(
 ) -> TransferResult | TrainingResult:
     """Transfer a model, train it on, or both, as a recipe says; then measure it on the recipe's tasks.
 
-    With `[bilingual]`, it is then joined with the model that it came from. `output_scores` tells what was measured on
-    tasks.
+    With `[trelm]`, the phases of TreLM take it over. With `[bilingual]`, it is then joined with the model that it came
+    from. `output_scores` tells what was measured on tasks.
 
     Args:
-        recipe: With `[transfer]`, `[training]` or both; with `[transfer]` and `[bilingual]`, and perhaps `[training]`.
+        recipe: With `[transfer]`, `[training]` or both; with `[transfer]` and `[bilingual]`, and perhaps `[training]`;
+            with `[trelm]`, and perhaps `[transfer]`.
         device: Where to search and score; training takes what there is.
         overwrite: Replace the output.
         progress: Told about everything that takes long.
@@ -47,6 +50,8 @@ def run_recipe(
     """
     if recipe.bilingual is not None:
         return run_bilingual(recipe, device=device, overwrite=overwrite, progress=progress)
+    if recipe.trelm is not None:
+        return _take_over(recipe, recipe.trelm, device, overwrite, progress)
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
     if recipe.tasks and recipe.training is None:
@@ -143,6 +148,22 @@ def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Pr
         if recipe.training is not None:
             check_trainable_name(recipe.model, recipe.training)
     graft_once(transfer, progress)
+
+
+def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
+    """TreLM, after the transfer that gives the model the vocabulary of both languages, if there is one."""
+    grafted, model = recipe.output.with_name(f"{recipe.output.name}.grafted"), recipe.model
+    if recipe.transfer is not None:
+        transfer = replace(recipe.transfer, output=grafted, device=device)
+        if not (is_grafted(transfer) and is_trained(recipe.output)):
+            check_output(recipe.output, overwrite=overwrite)
+        graft_once(transfer, progress)
+        model = str(grafted)
+    result = run_trelm(
+        model, recipe.output, recipe.corpus, options, held_out=recipe.held_out, overwrite=overwrite, progress=progress
+    )
+    clear_graft(grafted)
+    return result.training
 
 
 def _train(recipe: RecipeFile, model: str, device: str, overwrite: bool, progress: Progress) -> TrainingResult:

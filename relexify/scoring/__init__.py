@@ -1,6 +1,7 @@
 """How well a model knows a text: bits per byte and perplexity, and the value that a score is."""
 
 from relexify.scoring.bits import bits_per_byte, check_fit, language_model_scores, scores_of, usable_length
+from relexify.scoring.bits_per_word import bits_per_word, bits_per_word_of
 from relexify.scoring.score import Score
 from relexify.scoring.windows import IGNORED, HeldOut, Kind, frame_of, held_out_windows, model_kind
 
@@ -10,6 +11,8 @@ __all__ = [
     "Kind",
     "Score",
     "bits_per_byte",
+    "bits_per_word",
+    "bits_per_word_of",
     "check_fit",
     "frame_of",
     "held_out_windows",

@@ -18,7 +18,7 @@ from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, Kind, frame_of
 from relexify.training.packing import PackedText
 
-__all__ = ["Batches", "Blocks", "Sequences", "TwoTexts"]
+__all__ = ["Batches", "Blocks", "Masks", "Sequences", "TwoTexts"]
 
 Batch = dict[str, torch.Tensor]
 
@@ -58,7 +58,7 @@ class Blocks:
                 f"the text has {len(packed)} tokens, but one sequence of {length} needs {self.body + 1}: "
                 "give more text, or shorter sequences (length)"
             )
-        self.masks = _Masks(tokenizer, masking, seed) if kind == "encoder" else None
+        self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
 
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels of the sequences at some positions."""
@@ -91,8 +91,8 @@ class TwoTexts:
         second: Of the other.
     """
 
-    first: Blocks
-    second: Blocks
+    first: Batches
+    second: Batches
 
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels: first the rows of the first language, then as many of the second."""
@@ -126,7 +126,7 @@ class Sequences(Dataset[Any]):
         return {name: rows[0] for name, rows in self.__getitems__([place]).items()}
 
 
-class _Masks:
+class Masks:
     """Dynamic masking: other tokens of a block are masked whenever it comes again.
 
     Of the tokens asked for, 80 % are masked, 10 % replaced and 10 % left, as in BERT. transformers' collator draws for
@@ -141,6 +141,7 @@ class _Masks:
         self.share, self.seed = share, seed
 
     def __call__(self, rows: torch.Tensor, positions: list[int]) -> Batch:
+        """Inputs with gaps and labels for them, of the rows at some positions."""
         draws = torch.from_numpy(np.stack([self._draws(position, rows.shape[1]) for position in positions], axis=1))
         asked = (draws[0] < self.share) & ~torch.isin(rows, self.special)
         others = ((draws[1] * 10) % 1 * self.tokens).long()  # the digits below the one that chooses

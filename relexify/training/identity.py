@@ -55,13 +55,13 @@ def model_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-def text_identity(tokenizer: Any, packed: PackedText, held_out: HeldOut) -> dict[str, str]:
+def text_identity(tokenizer: Any, held_out: HeldOut, packed: PackedText | None = None) -> dict[str, str]:
     """What changes when a text to learn from, a text to measure on or their tokenizer does."""
-    return {
+    found = {
         "tokenizer": encoder_of(tokenizer).identity,
-        "text": packed.name,
         "held_out": hashlib.sha256(held_out.labels.tobytes()).hexdigest(),
     }
+    return found if packed is None else found | {"text": packed.name}
 
 
 def digest_of(run: dict[str, Any]) -> str:

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | None = None) -> Iterator[None]:
     """Let a language model return the summed nats of its labels.
 
+    Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
+    over the rows is added to the mean over the tokens.
+
     A bilingual model takes `language` beside inputs and labels. Where it is not given, the first half of the rows is of
     the first language and the other half of the second, so that one call reaches all parameters, as wrappers for
     several devices want it.
@@ -53,16 +56,27 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
-    nats = chunk_loss(head)
-    loss, chunk = (torch.compile(nats, dynamic=False), 32_768) if compiled else (nats, 4_096)
+    of_chunk = chunk_loss(head)
+    loss, chunk = (torch.compile(of_chunk, dynamic=False), 32_768) if compiled else (of_chunk, 4_096)
 
     def forward(
-        input_ids: torch.Tensor, labels: torch.Tensor, attention_mask: torch.Tensor | None = None
+        input_ids: torch.Tensor,
+        labels: torch.Tensor,
+        next_sentence_label: torch.Tensor | None = None,
+        **arrays: Any,
     ) -> torch.Tensor:
-        hidden = own_forward(input_ids=input_ids, attention_mask=attention_mask).logits
+        output = own_forward(input_ids=input_ids, **arrays)
         if waits:
-            return head_nats(hidden, head_weight(head), head.bias, labels, chunk=chunk, loss=loss)
-        return cross_entropy(hidden.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+            nats = head_nats(output.logits, head_weight(head), head.bias, labels, chunk=chunk, loss=loss)
+        else:
+            flat = output.logits.flatten(0, 1).float()
+            nats = cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+        if next_sentence_label is None:
+            return nats
+        # The sum is divided by the number of labels later on: so many times the mean, for BERT's sum of two means.
+        return nats + (labels != IGNORED).sum() * cross_entropy(
+            output.next_sentence_logits.float(), next_sentence_label
+        )
 
     blocks = repeated_blocks(model) if compiled else []
     hook = model.get_input_embeddings().register_forward_hook(_handed_on(stream)) if stream else None

@@ -30,6 +30,7 @@ __all__ = [
     "LanguageText",
     "Subject",
     "language_text",
+    "measured_text",
     "notes_of",
     "one_language",
 ]
@@ -128,14 +129,19 @@ def language_text(
     """
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind = model_kind(model)
-    sample = kept.sample_bytes(training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000))
-    windows = held_out_windows(tokenizer, sample.split("\n"), kind, length=training.length)
+    kind, windows = model_kind(model), measured_text(model, tokenizer, kept, training)
     packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    return LanguageText(blocks, windows, text_identity(tokenizer, packed, windows))
+    return LanguageText(blocks, windows, text_identity(tokenizer, windows, packed))
+
+
+def measured_text(model: Any, tokenizer: Any, held_out: Any, training: Training) -> HeldOut:
+    """So much of a text as a training is measured on; arguments as for `language_text`."""
+    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
+    lines = Corpus.open(held_out).sample_bytes(size).split("\n")
+    return held_out_windows(tokenizer, lines, model_kind(model), length=training.length)
 
 
 def notes_of(source: str | Path) -> dict[str, Any]:

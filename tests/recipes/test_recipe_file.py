@@ -377,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 22
+    assert len(shipped) == 25
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -385,7 +385,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert recipe.transfer is not None or recipe.fresh is not None or name == "minilm-english"
+        assert recipe.transfer or recipe.trelm or recipe.fresh is not None or name == "minilm-english"
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
@@ -414,6 +414,21 @@ def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
         assert shipped[name].training.stages[0].trains == "embeddings"
         assert shipped[name].transfer.vocab_size == (50_000 if "roberta" in name else 32_000)
         assert shipped[name].transfer.method == "ramen-vectors"
+
+
+def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
+    for name in ("trelm-bert-base", "trelm-roberta-base"):
+        options = shipped[name].trelm
+        assert [each.steps for each in (options.commonality, options.transfer, options.specific)] == [
+            20_000, 20_000, 80_000,
+        ]  # fmt: skip
+        for training in (options.commonality, options.transfer, options.specific):
+            assert (training.batch, training.length, training.weight_decay) == (128, 511, 0.01)
+            assert (training.beta1, training.beta2) == (0.9, 0.999)
+        assert [each.learning_rate for each in (options.commonality, options.transfer, options.specific)] == [
+            3e-5, 3e-5, 2e-5,
+        ]  # fmt: skip
+        assert (options.objective, options.trilayer, options.target_words) == ("cdlm", True, "char")
 
 
 @pytest.mark.parametrize(("language", "code", "texts"), [("german", "de", 2), ("swahili", "sw", 1)])

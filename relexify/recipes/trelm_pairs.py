@@ -1,0 +1,114 @@
+"""The parallel text of TreLM: what is learnt from, and what translations are measured on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from relexify.artifacts import write_file
+from relexify.evaluation.translation import sacrebleu_module, translation_scores
+from relexify.grafting import load_model, load_tokenizer
+from relexify.parallel import (
+    Bitext,
+    DirectedLinks,
+    align_bitext,
+    eflomal_module,
+    encode_bitext,
+    parse_links,
+    read_links,
+)
+from relexify.progress import Progress
+from relexify.recipes.steps import kept_file, step_name
+from relexify.recipes.trelm_options import Trelm
+from relexify.scoring import Score, frame_of
+from relexify.tokens import encoder_of
+from relexify.training.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.training.pair_batches import Direction
+
+__all__ = ["check_pairs", "measured_translations", "open_pairs", "pairs_to_learn"]
+
+_SCORES = "scores.json"
+
+
+def open_pairs(bitext: Any, options: Trelm) -> Bitext:
+    """Parallel text, read as the options say."""
+    return Bitext.open(bitext, fields=options.aligning.fields, swapped=options.aligning.swapped)
+
+
+def check_pairs(options: Trelm) -> None:
+    """Find out before the work begins what would stop it.
+
+    Raises:
+        InputError: Parallel text or its alignment cannot be read.
+        MissingExtra: A package is needed to align, or to measure translations.
+    """
+    if options.alignment is None:
+        eflomal_module()
+    bitext = open_pairs(options.bitext, options)
+    bitext.ensure_pairs()
+    if options.alignment is not None:
+        parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
+    if options.test_bitext is not None:
+        sacrebleu_module()
+        open_pairs(options.test_bitext, options).ensure_pairs()
+
+
+def pairs_to_learn(tokenizer: Any, options: Trelm, progress: Progress) -> AlignedPairs:
+    """Parallel text with its alignment, which is kept in the cache where eflomal finds it."""
+    bitext, aligning = open_pairs(options.bitext, options), options.aligning
+    most = None if options.alignment is not None else aligning.most_pairs
+    pairs = encode_bitext(bitext, tokenizer, tokenizer, units=aligning.units, most_pairs=most, progress=progress)
+    before, after = frame_of(tokenizer)
+    longest = options.transfer.length - len(before) - len(after)
+    together = None if options.objective == "cdlm" else longest - len(after)
+    if options.alignment is not None:
+        ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
+        return aligned_pairs(pairs, ready, longest=longest, together=together)
+    identity = encoder_of(tokenizer).identity
+    name = step_name(
+        "alignment",
+        aligner="eflomal",
+        bitext=bitext.fingerprint(),
+        tokenizers=[identity, identity],
+        most_pairs=aligning.most_pairs,
+    )
+    links = kept_file(
+        "alignments",
+        name,
+        DirectedLinks.load,
+        lambda: align_bitext(pairs, progress=progress),
+        lambda found, path: found.save(path),
+    )
+    return aligned_pairs(pairs, links, longest=longest, together=together)
+
+
+def measured_translations(work: Path, options: Trelm, progress: Progress) -> list[dict[str, Any]]:
+    """BLEU of both directions, each measured with the model that was trained for it."""
+    if options.test_bitext is None:
+        return []
+    if (work / _SCORES).exists():
+        found: list[dict[str, Any]] = json.loads((work / _SCORES).read_text())
+        return found
+    scores: list[Score] = []
+    pairs = list(open_pairs(options.test_bitext, options))
+    words = (options.target_words, options.source_words)
+    for place, direction in enumerate(get_args(Direction)):
+        reads, writes = options.languages if place == 0 else options.languages[::-1]
+        reader = load_model(work / direction)
+        reader.to("cuda" if torch.cuda.is_available() else "cpu")
+        turned = pairs if place == 0 else [(second, first) for first, second in pairs]
+        scores += translation_scores(
+            reader,
+            load_tokenizer(work / direction),
+            turned,
+            reads=reads,
+            writes=writes,
+            tokenize=words[place],
+            progress=progress,
+        )
+    write_file(work / _SCORES, json.dumps([asdict(score) for score in scores]) + "\n")
+    return [asdict(score) for score in scores]

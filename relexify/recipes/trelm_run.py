@@ -1,0 +1,244 @@
+"""TreLM from a model to a model: the phases one after the other; stopped at whatever moment, the same call goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from accelerate import PartialState
+
+from relexify.artifacts import MARKER, check_output, sha256_of, write_file, write_folder
+from relexify.errors import InputError
+from relexify.grafting import load_config, load_model, load_tokenizer, resolve, save_tokenizer
+from relexify.grafting.hub import must_be_local
+from relexify.models import TriLayerForMaskedLM, with_trilayer
+from relexify.progress import Progress, silent
+from relexify.recipes.trelm_options import Trelm, check_trelm
+from relexify.recipes.trelm_pairs import check_pairs, measured_translations, open_pairs, pairs_to_learn
+from relexify.scoring import Score, bits_per_word_of
+from relexify.text import Corpus
+from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained
+from relexify.training.pair_batches import Direction
+from relexify.training.result import CURVE_FILE
+from relexify.training.subject import HELD_OUT_EVERY, notes_of
+from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
+
+__all__ = ["TrelmResult", "run_trelm", "trelm_scores"]
+
+_ASKED = "asked.json"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrelmResult:
+    """What TreLM came to.
+
+    Attributes:
+        training: The last phase, whose output is the model.
+        scores: Bits per word of the new language, and BLEU of translations where pairs to measure on were given.
+    """
+
+    training: TrainingResult
+    scores: tuple[Score, ...]
+
+
+def run_trelm(
+    model: str | Path,
+    output: str | Path,
+    corpus: Any,
+    options: Trelm,
+    *,
+    held_out: Any = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> TrelmResult:
+    """Take a masked language model over to another language.
+
+    Beside the output lies `OUTPUT.trelm` until the work is done, with a model for every phase.
+
+    Args:
+        model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages: a folder or a Hub name.
+        output: The folder to write.
+        corpus: Text in the new language, whatever `Corpus.open` takes.
+        options: Everything else.
+        held_out: Text in the new language to measure on; where none is given, a part of the corpus is kept aside.
+        overwrite: Replace the output, and what another run left beside it.
+        progress: Told about everything that takes long.
+
+    Raises:
+        InputError: Something about model, texts or options does not fit.
+        GraftError: A TRILayer cannot be put into the model.
+        EvidenceError: There is no pair of sentences to learn from.
+        MissingExtra: A package is needed to align, or to measure translations.
+        TrainingError: The loss is no longer a number, or the memory does not suffice.
+    """
+    output = Path(output)
+    work = output.with_name(f"{output.name}.trelm")
+    check_trelm(options)
+    check_pairs(options)
+    asked = _asked(model, corpus, held_out, options)
+    if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
+        shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
+        return _result(finished_training(output))
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    if processes.is_main_process:
+        check_output(output, overwrite=overwrite)
+        _claim(work, asked, overwrite)
+        _begin(model, work / "start", options)
+    processes.wait_for_everyone()
+    kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
+    _train_phases(work, corpus, held_out, kept, options, progress)
+    scores = measured_translations(work, options, progress)
+    result = train_specific(
+        work / "combined",
+        output,
+        corpus,
+        options.specific,
+        held_out=held_out,
+        next_sentence=options.next_sentence,
+        notes=_notes(model, asked, options, scores),
+        overwrite=overwrite,
+        progress=progress,
+    )
+    if processes.is_main_process:
+        shutil.rmtree(work, ignore_errors=True)
+    return _result(result)
+
+
+def trelm_scores(output: str | Path) -> tuple[Score, ...]:
+    """What was measured on a model of TreLM: bits per word, and BLEU of both directions of transfer training.
+
+    Raises:
+        InputError: The folder's curve is missing or damaged.
+    """
+    notes = notes_of(output)
+    if "trelm" not in notes:
+        return ()
+    chosen = Curve.load(Path(output) / CURVE_FILE).at(notes["training"]["selected_step"])
+    words = bits_per_word_of(chosen.perplexity, notes["held_out_tokens"])
+    return (words, *(Score(**each) for each in notes["trelm"]["translation"]))
+
+
+def _train_phases(work: Path, corpus: Any, held_out: Any, kept: Any, options: Trelm, progress: Progress) -> None:
+    """Commonality, both directions, and the model that they make together."""
+    train_commonality(
+        work / "start",
+        work / "commonality",
+        corpus,
+        options.source_corpus,
+        options.commonality,
+        held_out=held_out,
+        source_held_out=options.source_held_out,
+        progress=progress,
+    )
+    if (work / "combined" / MARKER).exists():
+        return
+    pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
+    for direction in get_args(Direction):
+        logger.info("transfer: %s", direction)
+        train_direction(
+            work / "commonality",
+            work / direction,
+            pairs,
+            options.transfer,
+            direction=direction,
+            held_out=kept,
+            objective=options.objective,  # type: ignore[arg-type]
+            progress=progress,
+        )
+    there, back = (work / direction for direction in get_args(Direction))
+    combine_directions(there, back, work / "combined", overwrite=True)
+
+
+def _begin(model: str | Path, start: Path, options: Trelm) -> None:
+    """Write the model that the first phase begins with."""
+    if (start / MARKER).exists():
+        return
+    first, second = options.languages
+    built = with_trilayer(
+        _backbone(model),
+        (first, second),
+        trilayer=options.trilayer,
+        embedding_size=options.embedding_size,
+        seed=options.seed,
+    )
+    with write_folder(start, overwrite=True) as folder:
+        built.save_pretrained(folder)
+        save_tokenizer(load_tokenizer(model), folder)
+        write_file(folder / MARKER, "{}\n")
+
+
+def _backbone(model: str | Path) -> Any:
+    """The model, with a head for next sentences where its weights have one, whatever its config calls it."""
+    from transformers import BertForPreTraining
+
+    if getattr(load_config(model), "model_type", None) == "bert":
+        place = resolve(model)
+        with torch.random.fork_rng(devices=[]):
+            found, loaded = BertForPreTraining.from_pretrained(
+                place, dtype="auto", output_loading_info=True, local_files_only=must_be_local(place)
+            )
+        if not loaded["missing_keys"]:
+            return found.eval()
+    found = load_model(model)
+    if isinstance(found, TriLayerForMaskedLM):
+        raise InputError(f"{model} has a TRILayer already: give the model that it came from")
+    return found
+
+
+def _notes(model: str | Path, asked: str, options: Trelm, scores: list[dict[str, Any]]) -> dict[str, Any]:
+    told = {
+        "asked": asked,
+        "languages": list(options.languages),
+        "objective": options.objective,
+        "commonality": _told(options.commonality),
+        "transfer": _told(options.transfer),
+        "translation": scores,
+    }
+    return {"trained_from": str(model), "trelm": told}
+
+
+def _told(training: Training) -> dict[str, Any]:
+    return {name: value for name, value in asdict(replace(training, stages=())).items() if value is not None}
+
+
+def _result(training: TrainingResult) -> TrelmResult:
+    return TrelmResult(training, trelm_scores(training.output))
+
+
+def _asked(model: str | Path, corpus: Any, held_out: Any, options: Trelm) -> str:
+    """A name that changes with everything that the result depends on, by content."""
+    texts = [corpus, held_out, options.source_corpus, options.source_held_out]
+    bitexts = [options.bitext, options.test_bitext]
+    plain = replace(options, bitext=None, test_bitext=None, source_corpus=None, source_held_out=None, alignment=None)
+    values: dict[str, Any] = {
+        "model": sha256_of(model) if Path(model).is_dir() else str(model),
+        "texts": [None if text is None else Corpus.open(text).fingerprint() for text in texts],
+        "bitexts": [None if text is None else open_pairs(text, options).fingerprint() for text in bitexts],
+        "alignment": None if options.alignment is None else sha256_of(options.alignment),
+        "options": asdict(plain),
+    }
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _claim(work: Path, asked: str, overwrite: bool) -> None:
+    """Make sure that the folder beside the output is this run's."""
+    note = work / _ASKED
+    if work.exists() and any(work.iterdir()):
+        if note.exists() and json.loads(note.read_text()).get("asked") == asked:
+            return
+        if not (overwrite and note.exists()):
+            raise InputError(
+                f"{work} is what another run left, with other texts, options or another model: pass --overwrite to "
+                "begin anew, or give another output"
+            )
+        logger.warning("%s is what another run left; it is removed", work)
+        shutil.rmtree(work)
+    write_file(note, json.dumps({"asked": asked}) + "\n")

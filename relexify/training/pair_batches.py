@@ -1,0 +1,177 @@
+"""What is learnt from pairs of sentences: CdLM (TreLM, section 3.2), TLM and BRLM, each beside MLM.
+
+Even positions of a run are a pair, odd ones the masked target sentence of the same pair (Algorithm 1, lines 9 to 13).
+A row follows from its position and the seed alone, as in `batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from relexify.errors import InputError
+from relexify.models.reordering import UNALIGNED
+from relexify.scoring import IGNORED, frame_of
+from relexify.training.aligned_pairs import AlignedPairs, Sentence
+from relexify.training.batches import Batch, Masks
+
+__all__ = ["Direction", "Objective", "PairBatches", "check_objective"]
+
+Objective = Literal["cdlm", "tlm", "brlm"]
+"""CdLM writes the translation; TLM fills gaps in a sentence and its translation, written one after the other; BRLM
+fills them from the last state of the word that the gap is aligned to."""
+Direction = Literal["source-to-target", "target-to-source"]
+
+Row = dict[str, np.ndarray]
+TARGET = 1
+MULTIPLE = 8
+_FILL = {"labels": IGNORED, "alignment": UNALIGNED}
+
+
+class PairBatches:
+    """Rows of parallel text.
+
+    Args:
+        pairs: The text.
+        tokenizer: Of both languages.
+        direction: Which sentence is read and which is written.
+        objective: What is learnt from a pair.
+        segments: How many segments the model knows.
+        masking: Share of the tokens to ask for where gaps are filled.
+        seed: Of the order and of the masks.
+
+    Raises:
+        InputError: There is no such objective or direction.
+        VocabularyError: The tokenizer has no mask token.
+    """
+
+    def __init__(
+        self,
+        pairs: AlignedPairs,
+        tokenizer: Any,
+        *,
+        direction: Direction = "source-to-target",
+        objective: Objective = "cdlm",
+        segments: int = 2,
+        masking: float = 0.15,
+        seed: int = 0,
+    ) -> None:
+        check_objective(objective)
+        if direction not in get_args(Direction):
+            raise InputError(f"there is no direction {direction!r}: choose one of {', '.join(get_args(Direction))}")
+        self.pairs, self.objective, self.seed = pairs, objective, seed
+        self.read = get_args(Direction).index(direction)
+        self.frame = frame_of(tokenizer)
+        self.segments = segments
+        self.masks = Masks(tokenizer, masking, seed)
+        self.padding = tokenizer.pad_token_id or 0
+
+    def batch(self, positions: list[int]) -> Batch:
+        """The rows at some positions, padded to one length."""
+        rows = [self._row(position) for position in positions]
+        fill = _FILL | {"input_ids": self.padding}
+        return {name: _padded([row[name] for row in rows], fill.get(name, 0)) for name in rows[0]}
+
+    def _row(self, position: int) -> Row:
+        pair = self.pairs.pair(self._number(position // 2))
+        if position % 2 == 0:
+            return self._translation(pair) if self.objective == "cdlm" else self._gaps(pair, position)
+        return self._masked(pair[TARGET], position)
+
+    def _translation(self, pair: tuple[Sentence, Sentence]) -> Row:
+        """One sentence read, the other asked for in full, the frames of both aligned to each other."""
+        read, written = pair[self.read], pair[1 - self.read]
+        before, after = (len(ids) for ids in self.frame)
+        inner = np.where(written.places == UNALIGNED, UNALIGNED, written.places + before)
+        edges = np.arange(before), before + len(read.ids) + np.arange(after)
+        alignment = np.concatenate([edges[0], inner, edges[1]])
+        return {
+            **_seen(self._framed(read.ids)),
+            "languages": np.array(self.read),
+            "alignment": alignment,
+            "target_attention_mask": np.ones_like(alignment),
+            "target_languages": np.array(1 - self.read),
+            "labels": self._framed(written.ids),
+        }
+
+    def _masked(self, sentence: Sentence, position: int) -> Row:
+        """Gaps in a sentence of the target language, in the form that goes with the rows of the pairs."""
+        ids = self._framed(sentence.ids)
+        inputs, labels = self._with_gaps(ids, position)
+        own = np.arange(len(ids))
+        if self.objective == "cdlm":
+            return {
+                **_seen(inputs),
+                "languages": np.array(TARGET),
+                "alignment": own,
+                "target_attention_mask": np.ones_like(own),
+                "target_languages": np.array(TARGET),
+                "labels": labels,
+            }
+        row = _seen(inputs) | {"token_type_ids": np.zeros_like(own), "languages": np.full_like(own, TARGET)}
+        return row | {"labels": labels} | ({"bridge": own} if self.objective == "brlm" else {})
+
+    def _gaps(self, pair: tuple[Sentence, Sentence], position: int) -> Row:
+        """A sentence and its translation in one sequence, with gaps in both."""
+        read, written = pair[self.read], pair[1 - self.read]
+        before, after = self.frame
+        first, second = [*before, *read.ids, *after], [*written.ids, *after]
+        inputs, labels = self._with_gaps(np.array(first + second, np.int64), position)
+        sides = np.repeat([0, 1], [len(first), len(second)])
+        row = _seen(inputs) | {
+            "token_type_ids": np.minimum(sides, self.segments - 1),
+            "languages": np.where(sides == 0, self.read, 1 - self.read),
+            "labels": labels,
+        }
+        if self.objective != "brlm":
+            return row
+        starts = len(before), len(first)
+        bridge = np.arange(len(inputs))
+        for own, other, sentence in ((0, 1, read), (1, 0, written)):
+            places = slice(starts[own], starts[own] + len(sentence.ids))
+            linked = np.where(sentence.places == UNALIGNED, bridge[places], sentence.places + starts[other])
+            bridge[places] = np.where(labels[places] == IGNORED, bridge[places], linked)
+        return row | {"bridge": bridge}
+
+    def _with_gaps(self, ids: np.ndarray, position: int) -> tuple[np.ndarray, np.ndarray]:
+        found = self.masks(torch.from_numpy(ids)[None], [position])
+        return found["input_ids"][0].numpy(), found["labels"][0].numpy()
+
+    def _framed(self, ids: np.ndarray) -> np.ndarray:
+        before, after = self.frame
+        return np.concatenate([np.array(before, np.int64), ids, np.array(after, np.int64)])
+
+    def _number(self, position: int) -> int:
+        epoch, place = divmod(position, len(self.pairs))
+        return int(self._order(epoch)[place])
+
+    @lru_cache(maxsize=2)  # noqa: B019 (as long as its batches)
+    def _order(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng((self.seed, epoch)).permutation(len(self.pairs))
+
+
+def check_objective(objective: str) -> None:
+    """Refuse an objective that there is not.
+
+    Raises:
+        InputError: There is no such objective.
+    """
+    if objective not in get_args(Objective):
+        raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
+
+
+def _seen(ids: np.ndarray) -> Row:
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+
+def _padded(rows: Sequence[np.ndarray], fill: int) -> torch.Tensor:
+    """Rows of one length, a few places more than the longest, so that few shapes occur."""
+    if rows[0].ndim == 0:
+        return torch.from_numpy(np.stack(rows))
+    longest = max(len(row) for row in rows)
+    wide = -(-longest // MULTIPLE) * MULTIPLE
+    return torch.from_numpy(np.stack([np.pad(row, (0, wide - len(row)), constant_values=fill) for row in rows]))

@@ -1,0 +1,191 @@
+"""relexify trelm, and recipes with [trelm]."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertForPreTraining
+
+from relexify.errors import InputError
+from relexify.grafting import load_model
+from relexify.recipes import trelm_run as trelm_recipe
+from relexify.recipes.recipe_file import read_recipe, recipe_text
+from relexify.recipes.running import run_recipe
+from relexify.recipes.trelm_options import Trelm
+from tests import pico
+from tests.cli.command import relexify
+
+SHORT = (
+    "--commonality-steps", 2, "--transfer-steps", 3, "--specific-steps", 2, "--batch", 4, "--length", 32,
+    "--evaluate-every", 2, "--learning-rate", 1e-3,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Texts:
+    root: Path
+
+    @property
+    def model(self) -> Path:
+        return self.root / "model"
+
+    def options(self, *more: object) -> tuple[object, ...]:
+        return (
+            "--corpus", self.root / "xx.txt", "--source-corpus", self.root / "en.txt", "--held-out",
+            self.root / "held.txt", "--source-held-out", self.root / "held-en.txt", "--bitext",
+            self.root / "pairs.tsv", "--alignment", self.root / "pairs.links", "--test-bitext", self.root / "test.tsv",
+            "--source-language", "en", "--target-language", "xx", *SHORT, *more,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: Any) -> Texts:
+    root = tmp_path_factory.mktemp("trelm")
+    english, foreign = pico.sentences(80), pico.sentences(80, words=pico.foreign_words())
+    tokenizer = pico.wordpiece(english + foreign, size=400)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BertForPreTraining(
+            BertConfig(
+                vocab_size=len(tokenizer),
+                hidden_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=64,
+                pad_token_id=0,
+            )
+        )
+    model.config.architectures = ["BertForMaskedLM"]
+    model.save_pretrained(root / "model")
+    config = json.loads((root / "model" / "config.json").read_text())
+    (root / "model" / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}))
+    tokenizer.save_pretrained(root / "model")
+    for name, lines in (("en", english[:60]), ("xx", foreign[:60]), ("held", foreign[60:]), ("held-en", english[60:])):
+        (root / f"{name}.txt").write_text("\n".join(lines))
+    pairs = list(zip(english, foreign, strict=True))
+    (root / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs[:60]))
+    (root / "test.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs[60:65]))
+    (root / "pairs.links").write_text("0-0 1-1 2-3\n" * 60)
+    return Texts(root)
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def parameters(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(load_model(folder).named_parameters())
+
+
+def same(one: Path, other: Path) -> bool:
+    first, second = parameters(one), parameters(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture(scope="module")
+def whole(texts: Texts, tmp_path_factory: Any) -> tuple[Path, Any]:
+    """The result of a run that nobody stopped, and what it said."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(folder / "cache"))
+        patch.setenv("COLUMNS", "160")
+        return folder / "out", relexify("trelm", texts.model, folder / "out", *texts.options())
+
+
+def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whole: tuple[Path, Any]) -> None:
+    output, outcome = whole
+    assert outcome.status == 0, outcome.err
+    assert "bits per word" in outcome.out
+    assert len(re.findall(r"BLEU-\d", outcome.out)) == 8
+    assert not (output.with_name("out.trelm")).exists()
+    model = load_model(output)
+    assert model.config.languages == ["en", "xx"]
+    assert model.config.next_sentence  # the weights have the head, though the config does not say so
+    notes = json.loads((output / "relexify.json").read_text())
+    assert notes["trelm"]["objective"] == "cdlm"
+    again = relexify("trelm", texts.model, output, *texts.options())
+    assert again.status == 0, again.err
+    assert re.findall(r"\d+\.\d{3} ", again.out) == re.findall(r"\d+\.\d{3} ", outcome.out)
+    measured = relexify("evaluate", output, "--held-out", texts.root / "held.txt", "--length", 32)
+    assert measured.status == 0, measured.err
+    other = relexify("trelm", texts.model, output, *texts.options("--seed", 1))
+    assert other.status == 2
+
+
+@pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
+def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
+    texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any, moment: str
+) -> None:
+    def stop(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trelm_recipe, moment, stop)
+        assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status != 0
+    assert (tmp_path / "out.trelm" / "commonality").exists()
+    assert not (tmp_path / "out").exists()
+    other = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--objective", "tlm"))
+    assert other.status == 2
+    assert "another run left" in other.err
+    assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status == 0
+    assert same(tmp_path / "out", whole[0])
+
+
+def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:
+    refused = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
+    assert refused.status == 2
+    assert "CdLM asks for a TRILayer" in refused.err
+    options = texts.options("--no-trilayer", "--objective", "tlm", "--embedding-size", 8)
+    outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
+    assert outcome.status == 0, outcome.err
+    model = load_model(tmp_path / "out")
+    assert model.model.trilayer is None
+    assert model.get_input_embeddings().weight.shape[1] == 8
+
+
+def recipe(texts: Texts, folder: Path, more: str = "") -> Path:
+    file = folder / "recipe.toml"
+    phases = "".join(
+        f"\n[trelm.{name}]\nsteps = 2\nbatch = 4\nlength = 32\nevaluate_every = 2\n"
+        for name in ("commonality", "transfer", "specific")
+    )
+    file.write_text(
+        f'output = "out"\nmodel = "{texts.model}"\ncorpus = "{texts.root}/xx.txt"\nheld_out = "{texts.root}/held.txt"\n'
+        f'[trelm]\nlanguages = ["en", "xx"]\nsource_corpus = "{texts.root}/en.txt"\n'
+        f'source_held_out = "{texts.root}/held-en.txt"\nbitext = "{texts.root}/pairs.tsv"\n'
+        f'alignment = "{texts.root}/pairs.links"\n{more}{phases}'
+    )
+    return file
+
+
+def test_a_recipe_says_the_same_as_the_command(texts: Texts, tmp_path: Path) -> None:
+    read = read_recipe(recipe(texts, tmp_path))
+    assert read.trelm is not None
+    assert (read.trelm.transfer.steps, read.trelm.transfer.learning_rate) == (2, 3e-5)
+    assert (read.trelm.specific.learning_rate, read.trelm.specific.warmup) == (2e-5, 0.0)
+    again = tmp_path / "again.toml"
+    again.write_text(recipe_text(read))
+    assert read_recipe(again) == read
+    result = run_recipe(read)
+    assert result.output == tmp_path / "out"
+    assert load_model(tmp_path / "out").config.languages == ["en", "xx"]
+
+
+def test_tables_that_do_not_fit_are_refused(texts: Texts, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no objective 'nmt'"):
+        read_recipe(recipe(texts, tmp_path, 'objective = "nmt"\n'))
+    file = recipe(texts, tmp_path)
+    file.write_text(file.read_text() + "\n[training]\nsteps = 3\n")
+    with pytest.raises(InputError, match=r"\[trelm\] and \[training\] do not go together"):
+        read_recipe(file)
+    with pytest.raises(InputError, match="lacks bitext"):
+        trelm_recipe.run_trelm(texts.model, tmp_path / "o", "x", Trelm(source_corpus="y"))

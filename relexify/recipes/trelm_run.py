@@ -95,7 +95,8 @@ def run_trelm(
     processes.wait_for_everyone()
     kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
     _train_phases(work, corpus, held_out, kept, options, progress)
-    scores = measured_translations(work, options, progress)
+    with processes.main_process_first():
+        scores = measured_translations(work, options, progress)
     result = train_specific(
         work / "combined",
         output,
@@ -140,7 +141,8 @@ def _train_phases(work: Path, corpus: Any, held_out: Any, kept: Any, options: Tr
     )
     if (work / "combined" / MARKER).exists():
         return
-    pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
+    with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
+        pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
     for direction in get_args(Direction):
         logger.info("transfer: %s", direction)
         train_direction(

@@ -121,6 +121,28 @@ def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whol
     assert other.status == 2
 
 
+TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
+2\triver\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_
+3\twalks\t_\tVERB\t_\t_\t0\troot\t_\t_
+
+"""
+
+
+def test_tasks_that_fit_are_measured_and_others_refused(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.conllu").write_text(TREE * 4)
+        (tmp_path / f"{name}.tsv").write_text("the river\tit walks\tentailment\nthe book\tit reads\tneutral\n" * 4)
+    files = [("--train", f"train.{end}", "--dev", f"dev.{end}", "--test", f"test.{end}") for end in ("conllu", "tsv")]
+    parse, nli = ([tmp_path / each if "." in each else each for each in row] for row in files)
+    common = ("--epochs", 1, "--output", tmp_path / "seeds", "--device", "cpu")
+    parsed = relexify("evaluate", whole[0], "--task", "parse", *parse, *common)
+    assert parsed.status == 0, parsed.err
+    assert "LAS" in parsed.out
+    refused = relexify("evaluate", whole[0], "--task", "nli", *nli, *common)
+    assert refused.status == 2
+    assert "has a TRILayer" in refused.err
+
+
 @pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
 def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any, moment: str

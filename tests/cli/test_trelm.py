@@ -162,6 +162,17 @@ def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     assert same(tmp_path / "out", whole[0])
 
 
+def test_what_no_phase_could_train_leaves_nothing_behind(texts: Texts, tmp_path: Path) -> None:
+    long = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--length", 64))
+    assert (long.status, "more than the 63 tokens" in long.err) == (2, True), long.err
+    odd = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--batch", 3))
+    assert (odd.status, "odd" in odd.err) == (2, True), odd.err
+    pico.gpt2(pico.byte_level()).save_pretrained(tmp_path / "gpt2")
+    other = relexify("trelm", tmp_path / "gpt2", tmp_path / "out", *texts.options())
+    assert (other.status, "type 'gpt2'" in other.err) == (2, True), other.err
+    assert not list(tmp_path.glob("out*"))
+
+
 def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:
     refused = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
     assert refused.status == 2

@@ -16,7 +16,7 @@ from relexify.errors import InputError, MissingExtra
 from relexify.models import TriLayerForMaskedLM
 from relexify.progress import Progress, silent
 from relexify.scoring import Score, frame_of, usable_length
-from relexify.tokens import encodable, encoder_of
+from relexify.tokens import backend_of, encodable, encoder_of
 
 __all__ = ["bleu_scores", "read_out", "said", "translation_scores"]
 
@@ -38,6 +38,8 @@ def translation_scores(
 ) -> tuple[Score, ...]:
     """BLEU-1 to BLEU-4 of what a model reads out of sentences.
 
+    References are normalised as the tokenizer does it: one that knows no capitals cannot write them.
+
     Args:
         model: A TRILayer model.
         tokenizer: Its tokenizer.
@@ -58,7 +60,8 @@ def translation_scores(
     sacrebleu_module()
     sentences, references = zip(*complete, strict=True)
     found = read_out(model, tokenizer, sentences, reads=reads, writes=writes, batch=batch, progress=progress)
-    return bleu_scores(found, references, tokenize=tokenize, task=f"translation {reads} → {writes}")
+    spelled = [_normalised(tokenizer, text) for text in references]
+    return bleu_scores(found, spelled, tokenize=tokenize, task=f"translation {reads} → {writes}")
 
 
 def read_out(
@@ -146,6 +149,11 @@ def sacrebleu_module() -> Any:
     except ImportError as error:
         raise MissingExtra("sacrebleu", "measuring translations", "translation") from error
     return metrics
+
+
+def _normalised(tokenizer: Any, text: str) -> str:
+    normalizer = backend_of(tokenizer).normalizer
+    return text if normalizer is None else str(normalizer.normalize_str(text))
 
 
 def _said_in_parallel(

@@ -28,6 +28,7 @@ __all__ = [
     "class_in_form",
     "hollow_model",
     "is_bilingual",
+    "is_trilayer",
     "load_config",
     "load_model",
     "load_tokenizer",
@@ -219,6 +220,11 @@ def model_class(config: Any, trust_remote_code: bool = False) -> Any:
 def is_bilingual(name: str | Path) -> bool:
     """Whether a name is that of a folder with a bilingual model."""
     return _own_config(name).get("model_type") == BILINGUAL
+
+
+def is_trilayer(name: str | Path) -> bool:
+    """Whether a name is that of a folder with a TRILayer model."""
+    return _own_config(name).get("model_type") == TRILAYER
 
 
 def _own_config(folder: str | Path) -> dict[str, Any]:

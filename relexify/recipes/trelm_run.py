@@ -17,16 +17,19 @@ from relexify.artifacts import MARKER, check_output, sha256_of, write_file, writ
 from relexify.errors import InputError
 from relexify.grafting import load_config, load_model, load_tokenizer, resolve, save_tokenizer
 from relexify.grafting.hub import must_be_local
-from relexify.models import TriLayerForMaskedLM, with_trilayer
+from relexify.models import TriLayerConfig, TriLayerForMaskedLM, with_trilayer
+from relexify.models.trilayer_backbone import family_of
 from relexify.progress import Progress, silent
 from relexify.recipes.trelm_options import Trelm, check_trelm
 from relexify.recipes.trelm_pairs import check_pairs, measured_translations, open_pairs, pairs_to_learn
 from relexify.scoring import Score, bits_per_word_of
 from relexify.text import Corpus
 from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained
+from relexify.training.bilingual import check_halves
 from relexify.training.pair_batches import Direction
 from relexify.training.result import CURVE_FILE
 from relexify.training.subject import HELD_OUT_EVERY, notes_of
+from relexify.training.trainable import check_learner
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 
 __all__ = ["TrelmResult", "run_trelm", "trelm_scores"]
@@ -87,6 +90,7 @@ def run_trelm(
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
         shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
         return _result(finished_training(output))
+    _check_model(model, options)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
         check_output(output, overwrite=overwrite)
@@ -95,7 +99,8 @@ def run_trelm(
     processes.wait_for_everyone()
     kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
     _train_phases(work, corpus, held_out, kept, options, progress)
-    scores = measured_translations(work, options, progress)
+    with processes.main_process_first():
+        scores = measured_translations(work, options, progress)
     result = train_specific(
         work / "combined",
         output,
@@ -140,7 +145,8 @@ def _train_phases(work: Path, corpus: Any, held_out: Any, kept: Any, options: Tr
     )
     if (work / "combined" / MARKER).exists():
         return
-    pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
+    with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
+        pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
     for direction in get_args(Direction):
         logger.info("transfer: %s", direction)
         train_direction(
@@ -155,6 +161,20 @@ def _train_phases(work: Path, corpus: Any, held_out: Any, kept: Any, options: Tr
         )
     there, back = (work / direction for direction in get_args(Direction))
     combine_directions(there, back, work / "combined", overwrite=True)
+
+
+def _check_model(model: str | Path, options: Trelm) -> None:
+    """Refuse a model that some phase could not train, by its config alone."""
+    config = load_config(model)
+    family_of(config)
+    with torch.device("meta"):
+        hollow = TriLayerForMaskedLM(
+            TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
+        )
+    for training in (options.commonality, options.transfer, options.specific):
+        check_learner(hollow, training)
+    for training in (options.commonality, options.transfer):
+        check_halves(training, 1)
 
 
 def _begin(model: str | Path, start: Path, options: Trelm) -> None:

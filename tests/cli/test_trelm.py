@@ -121,6 +121,28 @@ def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whol
     assert other.status == 2
 
 
+TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
+2\triver\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_
+3\twalks\t_\tVERB\t_\t_\t0\troot\t_\t_
+
+"""
+
+
+def test_tasks_that_fit_are_measured_and_others_refused(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.conllu").write_text(TREE * 4)
+        (tmp_path / f"{name}.tsv").write_text("the river\tit walks\tentailment\nthe book\tit reads\tneutral\n" * 4)
+    files = [("--train", f"train.{end}", "--dev", f"dev.{end}", "--test", f"test.{end}") for end in ("conllu", "tsv")]
+    parse, nli = ([tmp_path / each if "." in each else each for each in row] for row in files)
+    common = ("--epochs", 1, "--output", tmp_path / "seeds", "--device", "cpu")
+    parsed = relexify("evaluate", whole[0], "--task", "parse", *parse, *common)
+    assert parsed.status == 0, parsed.err
+    assert "LAS" in parsed.out
+    refused = relexify("evaluate", whole[0], "--task", "nli", *nli, *common)
+    assert refused.status == 2
+    assert "has a TRILayer" in refused.err
+
+
 @pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
 def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any, moment: str
@@ -138,6 +160,17 @@ def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     assert "another run left" in other.err
     assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status == 0
     assert same(tmp_path / "out", whole[0])
+
+
+def test_what_no_phase_could_train_leaves_nothing_behind(texts: Texts, tmp_path: Path) -> None:
+    long = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--length", 64))
+    assert (long.status, "more than the 63 tokens" in long.err) == (2, True), long.err
+    odd = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--batch", 3))
+    assert (odd.status, "odd" in odd.err) == (2, True), odd.err
+    pico.gpt2(pico.byte_level()).save_pretrained(tmp_path / "gpt2")
+    other = relexify("trelm", tmp_path / "gpt2", tmp_path / "out", *texts.options())
+    assert (other.status, "type 'gpt2'" in other.err) == (2, True), other.err
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def test_a_model_that_says_what_is_asked_for_has_a_perfect_score() -> None:
     assert all(score.value == pytest.approx(100) for score in scores)
     assert all(score.examples == sum(map(bool, found)) > 10 for score in scores)
     assert all(score.higher_is_better and score.task == "translation en → xx" for score in scores)
+    capitals = [(first, second.upper()) for first, second in pairs]  # the tokenizer knows none
+    assert translation_scores(reader, TOKENIZER, capitals, reads="en", writes="xx") == scores
     other = translation_scores(reader, TOKENIZER, pairs, reads="xx", writes="en")
     assert other[0].value < 100
 

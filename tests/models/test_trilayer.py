@@ -421,3 +421,16 @@ def test_hidden_states_are_those_of_every_layer(backbone: Any) -> None:
     assert len(output.hidden_states) == 6
     assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
     assert [state.shape[1] for state in output.hidden_states] == [4, 4, 4, 3, 3, 3]
+
+
+def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
+    config = BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0, tie_word_embeddings=False)
+    backbone = _drawn(BertForMaskedLM(config).eval())
+    model = with_trilayer(backbone, trilayer=False)
+    torch.nn.init.zeros_(model.model.language_embeddings.weight)
+    model.save_pretrained(tmp_path)
+    inputs = padded(model)
+    with torch.no_grad():
+        for each in (model, load_model(tmp_path)):
+            assert torch.equal(each(**inputs).logits, backbone(**inputs).logits)
+    assert model.head.decoder.weight is not model.get_input_embeddings().weight

@@ -26,7 +26,7 @@ from relexify.training.trelm_phases import (
     train_specific,
 )
 from tests import pico
-from tests.training.runs import in_a_process
+from tests.training.runs import assert_close, in_a_process, in_two_processes
 
 ENGLISH, FOREIGN = pico.sentences(60), pico.sentences(60, words=pico.foreign_words())
 SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
@@ -266,6 +266,22 @@ def test_a_killed_direction_goes_on_and_ends_with_the_same_bits(bert_world: Worl
     assert list((bert_world.folder / "again.training").glob("*/checkpoint-2"))
     bert_world.direction("source-to-target", "again")
     assert not changed(whole, output)
+
+
+def in_a_group(world: World, name: str) -> None:
+    import os
+
+    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
+    world.direction("source-to-target", name, training=replace(TRAINING, batch=8))
+
+
+def test_two_processes_make_the_model_of_one(bert_world: World) -> None:
+    model = load_model(bert_world.start)
+    model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
+    model.save_pretrained(bert_world.start)
+    assert in_a_process(in_a_group, bert_world, "one") == 0
+    assert in_two_processes(in_a_group, bert_world, "two") == 0
+    assert_close(bert_world.folder / "one", bert_world.folder / "two")
 
 
 def test_a_direction_learns_to_translate(bert_world: World) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, MissingExtra
+from relexify.text.decoding import read_blocks
 
 __all__ = ["ParsedSentence", "read_treebank", "universal_relation"]
 
@@ -98,16 +100,11 @@ def _blocks(path: str | Path) -> Iterator[list[_Line]]:
 
 
 def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines, decoded one by one so that a wrong byte has a line."""
-    number = 0
-    try:
-        with open(path, "rb") as stream:
-            for number, line in enumerate(stream, 1):
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): give a treebank in CoNLL-U (.conllu)") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}, line {number}, is not UTF-8 ({error.reason}): convert the file first") from error
+    """Numbered lines of a plain or compressed file."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
+    yield from enumerate(chain.from_iterable(read_blocks(file)), 1)
 
 
 def _line_reader(path: str | Path) -> Callable[[str, int], Any]:

@@ -11,6 +11,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.grafting.loading import load_config, model_class
+from relexify.grafting.precision import with_parameters_in
 
 __all__ = ["fresh_model", "fresh_twin"]
 
@@ -30,13 +31,21 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     for field, value in changes.items():
         if not hasattr(config, field):
             raise InputError(f"the config of {name} has no field {field!r} to change: see its config.json")
-        setattr(config, field, value)
+        _change(config, field, value)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return model_class(config)(config).eval()
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         raise InputError(f"there can be no {config.model_type} of the size asked for ({error})") from error
+
+
+def _change(config: Any, field: str, value: Any) -> None:
+    try:
+        setattr(config, field, value)
+    except Exception as error:  # what checks the fields of a config raises errors of its own
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
 
 
 def fresh_twin(model: Any, *, seed: int = 0) -> Any:
@@ -52,4 +61,4 @@ def fresh_twin(model: Any, *, seed: int = 0) -> Any:
     with torch.no_grad():
         for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings: how it is built, not learnt
             twin.get_buffer(name).copy_(buffer)
-    return twin.to(model.dtype).eval()
+    return with_parameters_in(twin, model.dtype).eval()

@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from relexify.errors import InputError
+from relexify.grafting.precision import with_parameters_in
 
 __all__ = ["add_head", "has_head"]
 
@@ -53,7 +54,7 @@ def add_head(model: Any, *, seed: int = 0) -> Any:
             "give a model of another class"
         )
     headed.tie_weights()
-    return headed.to(model.dtype).eval()
+    return with_parameters_in(headed, model.dtype).eval()
 
 
 def _kind(config: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ from torch import nn
 
 from relexify.errors import GraftError
 from relexify.grafting import lexical_axes
+from relexify.grafting.precision import with_parameters_in
 from relexify.models.factored_head import FactoredHead
 from relexify.models.sub_embedding import SharedSubEmbedding, SubEmbedding
 
@@ -113,7 +114,7 @@ def expanded(model: Any) -> Any:
     config = copy.deepcopy(model.config)
     delattr(config, ENTRY)
     with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
-        plain = model.plain_class(config).to(model.dtype)
+        plain = with_parameters_in(model.plain_class(config), model.dtype)
     values = model.state_dict()
     for name, module in list(model.named_modules()):
         if isinstance(module, SubEmbedding):

@@ -15,7 +15,8 @@ from relexify.text.decoding import read_blocks
 
 __all__ = ["parse_links", "read_links"]
 
-_LINE = re.compile(r"\s*(?:\d+-\d+\s*)*")
+_LINK = r"\d{1,9}-\d{1,9}"
+_LINE = re.compile(rf"\s*(?:{_LINK}(?:\s+|$))*")
 
 
 def read_links(path: str | Path, pairs: EncodedBitext, *, swapped: bool = False) -> Links:
@@ -57,7 +58,7 @@ def parse_links(path: Path, *, expected: int | None = None) -> Links:
     for block in read_blocks(path):
         for line in block:
             if not _LINE.fullmatch(line):
-                wrong = next(word for word in line.split() if not re.fullmatch(r"\d+-\d+", word))
+                wrong = next(word for word in line.split() if not re.fullmatch(_LINK, word))
                 number = len(lengths) + 1
                 raise InputError(f"{path}, line {number}: {wrong[:40]!r} is no link: write 0-0 1-2, one line a pair")
             found = line.replace("-", " ").split()

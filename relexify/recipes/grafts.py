@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.artifacts import MARKER, check_output, sha256_of, write_file
+from relexify.lexicon import BilingualLexicon
 from relexify.parallel import Bitext
 from relexify.progress import Progress
 from relexify.recipes.recipe import Transfer
@@ -39,7 +40,9 @@ def is_grafted(transfer: Transfer) -> bool:
 
 
 def clear_graft(grafted: Path) -> None:
-    """Remove a grafted model that is done with."""
+    """Remove a grafted model that is done with; one without our note beside it is somebody else's."""
+    if not _note_of(grafted).exists():
+        return
     shutil.rmtree(grafted, ignore_errors=True)
     _note_of(grafted).unlink(missing_ok=True)
 
@@ -55,13 +58,15 @@ def read_note(path: Path) -> Any:
 def transfer_identity(transfer: Transfer) -> str:
     """A name that changes with everything that a graft depends on, by content."""
     texts = ("corpus", "source_corpus", "held_out")
-    files = ("dictionary", "alignment", "rotation", "source_vectors", "target_vectors")
+    files = ("alignment", "rotation", "source_vectors", "target_vectors")
     values: dict[str, Any] = {}
     for entry in fields(transfer):
         value = getattr(transfer, entry.name)
         if entry.name in ("output", "overwrite", "device", "score", "score_bytes") or value is None:
             continue
-        if entry.name in texts:
+        if entry.name == "dictionary" and isinstance(value, str | Path):  # it may be spread over several files
+            value = BilingualLexicon.load(value, swapped=transfer.dictionary_swapped).pairs
+        elif entry.name in texts:
             value = Corpus.open(value).fingerprint()
         elif entry.name == "bitext":
             value = Bitext.open(value, fields=transfer.aligning.fields, swapped=transfer.aligning.swapped).fingerprint()

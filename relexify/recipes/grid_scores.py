@@ -89,7 +89,7 @@ def _pairs(source: Pairs) -> Sequence[PairExample]:
 def _tagged(source: Tagged) -> Sequence[TaggedWords]:
     if not isinstance(source, str | Path):
         return source
-    if Path(source).suffix == ".conllu":
+    if ".conllu" in Path(source).suffixes:
         return [(sentence.words, sentence.upos) for sentence in read_treebank(source)]
     return [(sentence.words, sentence.tags) for sentence in read_columns(source)]
 

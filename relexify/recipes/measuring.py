@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from relexify.artifacts import MARKER, write_file
+from relexify.artifacts import MARKER, check_output, write_file
 from relexify.progress import Progress
 from relexify.recipes.task_entries import TaskEntry
 from relexify.reports import TaskScores
 
-__all__ = ["kept_scores", "measure", "measure_output", "output_scores"]
+__all__ = ["check_place", "kept_scores", "measure", "measure_output", "output_scores"]
 
 RESULTS = "tasks.json"
 
@@ -62,11 +62,24 @@ def kept_scores(entry: TaskEntry, moment: str, folder: Path, *, of: str = "") ->
     return TaskScores(entry.title, kept.moment, kept.per_seed)
 
 
+def check_place(output: Path, entries: Sequence[TaskEntry]) -> None:
+    """Make sure that the folder for unfinished work is ours, or not there.
+
+    Raises:
+        OutputError: Somebody else's folder lies in its place.
+    """
+    work = _work_of(output)
+    if entries and not (work / MARKER).exists():
+        check_output(work)
+
+
 def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, progress: Progress) -> None:
     """Measure the trained model of a recipe, and put the results into its folder."""
     if not entries or len(output_scores(output, entries)) == len(entries):
         return
-    work = output.with_name(f"{output.name}.tasks")
+    check_place(output, entries)
+    work = _work_of(output)
+    write_file(work / MARKER, "{}\n")
     trained = json.loads((output / MARKER).read_text())["training"]["run"]
     found = {
         entry.identity(): measure(output, entry, "end", work, device=device, progress=progress, of=trained).as_table()
@@ -85,6 +98,10 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ()
     return tuple(TaskScores(entry.title, scores.moment, scores.per_seed) for entry, scores in kept.items())
+
+
+def _work_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.tasks")
 
 
 def _place(entry: TaskEntry, moment: str, folder: Path, of: str) -> Path:

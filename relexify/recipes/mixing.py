@@ -120,7 +120,10 @@ def told_evidence(recipe: Transfer, old: Any, new: Any, *, progress: Progress = 
         evidence.append(translations(old, new, lexicon))
     if recipe.bitext is not None:
         counts = count_aligned_tokens(recipe, old, new, progress=progress)
-        evidence.append(aligned_tokens(old, new, counts, **_counting(recipe)))
+        try:
+            evidence.append(aligned_tokens(old, new, counts, **_counting(recipe)))
+        except EvidenceError as error:
+            logger.warning("the parallel text tells nothing: %s", error)
     return evidence
 
 

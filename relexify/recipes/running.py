@@ -12,7 +12,7 @@ from relexify.progress import Progress, silent
 from relexify.recipes.checks import check_recipe
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.recipes.joining import run_bilingual
-from relexify.recipes.measuring import measure_output
+from relexify.recipes.measuring import check_place, measure_output
 from relexify.recipes.preparing import prepare_start
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.recipe_file import RecipeFile, recipe_text
@@ -59,6 +59,7 @@ def run_recipe(
             f"{recipe.source} has [[tasks]] for the trained model and no [training]: add it, or use relexify evaluate"
         )
     check_tasks(recipe.tasks, recipe.model, recipe.source)
+    check_place(recipe.output, recipe.tasks)
     if recipe.training is None and recipe.compress is not None:
         raise InputError(f"{recipe.source} has [compress] and no [training]: add it, or use relexify compress")
     if recipe.training is None and recipe.transfer is not None:
@@ -68,12 +69,15 @@ def run_recipe(
     if recipe.transfer is not None:
         _graft(recipe, replace(recipe.transfer, output=grafted, device=device), overwrite, progress)
         model = str(grafted)
+    elif not is_trained(recipe.output):
+        check_output(recipe.output, overwrite=overwrite)
     if recipe.fresh is not None or recipe.compress is not None:
         prepare_start(recipe, model, start, progress)
         model = str(start)
     result = _train(recipe, model, device, overwrite, progress)
-    clear_graft(grafted)
-    clear_graft(start)
+    for folder, made in ((grafted, recipe.transfer is not None), (start, model == str(start))):
+        if made:
+            clear_graft(folder)
     return result
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from relexify import __version__
 from relexify.artifacts import Provenance, sha256_of
-from relexify.grafting import Graft, check_roles, fresh_twin, graft, load_model, load_tokenizer
+from relexify.grafting import Graft, check_roles, fresh_twin, graft, lexical_axes, load_model, load_tokenizer
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import random, shuffle
 from relexify.mixture import Mixture
@@ -24,7 +24,7 @@ from relexify.recipes.steps import kept_mixture, kept_tokenizer, step_name
 from relexify.recipes.trelm import joint_tokenizer, trelm_rows
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.text import Corpus
-from relexify.tokens import encoder_of, retrained
+from relexify.tokens import encoder_of, retrained, vocabulary_of
 from relexify.vectors import Rotation, VectorTraining
 
 __all__ = ["TransferResult", "needed_roles", "new_tokenizer", "run_transfer"]
@@ -58,6 +58,7 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     training, held_out = open_texts(recipe)
     evidence = with_dictionary(recipe)
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
+    lexical_axes(model)  # one that can be given no new vocabulary should not cost the work before
     new = new_tokenizer(recipe, old, training, progress)
     check_roles(old, new, needed_roles(model))
     mixture, rotation = _mixture(evidence, model, old, new, training, progress)
@@ -106,6 +107,7 @@ def _mixture(
         "mixture",
         method=recipe.method,
         tokenizers=[encoder_of(old).identity, encoder_of(new).identity],
+        roles=[vocabulary_of(old).special, vocabulary_of(new).special],  # which tokenizer.json does not tell
         corpus=corpus.fingerprint(),
         source_corpus=None if text is None else Corpus.open(text).fingerprint(),
         dictionary=lexicon.pairs if isinstance(lexicon, BilingualLexicon) else None,

@@ -120,6 +120,32 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert relexify("inspect", tmp_path / "out").status == 0
 
 
+def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
+    plain = without_comparison(recipe)
+    plain.write_text(plain.read_text().replace("[transfer]", "[ignored]").partition("[ignored]")[0]
+                     + "[training]" + plain.read_text().partition("[training]")[2])  # fmt: skip
+    for name in ("out.grafted", "out.start", "out.tasks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.txt").write_text("mine")
+    outcome = relexify("run", plain, "--set", "training.steps=2")
+    assert outcome.status == 0, outcome.err
+    for name in ("out.grafted", "out.start", "out.tasks"):
+        assert (tmp_path / name / "thesis.txt").read_text() == "mine"
+
+
+def test_a_folder_in_the_place_of_unfinished_tasks_is_refused_before_any_work(recipe, world, tmp_path):
+    plain = without_comparison(recipe)
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.tsv").write_text("ba\tA\nla\tB\n\n" * 8)
+    tasks = '\n[[tasks]]\ntask = "pos"\nprobe = true\ntrain = "train.tsv"\ntest = "test.tsv"\n'
+    plain.write_text(plain.read_text() + tasks)
+    (tmp_path / "out.tasks").mkdir()
+    (tmp_path / "out.tasks" / "train.tsv").write_text("mine")
+    assert "out.tasks" in refused(relexify("run", plain))
+    assert (tmp_path / "out.tasks" / "train.tsv").read_text() == "mine"
+    assert not list(tmp_path.glob("out.grafted*"))
+
+
 def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):
     outcome = relexify("compare", recipe)
     assert outcome.status == 0, outcome.err

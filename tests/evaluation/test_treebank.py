@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 
 import pytest
@@ -121,7 +122,7 @@ def test_a_missing_file_and_wrong_bytes(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         read_treebank(tmp_path / "nowhere.conllu")
     (tmp_path / "latin.conllu").write_bytes(b"# fine\n# caf\xe9\n")
-    with pytest.raises(InputError, match=r"latin.conllu, line 2, is not UTF-8"):
+    with pytest.raises(InputError, match=r"latin.conllu is not UTF-8: line 2"):
         read_treebank(tmp_path / "latin.conllu")
 
 
@@ -134,3 +135,10 @@ def test_the_package_is_asked_for(tmp_path, monkeypatch):
 def test_a_sentence_has_one_of_each_for_every_word():
     with pytest.raises(InputError, match="2 words has 1 heads"):
         ParsedSentence(("a", "b"), (0,), ("root", "dep"), ("X", "X"))
+
+
+def test_a_compressed_treebank_is_read_like_a_plain_one(tmp_path):
+    plain = write(tmp_path / "good.conllu", GOOD)
+    packed = tmp_path / "good.conllu.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "good.conllu").read_bytes()))
+    assert read_treebank(packed) == read_treebank(plain)

@@ -81,6 +81,17 @@ def test_a_compressed_model_is_saved_loaded_and_expanded_with_the_same_logits(fa
     }
 
 
+@pytest.mark.parametrize("make", [fresh_twin, lambda model: expanded(compressed(model, Compression(k=2))[0])])
+def test_rotary_frequencies_stay_in_float32_where_parameters_are_in_bfloat16(make, tmp_path):
+    pico.pair("llama tied")[0].to(torch.bfloat16).save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    assert model.dtype == torch.bfloat16
+    assert model.model.rotary_emb.inv_freq.dtype == torch.float32, "from_pretrained changed"
+    made = make(model)
+    assert made.dtype == torch.bfloat16
+    assert made.model.rotary_emb.inv_freq.dtype == torch.float32
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bert", "llama untied", "albert"])
 def test_everything_but_the_embedding_stays_bit_equal(family):
     model, _ = pair(family)

@@ -154,6 +154,8 @@ def test_a_swapped_alignment_is_turned_round(pharaoh):
         ("2-0\n\n\n", "line 1: the link 2-0 leads outside"),
         ("0-0\n0-0\n\n", "line 2: the link 0-0 leads outside sentences of 0 and 0 units"),
         ("0-0 1p1\n\n\n", "line 1: '1p1' is no link"),
+        ("0-01-1\n\n\n", "line 1: '0-01-1' is no link"),
+        ("99999999999-0\n\n\n", "line 1: '99999999999-0' is no link"),
         ("0-0\n\n0 1\n", "line 3: '0' is no link"),
     ],
 )

@@ -44,6 +44,8 @@ def geometry(
     from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
 
     names = _names(models)
+    if text and output == layers:
+        raise InputError(f"{output} cannot hold both pictures: give --layers another name")
     for picture in (output, layers) if text else (output,):
         check_output(picture, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}

@@ -52,7 +52,9 @@ def check_options(options: Compression, tokens: int, width: int) -> None:
         raise InputError(f"a head cannot be told to {options.head!r}: choose keep or compress")
     if options.codes == "digits" and options.equal_size:
         raise InputError("counted codes have no clusters whose size could be equal: leave out one of the two")
+    if options.codes == "digits" and options.codes_from is not None:
+        raise InputError("counted codes follow no model's rows: leave out codes_from, or choose clustered codes")
     if options.clusters is not None and not 1 <= options.clusters <= tokens:
-        raise InputError(f"{options.clusters} rows a table are not possible with {tokens:,} tokens: give fewer")
+        raise InputError(f"{options.clusters} rows a table are not possible: give 1 to {tokens:,}, as many as tokens")
     if options.seed < 0:
         raise InputError(f"seed = {options.seed} is not possible: give 0 or more")

@@ -60,7 +60,7 @@ def compress_folder(
         made.save_pretrained(folder)
         save_tokenizer(tokenizer, folder)
         _copy_mixture(model, folder)
-        notes = {"compressed_from": str(model), **_notes_of(model), "compression": asdict(report)}
+        notes = {**_notes_of(model), "compressed_from": str(model), "compression": asdict(report)}
         write_file(folder / MARKER, _json(notes | {"provenance": provenance.as_dict()}))
     return report
 

@@ -107,7 +107,7 @@ def _work_of(output: Path) -> Path:
 def _place(entry: TaskEntry, moment: str, folder: Path, of: str) -> Path:
     """The folder for unfinished work, named by what the result depends on."""
     digest = hashlib.sha256(f"{entry.identity()} {of}".encode()).hexdigest()[:12]
-    return folder / f"{entry.title}-{moment}-{digest}"
+    return folder / f"{entry.task}-{moment}-{digest}"
 
 
 def _file(place: Path) -> Path:

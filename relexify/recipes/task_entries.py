@@ -122,6 +122,8 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
         InputError: A file is missing or not what it should be, or the model cannot do a task.
     """
     from relexify.evaluation.task_data import read_task
+    from relexify.evaluation.task_options import TASKS
+    from relexify.evaluation.task_problem import problem_of
     from relexify.evaluation.tasks import check_evaluated_model
 
     for index, entry in enumerate(entries):
@@ -132,7 +134,9 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
                 raise InputError(f"{place.below(key)} is {file}, which is no file: check the path")
         try:
             check_evaluated_model(model, entry.evaluation())
-            read_task(entry.task, entry.files)
+            data = read_task(entry.task, entry.files, examples=entry.examples)
+            if entry.task in TASKS and not entry.probe:
+                problem_of(entry.task, data.train, data.test, data.dev)
         except RelexifyError as error:
             raise type(error)(f"{place}: {error}") if isinstance(error, InputError) else error from error
 

@@ -26,6 +26,10 @@ Batch = dict[str, torch.Tensor]
 class Batches(Protocol):
     """What gives the sequences at some positions."""
 
+    @property
+    def asked(self) -> float:
+        """The share of places that are asked for: less than 1 where gaps are filled."""
+
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels of the sequences at some positions."""
 
@@ -60,6 +64,11 @@ class Blocks:
             )
         self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
 
+    @property
+    def asked(self) -> float:
+        """The share of places that are asked for."""
+        return 1.0 if self.masks is None else self.masks.share
+
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels of the sequences at some positions."""
         wide = self.body + (self.masks is None)
@@ -93,6 +102,11 @@ class TwoTexts:
 
     first: Batches
     second: Batches
+
+    @property
+    def asked(self) -> float:
+        """The larger share of places that are asked for."""
+        return max(self.first.asked, self.second.asked)
 
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels: first the rows of the first language, then as many of the second."""

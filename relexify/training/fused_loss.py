@@ -8,6 +8,7 @@ loss is what everything ends in. No product is computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, sqrt
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from torch.nn.functional import cross_entropy, linear
 
 from relexify.scoring import IGNORED
 
-__all__ = ["chunk_nats", "head_nats"]
+__all__ = ["asked_places", "chunk_nats", "head_nats"]
 
 CHUNK = 4_096
+ROUND = 64
 
 ChunkLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 
@@ -29,6 +31,44 @@ def chunk_nats(
     logits = linear(hidden, weight, bias)
     wide = logits if logits.dtype == torch.float64 else logits.float()
     return cross_entropy(wide, labels, ignore_index=IGNORED, reduction="sum")
+
+
+def asked_places(
+    hidden: torch.Tensor, labels: torch.Tensor, share: float, *, fixed: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The places that have a label: at the others the head of a masked language model has no work.
+
+    Args:
+        hidden: What would go into the head [… × d].
+        labels: The token of every place, `IGNORED` where none counts [same … as `hidden`].
+        share: Of the places, how many are expected to have a label.
+        fixed: Give a number of places that follows from the shape alone, as compiled code and recorded graphs need it:
+            ten deviations more than expected, the last of them without a label.
+
+    Returns:
+        The places [n × d], their labels [n], and what to add to the loss: zero, or not a number if the places did not
+        suffice, so that no label is ever lost silently.
+    """
+    flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
+    has_label = targets != IGNORED
+    if not fixed:
+        places = has_label.nonzero().squeeze(1) if has_label.any() else targets.new_zeros(1)
+        return flat.index_select(0, places), targets[places], torch.zeros((), device=flat.device)
+    room = _room(len(targets), share)
+    rank = has_label.cumsum(0)
+    # Whatever has no label, or no room, goes to a last slot that nobody reads.
+    slots = torch.where(has_label, rank - 1, room).clamp(max=room)
+    everywhere = torch.arange(len(targets), device=targets.device)
+    places = targets.new_zeros(room + 1).scatter(0, slots, everywhere)[:room]
+    wanted = targets.new_full((room + 1,), IGNORED).scatter(0, slots, targets)[:room]
+    lost = torch.zeros((), device=flat.device).masked_fill(rank[-1] > room, float("nan"))
+    return flat.index_select(0, places), wanted, lost
+
+
+def _room(places: int, share: float) -> int:
+    """Places enough for the labels of a batch."""
+    likely = places * share + 10 * sqrt(places * share * (1 - share))
+    return min(max(ceil(likely / ROUND), 1) * ROUND, places)
 
 
 def head_nats(

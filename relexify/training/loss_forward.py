@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 from relexify.models import BilingualModel, FactoredHead
 from relexify.scoring import IGNORED
 from relexify.training.factored_loss import chunk_loss, head_weight
-from relexify.training.fused_loss import head_nats
+from relexify.training.fused_loss import asked_places, head_nats
 from relexify.training.unpadded import unpadded
 
 __all__ = ["loss_forward", "repeated_blocks"]
@@ -31,7 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | None = None) -> Iterator[None]:
+def loss_forward(
+    model: Any, *, compiled: bool = False, stream: torch.dtype | None = None, asked: float = 1.0
+) -> Iterator[None]:
     """Let a language model return the summed nats of its labels.
 
     Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
@@ -45,9 +47,10 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
         model: A decoder or a masked language model, or a bilingual model of two.
         compiled: Compile its blocks and the loss.
         stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
+        asked: The share of places that have labels; where it is less than 1, the head works at those places alone.
     """
     if isinstance(model, BilingualModel):
-        with _both_forward(model, compiled, stream):
+        with _both_forward(model, compiled, stream, asked):
             yield
         return
     head, use_cache = model.get_output_embeddings(), getattr(model.config, "use_cache", None)
@@ -67,7 +70,12 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
         if waits:
-            nats = head_nats(output.logits, head_weight(head), head.bias, labels, chunk=chunk, loss=loss)
+            hidden, wanted, lost = output.logits, labels, None
+            if asked < 1:
+                fixed = compiled or hidden.device.type == "cuda"
+                hidden, wanted, lost = asked_places(hidden, labels, asked, fixed=fixed)
+            nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
+            nats = nats if lost is None else nats + lost
         else:
             flat = output.logits.flatten(0, 1).float()
             nats = cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
@@ -99,7 +107,7 @@ def loss_forward(model: Any, *, compiled: bool = False, stream: torch.dtype | No
 
 
 @contextmanager
-def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None) -> Iterator[None]:
+def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked: float) -> Iterator[None]:
     members = (model.source, model.target)
 
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
@@ -113,7 +121,7 @@ def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None) -> Ite
 
     with ExitStack() as stack:
         for member in members:
-            stack.enter_context(loss_forward(member, compiled=compiled, stream=stream))
+            stack.enter_context(loss_forward(member, compiled=compiled, stream=stream, asked=asked))
         try:
             model.forward = forward
             yield

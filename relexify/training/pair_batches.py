@@ -49,6 +49,8 @@ class PairBatches:
         VocabularyError: The tokenizer has no mask token.
     """
 
+    asked = 1.0
+
     def __init__(
         self,
         pairs: AlignedPairs,

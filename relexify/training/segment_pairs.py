@@ -33,6 +33,11 @@ class InLanguage:
     text: Batches
     language: int
 
+    @property
+    def asked(self) -> float:
+        """The share of places that are asked for."""
+        return self.text.asked
+
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions."""
         rows = self.text.batch(positions)
@@ -70,6 +75,7 @@ class SegmentPairs:
             )
         self.packed, self.seed = packed, seed
         self.masks = Masks(tokenizer, masking, seed)
+        self.asked = masking
 
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions."""

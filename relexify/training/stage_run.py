@@ -138,7 +138,12 @@ def run_stage(
     with (
         progress(f"training: {stage.name}", stage.steps) as advance,
         own_randomness(),
-        loss_forward(model, compiled=compiled, stream=torch.bfloat16 if arguments.bf16 else None),
+        loss_forward(
+            model,
+            compiled=compiled,
+            stream=torch.bfloat16 if arguments.bf16 else None,
+            asked=text.blocks.asked,
+        ),
     ):
         clock = _Clock(advance)
         watch = _watch(text, stage, training, first_step, clock, progress)

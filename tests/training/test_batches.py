@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, SequentialSampler
 from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, frame_of
 from relexify.text import Corpus
-from relexify.training.batches import Blocks, Sequences
+from relexify.training.batches import Blocks, Sequences, TwoTexts
 from relexify.training.packing import PackedText, pack
 from tests import pico
 
@@ -211,3 +211,9 @@ def test_a_loader_reads_a_stage_in_order_from_its_first_position(packed, tokeniz
     for name, rows in expected.items():
         assert torch.equal(torch.cat([batch[name] for batch in batches]), rows)
         assert torch.equal(sequences[7][name], rows[7])
+
+
+def test_a_decoder_is_asked_everywhere_and_two_texts_as_often_as_the_one_with_more_gaps(packed, tokenizer):
+    few, many = (masked(packed, tokenizer, masking=share) for share in (0.1, 0.4))
+    assert Blocks(packed, tokenizer, "decoder", length=LENGTH).asked == 1
+    assert (few.asked, TwoTexts(few, many).asked) == (0.1, 0.4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from relexify.scoring import IGNORED
-from relexify.training.fused_loss import head_nats
+from relexify.training.fused_loss import asked_places, head_nats
 
 # Said once by torch, on a CPU without bfloat16.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
@@ -185,3 +185,39 @@ def test_hidden_values_in_bfloat16_meet_a_float32_head():
         loss = head_nats(**low, labels=labels, chunk=10)
     torch.testing.assert_close(loss, exact, rtol=1e-2, atol=0)
     assert [each.dtype for each in gradients(loss, low)] == [torch.bfloat16, torch.float32, torch.float32]
+
+
+@settings(max_examples=60, deadline=None)
+@given(places=st.integers(1, 200), asked=st.floats(0, 1), fixed=st.booleans(), seed=st.integers(0, 1_000))
+def test_places_without_a_label_may_be_left_out(places, asked, fixed, seed):
+    tensors, labels = head(places, seed=seed)
+    labels[torch.rand(places, generator=torch.Generator().manual_seed(seed)) > asked] = IGNORED
+    theirs = plain(tensors, labels)
+    hidden, wanted, lost = asked_places(tensors["hidden"], labels, 0.7 * asked, fixed=fixed)
+    ours = lost + head_nats(hidden, tensors["weight"], tensors["bias"], wanted)
+    close(ours, theirs)
+    for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):
+        close(mine, other)
+
+
+def test_a_fixed_number_of_places_follows_from_the_shape_alone_and_spares_most_of_the_head():
+    counts = set()
+    for seed in range(5):
+        tensors, labels = head(4_096, seed=seed)
+        labels[torch.rand(4_096, generator=torch.Generator().manual_seed(seed)) > 0.2] = IGNORED
+        hidden, wanted, _ = asked_places(tensors["hidden"], labels, 0.15, fixed=True)
+        counts.add((len(hidden), len(wanted)))
+    assert len(counts) == 1
+    assert 600 < counts.pop()[0] < 1_000
+
+
+def test_more_labels_than_places_are_no_number_rather_than_a_smaller_loss():
+    tensors, labels = head(4_096)
+    assert torch.isnan(asked_places(tensors["hidden"], labels, 0.15, fixed=True)[2])
+    assert asked_places(tensors["hidden"], labels, 0.15, fixed=False)[2] == 0
+
+
+def test_a_batch_that_asks_for_nothing_costs_nothing():
+    tensors, labels = head()
+    hidden, wanted, lost = asked_places(tensors["hidden"], torch.full_like(labels, IGNORED), 0.15, fixed=False)
+    assert lost + head_nats(hidden, tensors["weight"], tensors["bias"], wanted) == 0

@@ -65,11 +65,11 @@ def capped(scale: float = 1.0) -> Any:
     return model
 
 
-def assert_same_loss(model: Any) -> None:
+def assert_same_loss(model: Any, asked: float = 1.0) -> None:
     inputs, labels = batch(model)
     expected = from_logits(model, inputs, labels)
     expected_gradients = gradients(model, expected)
-    with loss_forward(model):
+    with loss_forward(model, asked=asked):
         loss = model(input_ids=inputs, labels=labels)
         found = gradients(model, loss)
     torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-6)
@@ -82,6 +82,11 @@ def assert_same_loss(model: Any) -> None:
 def test_loss_and_gradients_are_those_of_the_ordinary_logits(family):
     model, _ = pico.pair(family)
     assert_same_loss(model)
+
+
+@families
+def test_a_head_that_works_only_where_there_are_labels_gives_the_same_loss(family):
+    assert_same_loss(pico.pair(family)[0], asked=0.6)
 
 
 @families

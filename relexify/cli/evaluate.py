@@ -62,6 +62,13 @@ def evaluate(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="The papers' if not given.", rich_help_panel=TASK)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Likewise.", rich_help_panel=TASK)] = None,
+    score_learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Of parse: the rate of what stands on the encoder, such as 1e-3.", rich_help_panel=TASK),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(help="Learn from so many, at even distances; else from all.", rich_help_panel=TASK)
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Runs with seeds 0, 1, …", rich_help_panel=TASK)] = 1,
     labels: Annotated[bool, typer.Option("--labels", help="Show every label.", rich_help_panel=TASK)] = False,
     confusion: Annotated[
@@ -103,6 +110,8 @@ def evaluate(
         epochs=epochs,
         batch=batch,
         learning_rate=learning_rate,
+        score_learning_rate=score_learning_rate,
+        examples=examples,
         seeds=tuple(range(seeds)),
         device=chosen_device(device),
     )

@@ -58,19 +58,21 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
 
     Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
     runs or seeds to the recipe and give the command again. Where the recipe has tasks, every run is measured on them
-    before training and after it.
+    before training and after it; with [bilingual], after it, and both languages are shown stage by stage.
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
     from relexify.recipes.recipe_file import read_recipe
     from relexify.recipes.running import run_comparison
-    from relexify.reports import effort_rows, reach_rows, score_rows, task_rows
+    from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, set_ or ())
     with bars() as progress:
         comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
     for comparison in comparisons:
         _show(f"{comparison.title}: bits per byte (lower is better)", score_rows(comparison))
+        if comparison.earlier:
+            _show("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
             _show("Tasks (the arrow points to where scores are better)", task_rows(comparison))
         if len(comparison.curves) > 1:

@@ -9,6 +9,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from relexify.errors import InputError
+from relexify.grafting import cache_folder
 from relexify.parallel import (
     Bitext,
     DirectedLinks,
@@ -29,6 +30,9 @@ from relexify.recipes.steps import kept_file, step_name
 from relexify.tokens import encoder_of, vocabulary_of
 
 __all__ = ["bitext_of", "check_bitext", "count_aligned_tokens"]
+
+ALIGNMENTS = "alignments"
+"""The folder of the cache with links between the tokens of parallel text."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +64,13 @@ def check_bitext(recipe: Transfer) -> None:
         if recipe.alignment is not None:
             raise InputError("an alignment is given without its parallel text: give that with --bitext")
         return
-    if recipe.alignment is None:
-        if recipe.aligning.units == "words":
-            raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
-        if METHODS[recipe.method].uses_bitext:
-            eflomal_module()
+    if recipe.alignment is None and recipe.aligning.units == "words":
+        raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
     bitext = bitext_of(recipe)
     if bitext is not None:
         bitext.ensure_pairs()
+        if METHODS[recipe.method].uses_bitext and recipe.alignment is None and not _is_aligned(bitext):
+            eflomal_module()
     if bitext is not None and recipe.alignment is not None:
         parse_links(Path(recipe.alignment), expected=sum(1 for _ in bitext))
 
@@ -110,6 +113,15 @@ def count_aligned_tokens(recipe: Transfer, old: Any, new: Any, *, progress: Prog
     return aligned_counts(pairs, links, (len(vocabulary_of(new)), len(vocabulary_of(old))))
 
 
+def _is_aligned(bitext: Bitext) -> bool:
+    """Whether an earlier run aligned it, with whatever tokenizers; then eflomal may not be needed again."""
+    return any((cache_folder() / ALIGNMENTS).glob(f"{_name_of(bitext)}-*"))
+
+
+def _name_of(bitext: Bitext) -> str:
+    return step_name("bitext", text=bitext.fingerprint())
+
+
 def _directed_links(
     recipe: Transfer, bitext: Bitext, pairs: EncodedBitext, old: Any, new: Any, progress: Progress
 ) -> DirectedLinks:
@@ -122,8 +134,8 @@ def _directed_links(
         most_pairs=recipe.aligning.most_pairs,
     )
     return kept_file(
-        "alignments",
-        name,
+        ALIGNMENTS,
+        f"{_name_of(bitext)}-{name}",
         DirectedLinks.load,
         lambda: align_bitext(pairs, progress=progress),
         lambda links, path: links.save(path),

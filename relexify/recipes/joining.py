@@ -14,14 +14,19 @@ from relexify.errors import InputError
 from relexify.grafting import hollow_model
 from relexify.progress import Progress
 from relexify.recipes.grafts import clear_graft, graft_once, read_note, transfer_identity
+from relexify.recipes.measuring import check_place, measure_output
 from relexify.recipes.recipe import BilingualStep, Transfer
 from relexify.recipes.recipe_file import RecipeFile
+from relexify.recipes.task_entries import check_tasks
 from relexify.text import Corpus
-from relexify.training import TrainingResult, finished_training, is_trained, train, train_bilingual
+from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained, train, train_bilingual
 from relexify.training.bilingual import check_halves
 from relexify.training.trainable import check_learner, check_trainable_name
 
-__all__ = ["run_bilingual"]
+__all__ = ["FIRST_STEP_FILE", "check_steps", "run_bilingual", "step_with_text", "train_in_two_steps"]
+
+FIRST_STEP_FILE = "first_step.json"
+"""What was measured while the new language was trained alone, in the folder of the bilingual model."""
 
 
 def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
@@ -40,32 +45,87 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress:
     """
     if recipe.transfer is None or recipe.bilingual is None:
         raise InputError(f"{recipe.source} has [bilingual] and no [transfer]: add it, or use relexify bilingual")
-    step = _with_text(recipe.bilingual, recipe.transfer, recipe)
+    step = step_with_text(recipe.bilingual, recipe.transfer, recipe.source)
+    check_tasks(recipe.tasks, recipe.model, recipe.source)
+    check_place(recipe.output, recipe.tasks)
     grafted, target = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "target"))
     note = recipe.output.with_name(f"{recipe.output.name}.bilingual.json")
     transfer = replace(recipe.transfer, output=grafted, device=device)
     asked = _asked(recipe, step, transfer_identity(transfer))
     known = read_note(note)
     if known == {"done": asked} and is_trained(recipe.output):  # stopped while it was clearing up
+        measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
         return _cleared(finished_training(recipe.output), grafted, target, note)
     if known != {"asked": asked}:
         check_output(recipe.output, overwrite=overwrite)
-        _check_trainable(recipe, step)
+        check_steps(recipe.model, recipe.training, step)
         _make_way(target, ours=note.exists())
         write_file(note, json.dumps({"asked": asked}) + "\n")
     graft_once(transfer, progress)
-    if recipe.training is not None:
-        train(grafted, target, recipe.corpus, recipe.training, held_out=recipe.held_out, progress=progress)
-    result = _joined(recipe, step, target if recipe.training is not None else grafted, overwrite, progress)
+    first, result = train_in_two_steps(
+        transfer, recipe.training, step, target, recipe.output, overwrite=overwrite, progress=progress
+    )
+    if first is not None:
+        first.save(recipe.output / FIRST_STEP_FILE)
     write_file(note, json.dumps({"done": asked}) + "\n")
+    measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
     return _cleared(result, grafted, target, note)
 
 
-def _check_trainable(recipe: RecipeFile, step: BilingualStep) -> None:
-    """Refuse what cannot be trained, in either step, before any work is done."""
-    if recipe.training is not None:
-        check_trainable_name(recipe.model, recipe.training)
-    check_learner(hollow_model(recipe.model), step.training)
+def train_in_two_steps(
+    transfer: Transfer,
+    training: Training | None,
+    step: BilingualStep,
+    target: Path,
+    output: Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress,
+) -> tuple[Curve | None, TrainingResult]:
+    """Train a grafted model in its new language, if so told, then both languages together.
+
+    Args:
+        transfer: How it was grafted; its output is the grafted model.
+        training: Of the first step.
+        step: The second.
+        target: The folder for the model between the two.
+        output: The folder for the bilingual model.
+        overwrite: Replace the output.
+        progress: Told about everything that takes long.
+
+    Returns:
+        What was measured in the first step, and what the second came to.
+    """
+    first, model = None, Path(transfer.output)
+    if training is not None:
+        trained = train(model, target, transfer.corpus, training, held_out=transfer.held_out, progress=progress)
+        first, model = trained.curve, target
+    source, new = step.languages
+    joined = train_bilingual(
+        transfer.model,
+        model,
+        output,
+        transfer.corpus,
+        step.source_corpus,
+        step.training,
+        languages=(source, new),
+        held_out=transfer.held_out,
+        source_held_out=step.source_held_out,
+        overwrite=overwrite,
+        progress=progress,
+    )
+    return first, joined
+
+
+def check_steps(model: str, training: Training | None, step: BilingualStep) -> None:
+    """Refuse what cannot be trained, in either step, before any work is done.
+
+    Raises:
+        InputError: The model or the numbers do not fit.
+    """
+    if training is not None:
+        check_trainable_name(model, training)
+    check_learner(hollow_model(model), step.training)
     check_halves(step.training, devices=1)
 
 
@@ -85,29 +145,15 @@ def _cleared(result: TrainingResult, grafted: Path, target: Path, note: Path) ->
     return result
 
 
-def _joined(
-    recipe: RecipeFile, step: BilingualStep, target: Path, overwrite: bool, progress: Progress
-) -> TrainingResult:
-    first, second = step.languages
-    return train_bilingual(
-        recipe.model,
-        target,
-        recipe.output,
-        recipe.corpus,
-        step.source_corpus,
-        step.training,
-        languages=(first, second),
-        held_out=recipe.held_out,
-        source_held_out=step.source_held_out,
-        overwrite=overwrite,
-        progress=progress,
-    )
+def step_with_text(step: BilingualStep, transfer: Transfer, recipe: Path) -> BilingualStep:
+    """The step with text of the model's language, its own or that of the transfer.
 
-
-def _with_text(step: BilingualStep, transfer: Transfer, recipe: RecipeFile) -> BilingualStep:
+    Raises:
+        InputError: There is none.
+    """
     text = step.source_corpus or transfer.source_corpus
     if text is None:
-        raise InputError(f"{recipe.source}: [bilingual] lacks source_corpus, text in the model's language: add it")
+        raise InputError(f"{recipe}: [bilingual] lacks source_corpus, text in the model's language: add it")
     return replace(step, source_corpus=text)
 
 

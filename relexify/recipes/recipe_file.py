@@ -49,7 +49,8 @@ from relexify.recipes.comparing import RUNS, Comparing, Run, method_names, read_
 from relexify.recipes.overriding import override
 from relexify.recipes.recipe import BilingualStep, Transfer
 from relexify.recipes.recipe_paths import Place, model_name, written_model, written_path
-from relexify.recipes.task_entries import TaskEntry, read_tasks, written_task
+from relexify.recipes.table_checks import check_tables
+from relexify.recipes.task_entries import TaskEntry, check_task_languages, read_tasks, written_task
 from relexify.recipes.toml_values import check_keys, choose, convert, convert_fields
 from relexify.recipes.toml_writing import differing, toml_text, written_texts
 from relexify.recipes.trelm_options import Trelm
@@ -138,7 +139,8 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> RecipeFile:
         source=file,
     )
     _check_plans(recipe, top)
-    _check_tables(table, top)
+    check_task_languages(recipe.tasks, recipe.bilingual.languages if recipe.bilingual else (), top.below("tasks"))
+    check_tables(table, top)
     return replace(recipe, transfer=_transfer(table["transfer"], recipe, top)) if "transfer" in table else recipe
 
 
@@ -220,27 +222,6 @@ def _compression(table: object, place: Place) -> Compression:
     return Compression(**values)
 
 
-def _check_tables(table: Mapping[str, Any], top: Place) -> None:
-    """Refuse tables that have no meaning together."""
-    for one, other, reason in (
-        ("fresh", "transfer", 'a transfer keeps the inner parameters; method = "fullrand" begins without them'),
-        ("fresh", "compare", "a comparison begins with the model's own parameters"),
-        ("compress", "compare", "a comparison trains plain embeddings"),
-        ("bilingual", "fresh", "the two languages share an encoder that knows the first"),
-        ("bilingual", "compress", "both languages have plain embeddings"),
-        ("bilingual", "compare", "the runs of a comparison have one language"),
-        ("bilingual", "tasks", "relexify evaluate --language measures a model of two languages"),
-        ("trelm", "fresh", "TreLM begins with what a model has learnt"),
-        ("trelm", "compress", "TreLM has embedding_size for fewer columns"),
-        ("trelm", "training", "its phases are trained as [trelm.commonality] and the like say"),
-        ("trelm", "bilingual", "these are two ways to the same end"),
-        ("trelm", "compare", "a comparison trains plain models"),
-        ("trelm", "tasks", "relexify evaluate --task parse measures a model with a TRILayer"),
-    ):
-        if one in table and other in table:
-            raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")
-
-
 def _bilingual(table: object, place: Place) -> BilingualStep:
     """The step with both languages; what its training does not say is RAMEN's."""
     from relexify.models.bilingual import check_languages  # it costs the import of torch
@@ -289,7 +270,12 @@ def _check_plans(recipe: RecipeFile, top: Place) -> None:
     """Refuse a training that is too short for the plan of one of the runs."""
     if recipe.training is None or recipe.training.stages:
         return
-    for run in recipe.compare.runs if recipe.compare else ():
+    for index, run in enumerate(recipe.compare.runs if recipe.compare else ()):
+        if recipe.bilingual is not None and run.plan != "direct":
+            raise InputError(
+                f"{top.below('compare').below('runs').at(index)} has the plan {run.plan}, and with [bilingual] all "
+                "runs are trained as [training] says: leave the plan out"
+            )
         _check_stages(replace(recipe.training, plan=run.plan), top.below("training"))
 
 

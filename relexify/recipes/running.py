@@ -9,6 +9,7 @@ from dataclasses import replace
 from relexify.artifacts import MARKER, check_output, write_file
 from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
+from relexify.recipes.bilingual_trials import in_two_languages
 from relexify.recipes.checks import check_recipe
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.recipes.joining import run_bilingual
@@ -86,11 +87,12 @@ def run_comparison(
 ) -> list[Comparison]:
     """Train several initialisations on the same text in the same order, and hold them side by side.
 
-    Where the recipe has tasks, every run is measured on them before training and after it. Finished runs are kept in
-    the output folder, and a stopped run goes on from its last checkpoint.
+    Where the recipe has tasks, every run is measured on them before training and after it; with `[bilingual]`, both
+    languages are trained together in the end, and tasks are measured then. Finished runs are kept in the output folder,
+    and a stopped run goes on from its last checkpoint.
 
     Args:
-        recipe: With `[transfer]`, `[training]` and `[compare]`.
+        recipe: With `[transfer]`, `[training]` and `[compare]`, and perhaps `[bilingual]`.
         device: Where to search; training takes what there is.
         overwrite: Do runs anew that lie in the output folder and belong to another recipe.
         progress: Told about everything that takes long.
@@ -109,7 +111,7 @@ def run_comparison(
         )
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     sizes = recipe.compare.subsamples or (None,)
-    trials = {size: list(trials_of(recipe, size, device)) for size in sizes}
+    trials = {size: _trials(recipe, size, device) for size in sizes}
     _check_comparison(recipe, [trial for each in trials.values() for trial in each], overwrite)
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / RECIPE_FILE, recipe_text(recipe))
@@ -126,12 +128,20 @@ def run_comparison(
     return comparisons
 
 
+def _trials(recipe: RecipeFile, size: int | None, device: str) -> list[Trial]:
+    trials = list(trials_of(recipe, size, device))
+    step, training, transfer = recipe.bilingual, recipe.training, recipe.transfer
+    if step is None or training is None or transfer is None:
+        return trials
+    return [in_two_languages(trial, step, training, transfer, recipe.source) for trial in trials]
+
+
 def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) -> None:
     """Refuse everything that would stop a comparison in its middle, and make way where told to."""
     if recipe.output.exists() and any(recipe.output.iterdir()) and not (recipe.output / MARKER).exists():
         raise OutputError(f"{recipe.output} was not written by relexify: give another output, or remove it")
-    for training in {trial.run.plan: trial.training for trial in trials if trial.is_untrained()}.values():
-        check_trainable_name(recipe.model, training)
+    for trial in {trial.run.plan: trial for trial in trials if trial.is_untrained()}.values():
+        trial.check()
     for trial in trials:
         check_recipe(replace(trial.transfer, output=trial.folder / "new"))
         reason = ""
@@ -188,15 +198,19 @@ def _train(recipe: RecipeFile, model: str, device: str, overwrite: bool, progres
 def _comparison(recipe: RecipeFile, size: int | None, found: Mapping[Trial, TrialResult | None]) -> Comparison:
     import torch
 
-    training = recipe.training or Training()
+    training = recipe.bilingual.training if recipe.bilingual else recipe.training or Training()
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     title = recipe.title if size is None else f"{recipe.title}, {size_name(size)} of text"
     curves: dict[str, tuple[Curve, ...]] = {}
     tasks: dict[str, tuple[TaskScores, ...]] = {}
+    earlier: dict[str, tuple[Curve, ...]] = {}
     for trial, result in found.items():
         if result is not None:
             curves[trial.run.name] = (*curves.get(trial.run.name, ()), result.curve)
             tasks[trial.run.name] = (*tasks.get(trial.run.name, ()), *result.tasks)
+            if result.earlier is not None:
+                earlier[trial.run.name] = (*earlier.get(trial.run.name, ()), result.earlier)
     tasks = {run: scores for run, scores in tasks.items() if scores}
     notes = {"machine": machine, "model": recipe.model}
-    return Comparison(title, curves, training.tokens_a_step, notes, tasks, keeps_best=training.selects_best)
+    best = training.selects_best
+    return Comparison(title, curves, training.tokens_a_step, notes, tasks, keeps_best=best, earlier=earlier)

@@ -27,10 +27,11 @@ from relexify.recipes.toml_writing import differing
 if TYPE_CHECKING:
     from relexify.evaluation import Evaluation, TaskFiles
 
-__all__ = ["TaskEntry", "check_tasks", "read_tasks", "written_task"]
+__all__ = ["TaskEntry", "check_task_languages", "check_tasks", "read_tasks", "written_task"]
 
 _NAME = re.compile(r"\w[\w.+-]*")
 _FILES = ("train", "dev", "test")
+_LANGUAGES = ("language", "through")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class TaskEntry:
         train: The file to learn from.
         test: The file to measure on.
         dev: The file to choose the best epoch by.
+        language: Of a bilingual model, the language that is learnt from.
+        through: Of a bilingual model, the other language, which it is tested through: zero-shot transfer.
         name: What tables call it; the task's own name if not given.
         probe: As in `Evaluation`, with all that follows.
         epochs: Passes over the training data.
@@ -56,6 +59,8 @@ class TaskEntry:
     train: str
     test: str
     dev: str | None = None
+    language: str | None = None
+    through: str | None = None
     name: str | None = None
     probe: bool = False
     epochs: int | None = None
@@ -68,7 +73,9 @@ class TaskEntry:
     @property
     def title(self) -> str:
         """What tables and files call it."""
-        return self.name or (f"{self.task}-probe" if self.probe else self.task)
+        return self.name or "-".join(
+            [self.task, *(["probe"] if self.probe else []), *([self.through] if self.through else [])]
+        )
 
     @property
     def files(self) -> TaskFiles:
@@ -86,7 +93,8 @@ class TaskEntry:
 
     def identity(self) -> str:
         """A name that changes with everything that a result depends on but the model, by content."""
-        values: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "name"}
+        unsaid = [name for name in _LANGUAGES if getattr(self, name) is None]
+        values: dict[str, Any] = {name: value for name, value in asdict(self).items() if name not in ("name", *unsaid)}
         for key in _FILES:
             if values[key] is not None and Path(values[key]).is_file():
                 values[key] = sha256_of(values[key])
@@ -139,6 +147,33 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
                 problem_of(entry.task, data.train, data.test, data.dev)
         except RelexifyError as error:
             raise type(error)(f"{place}: {error}") if isinstance(error, InputError) else error from error
+
+
+def check_task_languages(entries: Sequence[TaskEntry], languages: Sequence[str], place: Place) -> None:
+    """Make sure that tasks name languages of the model that they are measured on.
+
+    Args:
+        entries: The tasks.
+        languages: Of the model; none where it has one only.
+        place: Of the tasks.
+
+    Raises:
+        InputError: A task names a language that the model has not, or none of a model with two.
+    """
+    for index, entry in enumerate(entries):
+        for key in _LANGUAGES:
+            there, named = place.at(index).below(key), getattr(entry, key)
+            if named is not None and not languages:
+                raise InputError(
+                    f"{there} is {named!r}, and the model has one language: leave it out, or add [bilingual]"
+                )
+            if named is not None:
+                choose(named, languages, there, "language")
+        if languages and entry.language is None:
+            raise InputError(
+                f"{place.origin}: [{place.at(index).key}] lacks language, the one to learn the task through: "
+                f"give one of {', '.join(languages)}"
+            )
 
 
 def written_task(entry: TaskEntry) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from relexify.artifacts import MARKER, write_file
 from relexify.errors import InputError
@@ -23,8 +23,9 @@ from relexify.recipes.task_entries import TaskEntry
 from relexify.reports import TaskScores
 from relexify.text import Corpus
 from relexify.training import Curve, Training, train
+from relexify.training.trainable import check_trainable_name
 
-__all__ = ["Trial", "TrialResult", "size_name", "trials_of"]
+__all__ = ["Trial", "TrialResult", "size_name", "training_identity", "trials_of"]
 
 _CURVE, _RUN, _TASKS = "curve.json", "run.json", "tasks"
 
@@ -38,10 +39,12 @@ class TrialResult:
     Attributes:
         curve: What was measured on held-out text.
         tasks: What was measured on tasks, before training and after it.
+        earlier: What was measured while the new language was trained alone, before both were.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
+    earlier: Curve | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,8 @@ class Trial:
         tasks: What it is measured on.
         keep_model: Keep the trained model when all is measured.
     """
+
+    moments: ClassVar[tuple[str, ...]] = ("start", "end")  # when it is measured on tasks
 
     run: Run
     title: str
@@ -74,6 +79,14 @@ class Trial:
         """Whether it is still to be trained."""
         return not (self.folder / _CURVE).exists()
 
+    def check(self) -> None:
+        """Refuse what cannot be trained, before any work is done.
+
+        Raises:
+            InputError: The model or the numbers do not fit.
+        """
+        check_trainable_name(self.transfer.model, self.training)
+
     def lacks_its_model(self) -> bool:
         """Whether it was trained earlier, is to be measured on more tasks now, and its model was not kept."""
         if not self.tasks or self._kept_curve() is None or (self._model / MARKER).exists():
@@ -83,7 +96,7 @@ class Trial:
     def kept(self) -> TrialResult | None:
         """What an earlier call came to, if it came to an end."""
         curve = self._kept_curve()
-        moments = [(entry, moment) for moment in ("start", "end") for entry in self.tasks]
+        moments = [(entry, moment) for moment in self.moments for entry in self.tasks]
         found = [kept_scores(entry, moment, self.folder / _TASKS) for entry, moment in moments]
         scores = tuple(each for each in found if each is not None)
         return TrialResult(curve, scores) if curve is not None and len(scores) == len(found) else None
@@ -93,7 +106,8 @@ class Trial:
         logger.info("%s", self.title)
         write_file(self.folder / _RUN, json.dumps(self._asked(), indent=1) + "\n")
         curve, grafted = self._kept_curve(), Path(self.transfer.output)
-        if curve is None or any(kept_scores(entry, "start", self.folder / _TASKS) is None for entry in self.tasks):
+        early = self.tasks if "start" in self.moments else ()
+        if curve is None or any(kept_scores(entry, "start", self.folder / _TASKS) is None for entry in early):
             graft_once(self.transfer, progress)
         scores = self._measured(grafted, "start", progress)
         if curve is None:
@@ -111,12 +125,8 @@ class Trial:
 
     def _asked(self) -> dict[str, Any]:
         """All that its curve depends on."""
-        options = asdict(self.training)
-        for name in ("save_every", "tensorboard", "compile"):
-            options.pop(name)
-        found: dict[str, Any] = json.loads(
-            json.dumps({"transfer": transfer_identity(self.transfer), "training": options})
-        )
+        asked = {"transfer": transfer_identity(self.transfer), "training": training_identity(self.training)}
+        found: dict[str, Any] = json.loads(json.dumps(asked))
         return found
 
     def _trained(self, progress: Progress) -> Curve:
@@ -132,7 +142,8 @@ class Trial:
 
     def _measured(self, model: Path, moment: str, progress: Progress) -> tuple[TaskScores, ...]:
         folder, device = self.folder / _TASKS, self.transfer.device
-        return tuple(measure(model, entry, moment, folder, device=device, progress=progress) for entry in self.tasks)
+        entries = self.tasks if moment in self.moments else ()
+        return tuple(measure(model, entry, moment, folder, device=device, progress=progress) for entry in entries)
 
     def _kept_curve(self) -> Curve | None:
         """The curve that an earlier call finished."""
@@ -183,6 +194,14 @@ def trials_of(recipe: RecipeFile, size: int | None, device: str) -> Iterator[Tri
                 recipe.tasks,
                 comparing.keep_models,
             )
+
+
+def training_identity(training: Training) -> dict[str, Any]:
+    """All of a training that its curve depends on."""
+    options = asdict(training)
+    for name in ("save_every", "tensorboard", "compile"):
+        options.pop(name)
+    return options
 
 
 def size_name(size: int) -> str:

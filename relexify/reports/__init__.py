@@ -4,6 +4,7 @@ from relexify.reports.comparison import Comparison, Reach, Statistic, step_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
 from relexify.reports.geometry_plots import plot_embedding, plot_similarities
 from relexify.reports.plots import plot_curves
+from relexify.reports.stage_tables import stage_rows
 from relexify.reports.summary import write_report
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
 from relexify.reports.task_scores import TaskScores
@@ -25,6 +26,7 @@ __all__ = [
     "principal_components",
     "reach_rows",
     "score_rows",
+    "stage_rows",
     "step_reaching",
     "steps_to_reach",
     "task_result_rows",

@@ -72,6 +72,7 @@ class Comparison:
         notes: What else a reader must know (machine, recipe, …), as plain data for json.
         tasks: What runs came to on tasks, by the run's name; all seeds of a run side by side.
         keeps_best: Whether every seed hands its best measured model on rather than its last.
+        earlier: Of bilingual models, what was measured while the new language was trained alone, as `curves`.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
@@ -84,13 +85,14 @@ class Comparison:
     notes: Mapping[str, Any] = field(default_factory=dict)
     tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
     keeps_best: bool = False
+    earlier: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
         if self.tokens_a_step < 1:
             raise InputError(f"tokens_a_step = {self.tokens_a_step} is not possible: give 1 or more")
-        for run in self.tasks:
+        for run in (*self.tasks, *self.earlier):
             self._seeds(run)
         for run, seeds in self.curves.items():
             if not seeds or not all(curve.points for curve in seeds):
@@ -161,7 +163,8 @@ class Comparison:
             "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
             "keeps_best": self.keeps_best,
-            "curves": {run: [curve.as_list() for curve in seeds] for run, seeds in self.curves.items()},
+            "curves": _plain(self.curves),
+            **({"earlier": _plain(self.earlier)} if self.earlier else {}),
             "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
         }
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
@@ -175,20 +178,17 @@ class Comparison:
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-            curves = {
-                str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
-                for run, seeds in content["curves"].items()
-            }
             tasks = {
                 str(run): tuple(map(TaskScores.of_table, found)) for run, found in content.get("tasks", {}).items()
             }
             return cls(
                 str(content["title"]),
-                curves,
+                _curves(content["curves"]),
                 int(content["tokens_a_step"]),
                 dict(content["notes"]),
                 tasks,
                 keeps_best=bool(content.get("keeps_best", False)),
+                earlier=_curves(content.get("earlier", {})),
             )
         except KeyError as error:
             raise InputError(f"{path} holds no comparison (it lacks {error}): write the report anew") from error
@@ -225,6 +225,17 @@ def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
 def _reach(run: str, curve: Curve, target: str, kept: Statistic) -> Reach:
     step = step_reaching(curve, kept.mean)
     return Reach(run, target, step, kept.step / step if step and kept.step else None)
+
+
+def _plain(curves: Mapping[str, tuple[Curve, ...]]) -> dict[str, Any]:
+    return {run: [curve.as_list() for curve in seeds] for run, seeds in curves.items()}
+
+
+def _curves(table: Mapping[str, Any]) -> dict[str, tuple[Curve, ...]]:
+    return {
+        str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
+        for run, seeds in table.items()
+    }
 
 
 def _check_metric(metric: str) -> None:

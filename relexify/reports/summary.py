@@ -11,6 +11,7 @@ from relexify.artifacts import write_file
 from relexify.errors import MissingExtra
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
+from relexify.reports.stage_tables import stage_rows
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
 from relexify.reports.task_scores import mean_scores
 from relexify.reports.task_tables import task_rows
@@ -58,6 +59,7 @@ def _text(comparison: Comparison, picture: Path | None) -> str:
         *_cut_short(comparison),
         *(_kept_apart(comparison) if comparison.keeps_best else ()),
         _table(score_rows(comparison)),
+        *(_stages(comparison) if comparison.earlier else ()),
         *(_tasks(comparison) if comparison.tasks else ()),
         *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
     ]
@@ -82,13 +84,22 @@ def _pairs(comparison: Comparison) -> list[str]:
     ]
 
 
+def _stages(comparison: Comparison) -> list[str]:
+    return [
+        "## Both languages, by stage\n",
+        "Bits per byte of each language: as initialised, when the new embeddings were trained alone, and in the end, "
+        "when both languages were trained together.\n",
+        _table(stage_rows(comparison)),
+    ]
+
+
 def _tasks(comparison: Comparison) -> list[str]:
     several = any(mean.measured > 1 for found in comparison.tasks.values() for mean in mean_scores(found).values())
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
+    when = "after training (end)" if comparison.earlier else "before training (step 0) and after it (end)"
     return [
         "## Tasks\n",
-        "Each run before training (step 0) and after it (end); the arrow points to where scores are better, the best "
-        f"of a column is bold{seeds}.\n",
+        f"Each run {when}; the arrow points to where scores are better, the best of a column is bold{seeds}.\n",
         _table(task_rows(comparison)),
     ]
 

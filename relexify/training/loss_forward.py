@@ -53,9 +53,16 @@ def loss_forward(
         with _both_forward(model, compiled, stream, asked):
             yield
         return
+    with _one_forward(model, compiled, stream, asked, waits=_head_can_wait(model)):
+        yield
+
+
+@contextmanager
+def _one_forward(
+    model: Any, compiled: bool, stream: torch.dtype | None, asked: float, *, waits: bool
+) -> Iterator[None]:
     head, use_cache = model.get_output_embeddings(), getattr(model.config, "use_cache", None)
     own_forward = model.forward
-    waits = _head_can_wait(model, head)
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
@@ -109,6 +116,7 @@ def loss_forward(
 @contextmanager
 def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked: float) -> Iterator[None]:
     members = (model.source, model.target)
+    waits = [_head_can_wait(member) for member in members]  # before the blocks that they share are compiled
 
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
         if language is not None:
@@ -120,8 +128,8 @@ def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked:
         return both
 
     with ExitStack() as stack:
-        for member in members:
-            stack.enter_context(loss_forward(member, compiled=compiled, stream=stream, asked=asked))
+        for member, can_wait in zip(members, waits, strict=True):
+            stack.enter_context(_one_forward(member, compiled, stream, asked, waits=can_wait))
         try:
             model.forward = forward
             yield
@@ -143,8 +151,9 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
     return found
 
 
-def _head_can_wait(model: Any, head: Any) -> bool:
+def _head_can_wait(model: Any) -> bool:
     """Whether the logits are what the head makes of what it is given, and nothing more; tried out on a few tokens."""
+    head = model.get_output_embeddings()
     if not isinstance(head, nn.Linear | FactoredHead):
         return False
     was_training = model.training

@@ -177,5 +177,5 @@ def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, refuses):
     refuses(("run", recipe), "lacks source_corpus")
     recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
     refuses(("run", recipe), "bilingual.languages", "both languages are called 'en'")
-    recipe.write_text(whole + '[compare]\nruns = ["fvt"]\n')
-    refuses(("compare", recipe), "[bilingual] and [compare]")
+    recipe.write_text(whole + '[compare]\nruns = ["transinner"]\n')
+    refuses(("compare", recipe), "compare.runs[0] has the plan embeddings-first", "leave the plan out")

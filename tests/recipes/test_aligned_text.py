@@ -70,6 +70,19 @@ def test_a_missing_aligner_is_told_early_and_only_where_it_is_needed(recipe, mon
             check_bitext(replace(recipe, alignment=None, method=method))
 
 
+def test_an_aligner_is_not_missed_where_an_earlier_run_aligned_the_text(recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    unaligned = replace(recipe, alignment=None)
+    pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
+    found = count_aligned_tokens(unaligned, OLD, NEW)
+    monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
+    check_bitext(unaligned)
+    assert (count_aligned_tokens(unaligned, OLD, NEW) != found).nnz == 0
+    (tmp_path / "bitext.tsv").write_text("one\teins\n")
+    with pytest.raises(MissingExtra, match="eflomal"):
+        check_bitext(unaligned)
+
+
 def test_methods_name_the_evidence_they_make_no_use_of():
     assert "bitext" not in METHODS["blend"].unused
     assert METHODS["ramen"].unused == ("dictionary", "rotation", "source_vectors", "target_vectors", "source_corpus")

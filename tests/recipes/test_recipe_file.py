@@ -440,7 +440,7 @@ def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped,
     assert len([bitext] if isinstance(bitext, str) else bitext) == texts
     assert plan_stages(recipe.training)[0].trains == "embeddings"
     assert recipe.bilingual.languages == ("en", code)
-    for training, steps in ((recipe.training, 500), (recipe.bilingual.training, 1_500)):
+    for training, steps in ((recipe.training, 300), (recipe.bilingual.training, 900)):
         assert (training.steps, training.batch, training.length) == (steps, 256, 128)
         assert training.optimiser == "lookahead"
 
@@ -465,7 +465,15 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
         ("[fresh]\n[bilingual]", "[bilingual] and [fresh]"),
         (
             "[transfer]\n[bilingual]\n[[tasks]]\ntask = 'nli'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
-            "[bilingual] and [tasks]",
+            "[tasks[0]] lacks language",
+        ),
+        (
+            "[transfer]\n[bilingual]\n[[tasks]]\ntask = 'nli'\nlanguage = 'tarket'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
+            "tasks[0].language: there is no language 'tarket': did you mean 'target'?",
+        ),
+        (
+            "[training]\n[[tasks]]\ntask = 'nli'\nthrough = 'target'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
+            "tasks[0].through is 'target', and the model has one language",
         ),
         ("[compress]\nkk = 2", "no key 'kk'"),
         ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),

@@ -215,6 +215,17 @@ def test_the_loss_is_the_sum_over_both_halves(root_of, family):
     )
 
 
+def test_shared_blocks_are_not_compiled_for_the_few_tokens_that_a_head_is_tried_out_on(root_of):
+    from torch._dynamo.utils import counters
+
+    root = root_of("bert")
+    both = Bilingual.of(root / "source", root / "target", LANGUAGES)
+    torch._dynamo.reset()
+    counters.clear()
+    with loss_forward(both.model, compiled=True):
+        assert not counters["frames"], "something was compiled before the first step"
+
+
 def test_parts_of_a_batch_learn_what_the_whole_learns(pair_of, alone):
     result = pair_of().train(replace(TOGETHER, micro_batch=2))
     assert_close(result.output, alone().output)

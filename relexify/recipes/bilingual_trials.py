@@ -1,0 +1,91 @@
+"""The single runs of a comparison of bilingual models: grafted, trained in two steps, and measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from relexify.progress import Progress
+from relexify.recipes.joining import FIRST_STEP_FILE, check_steps, step_with_text, train_in_two_steps
+from relexify.recipes.recipe import BilingualStep, Transfer
+from relexify.recipes.trials import Trial, TrialResult, training_identity
+from relexify.text import Corpus
+from relexify.training import Curve, Training
+
+__all__ = ["BilingualTrial", "in_two_languages"]
+
+
+@dataclass(frozen=True, eq=False)
+class BilingualTrial(Trial):
+    """One run of a comparison of bilingual models.
+
+    Tasks are measured at the end alone, since there is no bilingual model before.
+
+    Attributes:
+        step: How both languages are trained together.
+    """
+
+    moments: ClassVar[tuple[str, ...]] = ("end",)
+
+    step: BilingualStep
+
+    def kept(self) -> TrialResult | None:
+        """What an earlier call came to, if it came to an end."""
+        found = super().kept()
+        return None if found is None else replace(found, earlier=Curve.load(self.folder / FIRST_STEP_FILE))
+
+    def carry_out(self, progress: Progress) -> TrialResult:
+        """Graft, train in two steps and measure, each unless an earlier call did."""
+        return replace(super().carry_out(progress), earlier=Curve.load(self.folder / FIRST_STEP_FILE))
+
+    def check(self) -> None:
+        """Refuse what cannot be trained.
+
+        Raises:
+            InputError: The model or the numbers do not fit.
+        """
+        check_steps(self.transfer.model, self.training, self.step)
+
+    def _asked(self) -> dict[str, Any]:
+        texts = (self.step.source_corpus, self.step.source_held_out)
+        asked = {
+            "languages": self.step.languages,
+            "texts": [None if text is None else Corpus.open(text).fingerprint() for text in texts],
+            "training": training_identity(self.step.training),
+        }
+        return super()._asked() | {"bilingual": json.loads(json.dumps(asked))}
+
+    def _trained(self, progress: Progress) -> Curve:
+        target = self.folder / "target"
+        first, joined = train_in_two_steps(
+            self.transfer, self.training, self.step, target, self._model, progress=progress
+        )
+        if first is not None:
+            first.save(self.folder / FIRST_STEP_FILE)
+        shutil.rmtree(target, ignore_errors=True)
+        return joined.curve
+
+
+def in_two_languages(
+    trial: Trial, step: BilingualStep, training: Training, transfer: Transfer, recipe: Path
+) -> BilingualTrial:
+    """The same run, followed by the training of both languages.
+
+    Args:
+        trial: Of one language.
+        step: How both languages are trained.
+        training: How the new language is trained before.
+        transfer: That of the recipe, with all its evidence.
+        recipe: The file, for messages.
+
+    Raises:
+        InputError: There is no text of the model's language.
+    """
+    seed = trial.training.seed
+    step = step_with_text(step, transfer, recipe)
+    step = replace(step, training=replace(step.training, seed=seed))
+    values = {entry.name: getattr(trial, entry.name) for entry in fields(trial)}
+    return BilingualTrial(**values | {"training": replace(training, seed=seed)}, step=step)

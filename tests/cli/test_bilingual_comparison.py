@@ -1,0 +1,117 @@
+"""compare and run with [bilingual] and zero-shot tasks: both languages by stage, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from relexify.reports import Comparison, stage_rows
+from relexify.training import Curve
+from tests.cli.command import relexify
+from tests.cli.conftest import SIZE
+
+RUNS = ("fvt", "ramen-random")
+
+
+@pytest.fixture(scope="module")
+def recipe(world, tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("recipe")
+    for name, text in (("en", world.source_corpus), ("xx", world.corpus)):
+        lines = [line.split() for line in text.read_text().splitlines()[:24]]
+        tagged = ("".join(f"{word}\t{'AB'[len(word) % 2]}\n" for word in words) for words in lines)
+        (root / f"{name}.tsv").write_text("\n".join(tagged))
+    training = "batch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\ntensorboard = false"
+    (root / "recipe.toml").write_text(
+        f"""
+output = "out"
+model = "{world.bert}"
+corpus = "{world.corpus}"
+[transfer]
+method = "fvt"
+vocab_size = {SIZE}
+[training]
+plan = "embeddings-only"
+steps = 4
+{training}
+[bilingual]
+languages = ["en", "xx"]
+source_corpus = "{world.source_corpus}"
+[bilingual.training]
+steps = 4
+{training}
+[compare]
+runs = {list(RUNS)}
+[[tasks]]
+task = "pos"
+language = "en"
+through = "xx"
+train = "en.tsv"
+test = "xx.tsv"
+epochs = 1
+"""
+    )
+    return root / "recipe.toml"
+
+
+@pytest.fixture(scope="module")
+def compared(recipe, tmp_path_factory) -> tuple[Path, str]:
+    """The folder of a comparison, and what the command said."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("COLUMNS", "200")
+        outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    return recipe.parent / "out", outcome.out
+
+
+def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(compared):
+    folder, said = compared
+    for words in ("xx, initialised", "xx, embeddings trained", "en, change", "pos-xx: accuracy ↑, end"):
+        assert words in said
+        assert words in (folder / "comparison.md").read_text()
+    assert "step 0" not in (folder / "comparison.md").read_text().partition("## Tasks")[2].partition("## ")[0]
+    header, *rows = stage_rows(Comparison.load(folder / "comparison.json"))
+    assert len(header) == 7
+    assert [row[0] for row in rows] == list(RUNS)
+    first = Curve.load(folder / "runs" / "fvt-seed0" / "first_step.json")
+    both = Curve.load(folder / "runs" / "fvt-seed0" / "curve.json")
+    numbers = (first.first.bits_per_byte, first.last.bits_per_byte, both.last.by_language["xx"])
+    assert rows[0][1:4] == [f"{bits:.3f}" for bits in numbers]
+    english = [point.by_language["en"] for point in (both.first, both.last)]
+    assert rows[0][4:] == [*(f"{bits:.3f}" for bits in english), f"{100 * (english[1] / english[0] - 1):+.1f} %"]
+
+
+def test_training_of_both_begins_where_the_first_step_ended(compared):
+    for run in RUNS:
+        folder = compared[0] / "runs" / f"{run}-seed0"
+        first, both = Curve.load(folder / "first_step.json"), Curve.load(folder / "curve.json")
+        assert both.first.by_language["xx"] == pytest.approx(first.last.bits_per_byte)
+
+
+def test_the_first_language_begins_the_same_in_every_run(compared):
+    curves = [Curve.load(compared[0] / "runs" / f"{run}-seed0" / "curve.json") for run in RUNS]
+    assert curves[0].first.by_language["en"] == curves[1].first.by_language["en"]
+    assert curves[0].first.by_language["xx"] != curves[1].first.by_language["xx"]
+
+
+def test_finished_runs_are_kept_and_a_changed_step_is_refused(compared, recipe, refuses):
+    kept = {path: path.stat().st_mtime_ns for path in (compared[0] / "runs").rglob("*")}
+    assert not [path for path in kept if path.name in ("model", "target", "grafted")], "a model was left behind"
+    assert relexify("compare", recipe).status == 0
+    assert {path: path.stat().st_mtime_ns for path in (compared[0] / "runs").rglob("*")} == kept
+    refuses(("compare", recipe, "--set", "bilingual.training.steps=6"), "belongs to another recipe", "--overwrite")
+    refuses(("compare", recipe, "--set", "tasks.0.epochs=2"), "its model was not kept")
+
+
+def test_a_single_run_comes_to_the_same_and_is_measured_on_the_task(compared, recipe, tmp_path):
+    outcome = relexify("run", recipe, "--set", f"output={tmp_path / 'alone'}")
+    assert outcome.status == 0, outcome.err
+    assert "pos-xx" in outcome.out
+    alone, together = tmp_path / "alone", compared[0] / "runs" / "fvt-seed0"
+    for ours, theirs in (("first_step.json", "first_step.json"), ("training.json", "curve.json")):
+        assert json.loads((alone / ours).read_text()) == json.loads((together / theirs).read_text())
+    assert {path.name for path in tmp_path.iterdir()} == {"alone"}, "something was left behind"
+    measured = json.loads(next((together / "tasks").glob("*.json")).read_text())
+    assert list(json.loads((alone / "tasks.json").read_text()).values()) == [measured]

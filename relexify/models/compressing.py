@@ -124,7 +124,8 @@ def codes_of(rows: np.ndarray, options: Compression, progress: Progress = silent
 def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
     found = np.asarray(weights)
     if found.shape != (tokens,) or found.dtype.kind not in "iufb":
-        raise InputError(f"the weights are {found.dtype} {list(found.shape)}: expected a number for each token [{tokens}]")
+        kind = f"{found.dtype} {list(found.shape)}"
+        raise InputError(f"the weights are {kind}: expected a number for each token [{tokens}]")
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])

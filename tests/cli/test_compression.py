@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -145,6 +146,18 @@ def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
         outcome = relexify("run", recipe)
         assert outcome.status == 2
         assert words in outcome.err
+
+
+def test_a_config_that_names_no_class_is_refused_before_a_fresh_model_is_made(world, tmp_path):
+    shutil.copytree(world.bert, tmp_path / "bert")
+    config = json.loads((tmp_path / "bert" / "config.json").read_text())
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config | {"architectures": None}))
+    recipe = tmp_path / "recipe.toml"
+    start = RECIPE.format(output=tmp_path / "out", model=tmp_path / "bert", corpus=world.corpus, more="[fresh]\n")
+    recipe.write_text(start)
+    outcome = relexify("run", recipe)
+    assert outcome.status == 2
+    assert "does not say what kind of model it is for" in outcome.err
 
 
 def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, refuses, tmp_path):

@@ -84,7 +84,7 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
         codes: [N × k].
     """
     if len(hidden) > 1 and len(codes) * len(hidden) > MOST_LOGITS:
-        few = hidden.split(max(1, MOST_LOGITS // len(codes)))
+        few = torch.split(hidden, max(1, MOST_LOGITS // len(codes)))
         return torch.cat([factored_logits(each, tables, codes) for each in few], dim=1)
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
     scores = torch.cat([linear(table, part) for table, part in zip(tables, parts, strict=True)])  # [Σ M_i × n]

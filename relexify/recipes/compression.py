@@ -103,7 +103,7 @@ def _codes_once(rows: np.ndarray, options: Compression, progress: Progress) -> n
         return codes_of(rows, options, progress)
     name = step_name(
         "codes",
-        rows=hashlib.sha256(np.ascontiguousarray(rows)).hexdigest(),
+        rows=hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest(),
         width=rows.shape[1],
         k=options.k,
         clusters=options.clusters,

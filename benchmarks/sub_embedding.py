@@ -1,16 +1,19 @@
 """What sub-embeddings cost: lookup and head beside nn.Embedding and nn.Linear, and clustering 250,000 tokens.
 
     python benchmarks/sub_embedding.py speed                  # on the CPU, and on a GPU where there is one
+    python benchmarks/sub_embedding.py speed --device cuda --compile --tokens 49152 --width 576 --clusters 100
     python benchmarks/sub_embedding.py clustering             # 250,000 × 768; add --equal-size, --tokens, --width
 
 Times are medians of several runs, with everything warm; ratios are dense over factored, above 1 where the factored one
-is faster or smaller. Memory of a GPU is what one forward and backward pass adds at its peak; of clustering, what the
-process grew by.
+is faster or smaller. Memory of a GPU is what one forward and backward pass adds at its peak, gradients of parameters
+included; of clustering, what the process grew by. With `--compile` the loss in chunks is also measured as training does
+it: compiled, in the chunks of training.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import resource
 import statistics
 import time
@@ -22,9 +25,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from relexify.models import FactoredHead, SubEmbedding, clustered_codes, smallest_base
-from relexify.models.sub_codes import table_sizes
+from relexify.models.sub_codes import random_codes, table_sizes
 from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
-from relexify.training.factored_loss import chunk_loss, head_weight
+from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
 from relexify.training.fused_loss import chunk_nats, head_nats
 
 
@@ -36,12 +39,18 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=3)
     parser.add_argument("--clusters", type=int)
     parser.add_argument("--places", type=int, help="tokens of text at once; 256 on a CPU, 4,096 on a GPU")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="only this one")
+    parser.add_argument("--compile", action="store_true", help="also measure the compiled loss, as training has it")
+    parser.add_argument("--seconds", type=float, default=1.0, help="that each measurement takes at least")
     parser.add_argument("--equal-size", action="store_true")
     options = parser.parse_args()
     if options.what == "clustering":
         measure_clustering(options)
         return
-    for device in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no GPU here")
+    found = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    for device in [options.device] if options.device else found:
         measure_speed(options, device)
 
 
@@ -52,7 +61,8 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(0)
     with torch.device(device):
-        small = SubEmbedding(options.tokens, options.width, options.k, rows=[base] * options.k, dtype=dtype)
+        codes = random_codes(options.tokens, options.k, base)
+        small = SubEmbedding(options.tokens, options.width, codes=codes, rows=[base] * options.k, dtype=dtype)
         dense = nn.Embedding(options.tokens, options.width, dtype=dtype)
         linear = nn.Linear(options.width, options.tokens, bias=False, dtype=dtype)
         linear.weight = dense.weight
@@ -70,21 +80,27 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
         chunk = chunk_loss(head) if factored else chunk_nats
         return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=max(1, places // 4), loss=chunk)
 
+    def compiled_loss(factored: bool) -> Callable[[], torch.Tensor]:
+        used = head if factored else linear
+        chunk = torch.compile(chunk_loss(used), dynamic=False)
+        most = chunk_places(used, 32_768)
+        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=most, loss=chunk)
+
     parameters = [dense.weight.numel(), sum(table.numel() for table in small.tables)]
     print(f"  {'parameters':34} {parameters[0]:>12,} {parameters[1]:>12,} {parameters[0] / parameters[1]:>9.0f} ×")
-    for what, pair in {
-        "lookup": (lambda: dense(ids), lambda: small(ids)),
-        "head": (lambda: linear(hidden), lambda: head(hidden)),
-    }.items():
-        report(what, *pair, device=device, backward=False)
-    report("lookup and its gradient", lambda: dense(ids).sum(), lambda: small(ids).sum(), device=device, backward=True)
-    report("head, loss and gradient", loss(True, False), loss(True, True), device=device, backward=True)
-    report("the same in four chunks", loss(False, False), loss(False, True), device=device, backward=True)
+    show = functools.partial(report, device=device, least=options.seconds)
+    show("lookup", lambda: dense(ids), lambda: small(ids), backward=False)
+    show("head", lambda: linear(hidden), lambda: head(hidden), backward=False)
+    show("lookup and its gradient", lambda: dense(ids).sum(), lambda: small(ids).sum(), backward=True)
+    show("head, loss and gradient", loss(True, False), loss(True, True), backward=True)
+    show("the same in four chunks", loss(False, False), loss(False, True), backward=True)
+    if options.compile:
+        show("the same as training has it", compiled_loss(False), compiled_loss(True), backward=True)
 
 
-def report(what: str, dense: Callable, factored: Callable, *, device: str, backward: bool) -> None:
+def report(what: str, dense: Callable, factored: Callable, *, device: str, backward: bool, least: float) -> None:
     """One line: milliseconds of both and their ratio; megabytes too, where the device tells."""
-    found = [measured(each, device, backward) for each in (dense, factored)]
+    found = [measured(each, device, backward, least) for each in (dense, factored)]
     (slow, much), (fast, little) = found
     line = f"  {what:34} {1e3 * slow:>9.2f} ms {1e3 * fast:>9.2f} ms {slow / fast:>9.2f} ×"
     print(
@@ -92,7 +108,7 @@ def report(what: str, dense: Callable, factored: Callable, *, device: str, backw
     )
 
 
-def measured(run: Callable, device: str, backward: bool, *, least: float = 1.0) -> tuple[float, int]:
+def measured(run: Callable, device: str, backward: bool, least: float) -> tuple[float, int]:
     """Median seconds of a call, and the bytes that it added at its peak."""
 
     def once() -> None:

@@ -32,8 +32,8 @@ def compress(
         ),
     ] = False,
     codes: Annotated[
-        Literal["clustered", "digits"],
-        typer.Option(help="Which tokens share rows: those that k-means finds alike, or by counting."),
+        Literal["clustered", "digits", "random"],
+        typer.Option(help="Which tokens share rows: those that k-means finds alike, by counting, or by chance."),
     ] = "clustered",
     codes_from: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def compress(
     head: Annotated[
         Literal["keep", "compress"], typer.Option(help="What to do with a head that is not tied to the embedding.")
     ] = "keep",
-    seed: Annotated[int, typer.Option(help="Of the clusters, and of random tables.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the clusters, and of random codes and tables.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
 ) -> None:
     """Put the embedding of MODEL, and its tied head, together from K small tables, and write that to OUTPUT.

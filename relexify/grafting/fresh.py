@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import AutoModelForCausalLM
 
 from relexify.errors import InputError
 from relexify.grafting.loading import load_config, model_class
@@ -28,6 +29,12 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
         InputError: There is no such model, no such field, or no model of that size.
     """
     config = load_config(name)
+    made = model_class(config)
+    if made is AutoModelForCausalLM:
+        raise InputError(
+            f"the config of {name} does not say what kind of model it is for: name its class in its config.json, "
+            'such as "architectures": ["BertForMaskedLM"]'
+        )
     for field, value in changes.items():
         if not hasattr(config, field):
             raise InputError(f"the config of {name} has no field {field!r} to change: see its config.json")
@@ -35,12 +42,17 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return model_class(config)(config).eval()
+            return made(config).eval()
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         raise InputError(f"there can be no {config.model_type} of the size asked for ({error})") from error
 
 
 def _change(config: Any, field: str, value: Any) -> None:
+    was = getattr(config, field)
+    if type(value) is int and type(was) is int and value < 1 <= was and not field.endswith("_id"):
+        raise InputError(
+            f"{field} = {value} is not possible in a {config.model_type}, where it is {was}: give 1 or more"
+        )
     try:
         setattr(config, field, value)
     except Exception as error:  # what checks the fields of a config raises errors of its own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,15 @@ from relexify.models.clustering import clustered_codes
 from relexify.models.compressed_model import Layout, compressed_class, forget_ties, install, is_compressed
 from relexify.models.compression_options import Compression, check_options
 from relexify.models.factored_head import FactoredHead
-from relexify.models.sub_codes import digit_codes, smallest_base, table_sizes
+from relexify.models.sub_codes import digit_codes, random_codes, smallest_base, table_sizes
 from relexify.models.sub_embedding import SubEmbedding
 from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
 from relexify.progress import Progress, silent
 
-__all__ = ["CompressionReport", "compressed"]
+__all__ = ["CodeMaker", "CompressionReport", "codes_of", "compressed"]
+
+CodeMaker = Callable[[np.ndarray, Compression, Progress], np.ndarray]
+"""Rows [N × d] and how to compress them in, codes [N × k] out."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +65,7 @@ def compressed(
     pretrained: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     progress: Progress = silent,
+    codes_by: CodeMaker | None = None,
 ) -> tuple[Any, CompressionReport]:
     """A copy of a model with sub-embeddings in place of its embedding and its tied head.
 
@@ -70,9 +75,10 @@ def compressed(
         pretrained: Rows to cluster and to compare tokens by [N × any]; the model's own if not given.
         weights: Of the tokens in the least-squares fit, such as their frequency [N].
         progress: Told about clustering.
+        codes_by: Makes the codes; `codes_of` if not given.
 
     Raises:
-        InputError: An option is impossible for this model.
+        InputError: An option is impossible for this model, or the weights do not fit its tokens.
         GraftError: The model has no embedding that can be replaced, or it is compressed already.
         MissingExtra: scikit-learn is not installed, which clustering needs.
     """
@@ -83,11 +89,13 @@ def compressed(
     known = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
     if len(known) != len(rows):
         raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
-    codes = _codes(known, options, progress)
+    weights = None if weights is None else _checked_weights(weights, len(rows))
+    codes_by = codes_by or codes_of
+    codes = codes_by(known, options, progress)
     head = model.get_output_embeddings()
     separate = _own_head(model, embedding, head, options)
     base = options.clusters or smallest_base(len(rows), options.k)
-    head_codes = _codes(head.weight.detach().float().cpu().numpy(), options, progress) if separate == "own" else None
+    head_codes = codes_by(head.weight.detach().float().cpu().numpy(), options, progress) if separate == "own" else None
     layout = Layout(table_sizes(codes, base), separate, None if head_codes is None else table_sizes(head_codes, base))
     made = _with_layout(model, layout, options.seed)
     new = made.get_input_embeddings()
@@ -97,12 +105,32 @@ def compressed(
     return made, _report(model, made, new, separate, error, shared_digits(known, codes, seed=options.seed))
 
 
-def _codes(rows: np.ndarray, options: Compression, progress: Progress) -> np.ndarray:
+def codes_of(rows: np.ndarray, options: Compression, progress: Progress = silent) -> np.ndarray:
+    """Codes for the tokens of an embedding [N × d], as the options say: [N × k].
+
+    Raises:
+        InputError: There are more tokens than codes, or a row is not finite.
+        MissingExtra: scikit-learn is not installed, which clustering needs.
+    """
     if options.codes == "digits":
         return digit_codes(len(rows), options.k, options.clusters)
+    if options.codes == "random":
+        return random_codes(len(rows), options.k, options.clusters, seed=options.seed)
     return clustered_codes(
         rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed, progress=progress
     )
+
+
+def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
+    found = np.asarray(weights)
+    if found.shape != (tokens,) or found.dtype.kind not in "iufb":
+        kind = f"{found.dtype} {list(found.shape)}"
+        raise InputError(f"the weights are {kind}: expected a number for each token [{tokens}]")
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"the weight of token {place} is {found[place]}: weights are 0 or more, and finite")
+    return found
 
 
 def _embedding_of(model: Any) -> Any:

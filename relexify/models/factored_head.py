@@ -20,6 +20,9 @@ from relexify.models.sub_embedding import SubEmbedding
 
 __all__ = ["FactoredHead", "factored_logits"]
 
+MOST_LOGITS = 2**31 - 1
+"""At once: the gradient of `embedding_bag` on a GPU counts places in 32 bits, and errs beyond without a word."""
+
 
 class FactoredHead(nn.Module):
     """The head of a language model over a sub-embedding, in place of `nn.Linear`.
@@ -80,6 +83,9 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
         tables: k tables [M_i × d_i].
         codes: [N × k].
     """
+    if len(hidden) > 1 and len(codes) * len(hidden) > MOST_LOGITS:
+        few = torch.split(hidden, max(1, MOST_LOGITS // len(codes)))
+        return torch.cat([factored_logits(each, tables, codes) for each in few], dim=1)
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
     scores = torch.cat([linear(table, part) for table, part in zip(tables, parts, strict=True)])  # [Σ M_i × n]
     starts = accumulate((len(table) for table in tables[:-1]), initial=0)

@@ -1,7 +1,8 @@
 """Codes of tokens: every token is written with k digits, and each digit picks a row of its own small table.
 
 Algorithm 1 of "Reconstructing word embeddings via scattered k-sub-embedding" counts: token n has the digits of n in
-base M. Algorithm 2 clusters, and lies in `clustering.py`. Whatever makes them, no two tokens may have one code.
+base M. Algorithm 2 clusters, and lies in `clustering.py`. Random codes know as little as counted ones, and make use of
+all rows of all tables. Whatever makes them, no two tokens may have one code.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import numpy as np
 
 from relexify.errors import InputError
 
-__all__ = ["check_codes", "digit_codes", "smallest_base", "split_width", "table_sizes"]
+__all__ = ["check_codes", "digit_codes", "random_codes", "smallest_base", "split_width", "table_sizes"]
+
+COUNTABLE = 2**62
+"""More codes than these cannot be numbered in 64 bits."""
 
 
 def smallest_base(tokens: int, k: int) -> int:
@@ -55,6 +59,32 @@ def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) ->
     rest = np.arange(tokens)
     for place, each in enumerate(bases):
         rest, codes[:, place] = np.divmod(rest, each)
+    return codes
+
+
+def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0) -> np.ndarray:
+    """A different code for every token, drawn from all that there are, [N × k].
+
+    Where tables have more rows than they need, counted codes leave most rows of the last one out; these do not.
+
+    Args:
+        tokens: N.
+        k: Digits of a code.
+        base: M; the smallest that suffices, if not given.
+        seed: Of the draw.
+
+    Raises:
+        InputError: M^k < N.
+    """
+    base = smallest_base(tokens, k) if base is None else base
+    check_room(tokens, [base] * k)
+    draw = np.random.default_rng(seed)
+    if base**k > COUNTABLE:  # so many that a draw does not meet itself again
+        return check_codes(draw.integers(0, base, (tokens, k)), tokens)
+    rest = draw.choice(base**k, tokens, replace=False)
+    codes = np.empty((tokens, k), dtype=np.int32)
+    for place in range(k):
+        rest, codes[:, place] = np.divmod(rest, base)
     return codes
 
 

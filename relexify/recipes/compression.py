@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -9,12 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from relexify import __version__
 from relexify.artifacts import MARKER, Provenance, check_output, sha256_of, write_file, write_folder
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE, fresh_model, load_model, load_tokenizer, save_tokenizer
 from relexify.models import Compression, CompressionReport, compressed, expanded, is_compressed
+from relexify.models.compressing import codes_of
 from relexify.progress import Progress, silent
+from relexify.recipes.steps import kept_codes, step_name
 from relexify.scoring import check_fit
 
 __all__ = ["compress_folder", "expand_folder", "model_identity"]
@@ -29,7 +34,7 @@ def compress_folder(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> CompressionReport:
-    """Compress the embedding of a model and write it, with its tokenizer, to a folder.
+    """Compress the embedding of a model and write it, with its tokenizer, to a folder; clusters are kept in the cache.
 
     Args:
         model: A folder, a Hub name, or `smollm2-135m`.
@@ -50,7 +55,8 @@ def compress_folder(
     tokenizer = load_tokenizer(model)
     check_fit(plain, tokenizer)
     rows = plain.get_input_embeddings().weight.shape[0]
-    made, report = compressed(plain, options, pretrained=_rows_of(options.codes_from, rows), progress=progress)
+    known = _rows_of(options.codes_from, rows)
+    made, report = compressed(plain, options, pretrained=known, progress=progress, codes_by=_codes_once)
     command = {"model": str(model), "fresh": dict(fresh or {}) or None, **asdict(options)}
     inputs = {
         name: model_identity(each) for name, each in (("model", model), ("codes_from", options.codes_from)) if each
@@ -89,6 +95,22 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
 def model_identity(model: str | Path) -> str:
     """What tells a model from others: the sha256 of a folder, or a name."""
     return sha256_of(model) if Path(model).is_dir() else str(model)
+
+
+def _codes_once(rows: np.ndarray, options: Compression, progress: Progress) -> np.ndarray:
+    """Codes of tokens, unless an earlier run found the same clusters in the same rows."""
+    if options.codes != "clustered":
+        return codes_of(rows, options, progress)
+    name = step_name(
+        "codes",
+        rows=hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest(),
+        width=rows.shape[1],
+        k=options.k,
+        clusters=options.clusters,
+        equal_size=options.equal_size,
+        seed=options.seed,
+    )
+    return kept_codes(name, lambda: codes_of(rows, options, progress), len(rows))
 
 
 def _rows_of(name: str | Path | None, tokens: int) -> Any:

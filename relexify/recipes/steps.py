@@ -12,14 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from relexify import __version__
-from relexify.artifacts import write_folder
+from relexify.artifacts import load_arrays, save_arrays, write_folder
 from relexify.errors import InputError
 from relexify.grafting import MIXTURE_FILE, cache_folder, load_tokenizer, save_tokenizer
 from relexify.mixture import Mixture
+from relexify.models.sub_codes import check_codes
 from relexify.vectors import Rotation
 
-__all__ = ["kept_file", "kept_mixture", "kept_tokenizer", "step_name"]
+__all__ = ["kept_codes", "kept_file", "kept_mixture", "kept_tokenizer", "step_name"]
 
 Result = TypeVar("Result")
 
@@ -46,6 +49,17 @@ def kept_file(
         return found
     save(make(), path)
     return load(path)
+
+
+def kept_codes(name: str, make: Callable[[], np.ndarray], tokens: int) -> np.ndarray:
+    """The same for codes of so many tokens [N × k]."""
+    return kept_file(
+        "codes",
+        name,
+        lambda path: check_codes(load_arrays(path, "codes")[0]["codes"].copy(), tokens),
+        make,
+        lambda codes, path: save_arrays(path, {"codes": codes}, {"kind": "codes"}),
+    )
 
 
 def kept_tokenizer(name: str, make: Callable[[], Any]) -> Any:

@@ -13,7 +13,10 @@ from relexify.models.factored_head import factored_logits
 from relexify.scoring import IGNORED
 from relexify.training.fused_loss import ChunkLoss, chunk_nats
 
-__all__ = ["chunk_loss", "head_weight"]
+__all__ = ["chunk_loss", "chunk_places", "head_weight"]
+
+LOGITS = 2**29
+"""Of a chunk, at most: what sums up their gradients on a GPU takes twice their memory beside them."""
 
 
 def head_weight(head: Any) -> torch.Tensor:
@@ -22,6 +25,14 @@ def head_weight(head: Any) -> torch.Tensor:
         return torch.cat([table.flatten() for table in head.embedding.tables])
     weight: torch.Tensor = head.weight
     return weight
+
+
+def chunk_places(head: Any, most: int) -> int:
+    """How many places a chunk should have: `most`, or fewer (a power of two) where the head has tables."""
+    if not isinstance(head, FactoredHead):
+        return most
+    fitting = max(1, LOGITS // head.out_features)
+    return min(most, 1 << (fitting.bit_length() - 1))
 
 
 def chunk_loss(head: nn.Module) -> ChunkLoss:

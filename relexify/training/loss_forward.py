@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from relexify.models import BilingualModel, FactoredHead
 from relexify.scoring import IGNORED
-from relexify.training.factored_loss import chunk_loss, head_weight
+from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
 from relexify.training.fused_loss import asked_places, head_nats
 from relexify.training.unpadded import unpadded
 
@@ -67,7 +67,8 @@ def _one_forward(
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
     of_chunk = chunk_loss(head)
-    loss, chunk = (torch.compile(of_chunk, dynamic=False), 32_768) if compiled else (of_chunk, 4_096)
+    loss, most = (torch.compile(of_chunk, dynamic=False), 32_768) if compiled else (of_chunk, 4_096)
+    chunk = chunk_places(head, most)
 
     def forward(
         input_ids: torch.Tensor,

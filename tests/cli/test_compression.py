@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -133,13 +134,30 @@ def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
 
 
 def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
-    for change, words in (("layers = 3", "no field 'layers'"), ("hidden_size = 31", "of the size asked for")):
+    for change, words in (
+        ("layers = 3", "no field 'layers'"),
+        ("hidden_size = 31", "of the size asked for"),
+        ("num_attention_heads = -2", "num_attention_heads = -2 is not possible"),
+        ("intermediate_size = 0", "give 1 or more"),
+    ):
         recipe = tmp_path / "recipe.toml"
         text = RECIPE.format(output=tmp_path / "out", model=world.bert, corpus=world.corpus, more=f"[fresh]\n{change}")
         recipe.write_text(text)
         outcome = relexify("run", recipe)
         assert outcome.status == 2
         assert words in outcome.err
+
+
+def test_a_config_that_names_no_class_is_refused_before_a_fresh_model_is_made(world, tmp_path):
+    shutil.copytree(world.bert, tmp_path / "bert")
+    config = json.loads((tmp_path / "bert" / "config.json").read_text())
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config | {"architectures": None}))
+    recipe = tmp_path / "recipe.toml"
+    start = RECIPE.format(output=tmp_path / "out", model=tmp_path / "bert", corpus=world.corpus, more="[fresh]\n")
+    recipe.write_text(start)
+    outcome = relexify("run", recipe)
+    assert outcome.status == 2
+    assert "does not say what kind of model it is for" in outcome.err
 
 
 def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, refuses, tmp_path):

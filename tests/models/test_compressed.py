@@ -279,6 +279,9 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
         (Compression(k=2, clusters=19, equal_size=True), "give 20 rows"),
         (Compression(k=2, clusters=401), "401 rows a table"),
         (Compression(codes="digits", equal_size=True), "leave out one"),
+        (Compression(codes="random", equal_size=True), "random codes have no clusters"),
+        (Compression(codes="random", codes_from="gpt2"), "random codes follow no model"),
+        (Compression(codes="drawn"), "choose clustered, digits or random"),
         (Compression(seed=-1), "seed = -1"),
         (Compression(init="zeros"), "no initialisation"),
     ],
@@ -286,3 +289,26 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
 def test_what_is_impossible_is_refused_with_a_way_out(options, words):
     with pytest.raises(InputError, match=words):
         compressed(pico.pair("gpt2")[0], options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.ones(399), r"float64 \[399\]: expected a number for each token \[400\]"),
+        (np.array(["a"] * 400), "expected a number for each token"),
+        (np.where(np.arange(400) == 7, np.nan, 1.0), "the weight of token 7 is nan"),
+        (np.where(np.arange(400) == 8, -1.0, 1.0), "the weight of token 8 is -1.0"),
+    ],
+)
+def test_weights_that_would_spoil_the_tables_are_refused(weights, words):
+    with pytest.raises(InputError, match=words):
+        compressed(pico.pair("gpt2")[0], COUNTED, weights=weights)
+
+
+def test_random_codes_are_drawn_with_the_seed_and_keep_less_than_clusters():
+    model, _ = pico.pair("gpt2")
+    drawn = Compression(k=2, clusters=40, codes="random")
+    (small, report), (again, _) = compressed(model, drawn), compressed(model, drawn)
+    assert torch.equal(small.get_input_embeddings().codes, again.get_input_embeddings().codes)
+    assert small.get_input_embeddings().rows == [40, 40]
+    assert compressed(model, Compression(k=2, clusters=40, equal_size=True))[1].error < report.error < 1

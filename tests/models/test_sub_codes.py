@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from relexify.errors import InputError
 from relexify.models.clustering import clustered_codes
 from relexify.models.equal_size import bounded_labels, equal_size_labels, squared_distances
-from relexify.models.sub_codes import check_codes, digit_codes, smallest_base, split_width, table_sizes
+from relexify.models.sub_codes import (
+    check_codes,
+    digit_codes,
+    random_codes,
+    smallest_base,
+    split_width,
+    table_sizes,
+)
 from relexify.models.sub_tables import block_means, fitted_tables, reconstruction_error, shared_digits
 
 TABLE_1 = [(50_265, 2, 225, 115_200), (50_265, 3, 37, 18_944), (50_265, 8, 4, 2_048), (250_002, 3, 63, 32_256)]
@@ -170,3 +177,24 @@ def test_codes_that_repeat_or_are_no_digits_are_refused():
     ):
         with pytest.raises(InputError, match=words):
             check_codes(codes, 3)
+
+
+@given(st.integers(1, 300), st.integers(1, 4), st.integers(0, 3), st.integers(0, 9))
+def test_random_codes_are_unique_and_repeat_with_their_seed(tokens, k, extra, seed):
+    base = smallest_base(tokens, k) + extra
+    codes = random_codes(tokens, k, base, seed=seed)
+    assert check_codes(codes, tokens).max() < base
+    assert np.array_equal(codes, random_codes(tokens, k, base, seed=seed))
+
+
+def test_random_codes_use_all_rows_of_tables_that_counting_leaves_out():
+    assert table_sizes(digit_codes(5_000, 3, 40)) == [40, 40, 4]
+    counts = [np.bincount(column, minlength=40) for column in random_codes(5_000, 3, 40).T]
+    assert min(map(min, counts)) > 125 / 2
+    assert not np.array_equal(random_codes(100, 3, seed=0), random_codes(100, 3, seed=1))
+
+
+def test_random_codes_have_room_for_more_tables_than_64_bits_can_count():
+    assert check_codes(random_codes(500, 40, 100), 500).shape == (500, 40)
+    with pytest.raises(InputError, match="too few for 28 tokens"):
+        random_codes(28, 3, 3)

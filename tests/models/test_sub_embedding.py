@@ -11,10 +11,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from relexify.errors import InputError
-from relexify.models.factored_head import FactoredHead
+from relexify.models import factored_head
+from relexify.models.factored_head import FactoredHead, factored_logits
 from relexify.models.sub_codes import digit_codes
 from relexify.models.sub_embedding import SubEmbedding
-from relexify.training.factored_loss import chunk_loss, head_weight
+from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
 from relexify.training.fused_loss import head_nats
 
 TOKENS, WIDTH = 50, 11
@@ -162,3 +163,20 @@ def test_the_loss_in_chunks_equals_that_of_whole_logits(chunk, bias):
 def test_tables_too_small_for_the_codes_are_refused():
     with pytest.raises(InputError, match=r"need tables of \[5, 5, 2\] rows"):
         SubEmbedding(TOKENS, WIDTH, 3, digit_codes(TOKENS, 3, 5), rows=[5, 4, 2])
+
+
+def test_more_logits_than_a_gpu_can_count_are_made_in_parts(monkeypatch):
+    embedding = make(dtype=torch.float64)
+    hidden = torch.randn(7, WIDTH, dtype=torch.float64)
+    whole = factored_logits(hidden, list(embedding.tables), embedding.codes)
+    for most in (2 * TOKENS, 3 * TOKENS + 1, TOKENS - 1):
+        monkeypatch.setattr(factored_head, "MOST_LOGITS", most)
+        assert torch.allclose(factored_logits(hidden, list(embedding.tables), embedding.codes), whole)
+
+
+def test_chunks_of_large_vocabularies_are_smaller_and_those_of_dense_heads_stay():
+    assert chunk_places(FactoredHead(make()), 32_768) == 32_768
+    large = FactoredHead(SubEmbedding(250_002, 6, 3))
+    assert chunk_places(large, 32_768) == 2_048
+    assert chunk_places(large, 512) == 512
+    assert chunk_places(nn.Linear(6, 250_002), 32_768) == 32_768

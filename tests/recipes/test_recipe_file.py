@@ -377,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 25
+    assert len(shipped) == 27
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -385,7 +385,12 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert recipe.transfer or recipe.trelm or recipe.fresh is not None or name == "minilm-english"
+        assert (
+            recipe.transfer
+            or recipe.trelm
+            or recipe.fresh is not None
+            or name in ("minilm-english", "sub-minilm", "sub-smollm2")
+        )
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import relexify.recipes
 from relexify.errors import InputError
+from relexify.grafting import load_model
+from relexify.models import Compression
 from relexify.recipes import METHODS, Transfer
 from relexify.recipes.checks import check_recipe, open_texts, with_dictionary
+from relexify.recipes.compression import compress_folder
 from relexify.recipes.evidence import gather_vectors
 from relexify.recipes.steps import kept_file, step_name
 from relexify.text import Corpus
@@ -115,3 +119,25 @@ def test_every_public_name_of_the_room_can_be_had():
     assert all(getattr(relexify.recipes, name) is not None for name in relexify.recipes.__all__)
     with pytest.raises(AttributeError):
         _ = relexify.recipes.nothing
+
+
+def test_clusters_are_found_once_and_damaged_ones_again(cache, tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+
+    def codes_with(**options) -> np.ndarray:
+        compress_folder(tmp_path / "model", tmp_path / "small", Compression(k=2, **options), overwrite=True)
+        return load_model(tmp_path / "small").get_input_embeddings().codes.numpy()
+
+    codes_with(codes="digits")
+    assert not (cache / "codes").exists()
+    first = codes_with(clusters=25)
+    (kept,) = (cache / "codes").iterdir()
+    written = kept.stat().st_mtime_ns
+    assert np.array_equal(codes_with(clusters=25, init="random"), first)
+    assert kept.stat().st_mtime_ns == written
+    kept.write_bytes(b"damaged")
+    assert np.array_equal(codes_with(clusters=25), first)
+    assert not np.array_equal(codes_with(clusters=25, equal_size=True), first)
+    assert len(list((cache / "codes").iterdir())) == 2

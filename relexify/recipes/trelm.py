@@ -21,7 +21,7 @@ from relexify.text import Corpus
 from relexify.tokens import TokenForm, encoder_of, in_turn, vocabulary_of
 from relexify.vectors import VectorTraining, WordVectors, load_vectors, train_vectors
 
-__all__ = ["joint_tokenizer", "trelm_rows"]
+__all__ = ["joint_tokenizer", "token_vectors", "trelm_rows"]
 
 BATCH = 1_000
 COUNTED_BYTES = 8_000_000
@@ -87,6 +87,30 @@ def trelm_rows(
     return rows
 
 
+def token_vectors(
+    texts: list[Corpus], tokenizer: Any, options: VectorTraining, *, progress: Progress = silent
+) -> WordVectors:
+    """Vectors of tokens, by their spelling, trained on the lines of all texts in turn, or found in the cache.
+
+    Raises:
+        MissingExtra: gensim is needed.
+    """
+    encoder = encoder_of(tokenizer)
+    key = step_name(
+        "token vectors",
+        corpora=[text.fingerprint() for text in texts],
+        tokenizer=encoder.identity,
+        options=asdict(options),
+    )
+    return kept_file(
+        "vectors",
+        key,
+        load_vectors,
+        lambda: train_vectors(_sentences(texts, tokenizer), options, progress=progress),
+        lambda vectors, path: vectors.save(path),
+    )
+
+
 def _anchor(recipe: Transfer, model: Any, old: Any, new: Any) -> tuple[np.ndarray, list[TokenForm], np.ndarray]:
     """The model's rows and what their tokens say, most frequent first; and how often new tokens occur in its language.
 
@@ -104,7 +128,7 @@ def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int, progress: P
     """Vectors of the new tokens by their spelling: those that were given, or skip-gram ones."""
     if recipe.target_vectors is None:
         options = replace(recipe.vectors, method="skipgram", width=width, seed=recipe.seed)
-        return _token_vectors(_texts(recipe, corpus), new, options, progress)
+        return token_vectors(_texts(recipe, corpus), new, options, progress=progress)
     given = load_vectors(recipe.target_vectors)
     if given.width != width:
         raise InputError(
@@ -116,24 +140,6 @@ def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int, progress: P
 
 def _texts(recipe: Transfer, corpus: Corpus) -> list[Corpus]:
     return [Corpus.open(recipe.source_corpus), corpus]
-
-
-def _token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining, progress: Progress) -> WordVectors:
-    """Skip-gram vectors of tokens, by their spelling, trained on both languages' lines in turn."""
-    encoder = encoder_of(tokenizer)
-    key = step_name(
-        "token vectors",
-        corpora=[text.fingerprint() for text in texts],
-        tokenizer=encoder.identity,
-        options=asdict(options),
-    )
-    return kept_file(
-        "vectors",
-        key,
-        load_vectors,
-        lambda: train_vectors(_sentences(texts, tokenizer), options, progress=progress),
-        lambda vectors, path: vectors.save(path),
-    )
 
 
 def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[list[str]]]:

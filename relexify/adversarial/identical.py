@@ -1,4 +1,4 @@
-"""The other way into a model's space, by tokens that both vocabularies have; to compare a game with, or in its place."""
+"""The other way into a model's space: by tokens that both vocabularies have, where a game is lost or to compare."""
 
 from __future__ import annotations
 

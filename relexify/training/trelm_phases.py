@@ -244,6 +244,8 @@ def _train(
     """One phase as one stage of a training."""
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
+    if torch.cuda.is_available():  # every phase compiles for two lengths anew, and only so many are kept
+        torch.compiler.reset()
     pattern = phase_pattern(_loaded(model), phase)
     rising = round(training.steps * training.warmup)
     stage = Stage(phase.replace(" ", "-"), training.steps, pattern, training.learning_rate, rising, training.schedule)

@@ -249,7 +249,7 @@ def _notes(model: str | Path, asked: str, options: Trelm) -> dict[str, Any]:
         "translation": [],
     }
     found = notes_of(model)
-    graft = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
+    graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
     return {"trained_from": str(model), **graft, "trelm": told}
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
+from relexify.adversarial.identical import fitted_map, identical_tokens
 from relexify.adversarial.options import AdversarialTraining, settled
 from relexify.adversarial.search import FoundMap, find_map
 from relexify.adversarial.spaces import check_spaces, prepared
 from relexify.errors import InputError
 from relexify.mixture import ReadyRows
 from relexify.progress import Progress, silent
-from relexify.tokens import Vocabulary
+from relexify.tokens import TokenForm, Vocabulary
 from relexify.vectors import WordVectors
 
 __all__ = ["INITIALISATIONS", "Initialisation", "embedding_rows", "tokens_in_embedding_space"]
@@ -27,6 +29,8 @@ def tokens_in_embedding_space(
     anchor: np.ndarray,
     initialisation: Initialisation = "fasttext-align",
     *,
+    counts: np.ndarray | None = None,
+    anchor_forms: Sequence[TokenForm] | None = None,
     options: AdversarialTraining | None = None,
     insist: bool = True,
     seed: int = 0,
@@ -40,6 +44,10 @@ def tokens_in_embedding_space(
         vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding.
         anchor: The model's rows that stand for its space, [m × d], most frequent tokens first.
         initialisation: One of Table 5's; with `"random"` there are no rows, and `graft` draws them all.
+        counts: How often each token occurs in text of the model's language [vocabulary]. Given, a map is sought among
+            the tokens that are frequent there, whose like the embedding has, rather than among those of both languages.
+        anchor_forms: What the tokens of the anchor's rows say [m]. Given, no game is played: the map is fitted on the
+            tokens that both vocabularies have.
         options: How the map is trained.
         insist: Refuse a map of fastText vectors that cannot be told from chance.
         seed: Of all that is random.
@@ -52,6 +60,9 @@ def tokens_in_embedding_space(
     """
     ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
     ids = [id for id in ids if not vocabulary.forms[id].is_special]
+    if counts is not None:
+        ids.sort(key=lambda id: -int(counts[id]))
+    pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
     static = vectors.lookup([vocabulary.tokens[id] for id in ids])
     if initialisation == "random":
         return ReadyRows(np.zeros(0, np.int64), np.zeros((0, anchor.shape[1]), np.float32)), None
@@ -59,6 +70,7 @@ def tokens_in_embedding_space(
         static = np.random.default_rng(seed).normal(size=static.shape).astype(np.float32)
     rows, found = embedding_rows(
         *(static, anchor, initialisation),
+        pairs=pairs,
         options=options,
         insist=insist,
         seed=seed,
@@ -73,6 +85,7 @@ def embedding_rows(
     anchor: np.ndarray,
     initialisation: Initialisation = "fasttext-align",
     *,
+    pairs: np.ndarray | None = None,
     options: AdversarialTraining | None = None,
     insist: bool = True,
     seed: int = 0,
@@ -88,6 +101,7 @@ def embedding_rows(
         static: Vectors of new tokens [n × d], most frequent first.
         anchor: The model's rows [m × d], most frequent tokens first.
         initialisation: With `-align`, a map is sought.
+        pairs: Rows of both that belong together [pairs × 2]; given, the map is fitted on them, and no game is played.
         options: How it is trained.
         insist: Refuse a map of fastText vectors that cannot be told from chance.
         seed: Of all that is random.
@@ -95,7 +109,7 @@ def embedding_rows(
         progress: Told of every step.
 
     Returns:
-        float32 [n × d], and the map, if there is one.
+        float32 [n × d], and what the games came to, if any were played.
     """
     if initialisation not in INITIALISATIONS or initialisation == "random":
         choices = ", ".join(INITIALISATIONS[1:])
@@ -103,7 +117,9 @@ def embedding_rows(
     check_spaces(static, anchor)
     options = settled(options, static.shape[1])
     rows, found = prepared(static, options, "cpu").double().numpy(), None
-    if initialisation.endswith("-align"):
+    if initialisation.endswith("-align") and pairs is not None:
+        rows = rows @ fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
+    elif initialisation.endswith("-align"):
         # Nothing can be found in random vectors; there the map is for comparison alone.
         insist = insist and initialisation == "fasttext-align"
         found = find_map(static, anchor, options, insist=insist, seed=seed, device=device, progress=progress)

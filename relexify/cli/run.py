@@ -32,7 +32,7 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
     from relexify.recipes.measuring import output_scores
     from relexify.recipes.recipe_file import read_recipe
     from relexify.recipes.running import run_recipe
-    from relexify.recipes.trelm_run import trelm_scores
+    from relexify.recipes.trelm_scores import trelm_scores
     from relexify.reports import task_result_rows
     from relexify.training import TrainingResult
 

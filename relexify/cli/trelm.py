@@ -58,6 +58,9 @@ def trelm(
         str, typer.Option(help="Learnt from pairs: cdlm, or tlm or brlm in its place.", rich_help_panel=PLAN)
     ] = Trelm.objective,
     trilayer: Annotated[bool, typer.Option(help="Put a layer between the halves.", rich_help_panel=PLAN)] = True,
+    until: Annotated[
+        str, typer.Option(help="The last phase: specific, or commonality, the first one.", rich_help_panel=PLAN)
+    ] = Trelm.until,
     embedding_size: Annotated[
         int | None, typer.Option(help="Fewer columns for the word embeddings.", rich_help_panel=PLAN)
     ] = None,
@@ -111,6 +114,7 @@ def trelm(
         test_bitext=test_bitext or None,
         objective=objective,
         trilayer=trilayer,
+        until=until,  # type: ignore[arg-type]
         embedding_size=embedding_size,
         source_words=source_words,
         target_words=target_words,

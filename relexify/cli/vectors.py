@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +26,9 @@ def train(
         Literal["counts", "skipgram", "cbow"],
         typer.Option(help="Factored counts take seconds; the others are fastText's, and need relexify's extra for it."),
     ] = "counts",
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Train vectors of this tokenizer's tokens instead of words; see transfer trelm.")
+    ] = None,
     width: Annotated[int, typer.Option(help="Numbers a vector has.")] = 100,
     epochs: Annotated[int | None, typer.Option(help="Of fastText: passes over the text; by default, by size.")] = None,
     minimum_count: Annotated[int | None, typer.Option(help="Leave rarer words out; by default, by size.")] = None,
@@ -34,10 +38,14 @@ def train(
 ) -> None:
     """Train word vectors, with counts and n-grams, on text of one language.
 
+    With --tokenizer they are vectors of tokens, on text of one language or of several, a line of each file in turn.
+
     Vectors that were trained before on the same text with the same options are found in the cache.
     """
     from relexify.artifacts import check_output
+    from relexify.grafting import load_tokenizer
     from relexify.recipes import trained_vectors
+    from relexify.recipes.trelm import token_vectors
     from relexify.text import Corpus
     from relexify.vectors import VectorTraining
 
@@ -46,7 +54,12 @@ def train(
         method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed
     )
     with bars() as progress:
-        vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
+        if tokenizer is None:
+            vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
+        else:  # a token has a vector of its own, so that counts need no n-grams
+            options = replace(options, longest_ngram=0) if method == "counts" else options
+            texts = [Corpus.open(text) for text in corpus]
+            vectors = token_vectors(texts, load_tokenizer(tokenizer), options, progress=progress)
     vectors.save(output)
     results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{escape(str(output))}[/]", soft_wrap=True)
 

@@ -24,7 +24,7 @@ from relexify.methods import (
     translations,
     vector_neighbours,
 )
-from relexify.mixture import Mixture, first_of
+from relexify.mixture import Fallback, Mixture, first_of
 from relexify.neighbours import normalised
 from relexify.progress import Progress, silent
 from relexify.recipes.aligned_text import count_aligned_tokens
@@ -63,7 +63,8 @@ def mix(
         progress: Told about everything that takes long.
     """
     if recipe.method == "trelm":  # its rows are no mixture: `trelm_rows` has them
-        return replace(special(old, new, overrides=recipe.overrides), method="trelm"), None
+        steering = special(old, new, overrides=recipe.overrides)
+        return replace(steering, method="trelm", fallback=Fallback.FRESH), None
     if not METHODS[recipe.method].uses_vectors:
         return _without_word_vectors(recipe, old, new, corpus, progress), None
     if recipe.method == "blend":

@@ -28,6 +28,7 @@ class Method:
         uses_vectors: Whether vectors take part.
         uses_dictionary: Whether a dictionary does.
         uses_bitext: Whether parallel text does, where there is any.
+        uses_token_vectors: Whether vectors of the new tokens by their spelling do, where there are any.
         uses_neighbours: Whether k neighbours are mixed at a temperature.
         needs_source_text: Whether text of the model's language takes part in any case.
         takes_overrides: Whether single tokens can be copied from old ones by name.
@@ -39,6 +40,7 @@ class Method:
     uses_vectors: bool = True
     uses_dictionary: bool = True
     uses_bitext: bool = False
+    uses_token_vectors: bool = False
     uses_neighbours: bool = True
     needs_source_text: bool = False
     takes_overrides: bool = True
@@ -53,7 +55,8 @@ class Method:
         """The fields of `Transfer` with evidence that it makes no use of."""
         return (
             *(() if self.uses_dictionary else ("dictionary",)),
-            *(() if self.uses_vectors else ("rotation", "source_vectors", "target_vectors")),
+            *(() if self.uses_vectors else ("rotation", "source_vectors")),
+            *(() if self.uses_vectors or self.uses_token_vectors else ("target_vectors",)),
             *(() if self.uses_vectors or self.needs_source_text else ("source_corpus",)),
             *(() if self.uses_bitext else ("bitext", "alignment")),
         )
@@ -86,6 +89,7 @@ METHODS: Mapping[str, Method] = {
         "text of both languages",
         "Li et al. 2021, section 3.1",
         **_NO_VECTORS,
+        uses_token_vectors=True,
         needs_source_text=True,
     ),
     "fvt": Method(
@@ -172,7 +176,8 @@ class Transfer:
         tokenizer: A ready tokenizer of the new language; where none is given, one is trained on the corpus.
         vocab_size: Tokens to train.
         source_vectors: Word vectors of the model's language.
-        target_vectors: Word vectors of the new language; where none are given, they are trained on the corpus.
+        target_vectors: Word vectors of the new language; where none are given, they are trained on the corpus. Of
+            `trelm`: vectors of the joint vocabulary's tokens by their spelling, as wide as the model's embedding.
         source_corpus: Text in the model's language, to train its vectors on; where there is neither vectors nor text,
             the model's own embedding takes their place.
         held_out: Text to score on; where none is given, one line in 100 of the corpus is kept aside.
@@ -180,7 +185,7 @@ class Transfer:
         temperature: τ of WECHSEL.
         rotation: A ready alignment of the vectors, as `align` saves it, in place of the dictionary's.
         aligned_by: What aligns the vectors: the dictionary (identical words where there is none), identical words in
-            any case, or nothing but the shapes of the two spaces.
+            any case, or nothing but the shapes of the two spaces. Of `trelm`: identical tokens, or else the shapes.
         alphabet: Of `trelm`: at most so many different characters in the joint vocabulary.
         initialisation: Of `trelm`: where the rows come from, as in the paper's Table 5.
         overrides: Source token by target token.

@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from relexify.adversarial import tokens_in_embedding_space
+from relexify.errors import InputError
 from relexify.grafting import train_joint_tokenizer
 from relexify.mixture import ReadyRows
 from relexify.progress import Progress, silent
 from relexify.recipes.recipe import Transfer
 from relexify.recipes.steps import kept_file, kept_tokenizer, step_name
+from relexify.recipes.trelm_spaces import anchor_ids, token_counts
 from relexify.text import Corpus
-from relexify.tokens import encoder_of, in_turn, vocabulary_of
+from relexify.tokens import TokenForm, encoder_of, in_turn, vocabulary_of
 from relexify.vectors import VectorTraining, WordVectors, load_vectors, train_vectors
 
-__all__ = ["joint_tokenizer", "trelm_rows"]
+__all__ = ["joint_tokenizer", "token_vectors", "trelm_rows"]
 
 BATCH = 1_000
+COUNTED_BYTES = 8_000_000
+"""Of the model's language: enough to tell frequent tokens from rare ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,18 +63,18 @@ def trelm_rows(
         progress: Told about training and alignment.
 
     Raises:
+        InputError: The vectors that were given have another width than the model.
         EvidenceError: The vectors could not be aligned with the embedding.
         MissingExtra: gensim is needed.
     """
-    embedding = model.get_input_embeddings().weight.detach().float().cpu().numpy()
-    forms = vocabulary_of(old).forms
-    anchor = embedding[: len(forms)][[not form.is_special for form in forms]]
+    width = int(model.get_input_embeddings().weight.shape[1])
     if recipe.initialisation == "random":
-        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, anchor.shape[1]), np.float32))
-    options = replace(recipe.vectors, method="skipgram", width=anchor.shape[1], seed=recipe.seed)
-    vectors = _token_vectors(_texts(recipe, corpus), new, options, progress)
+        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, width), np.float32))
+    anchor, forms, counts = _anchor(recipe, model, old, new)
     rows, found = tokens_in_embedding_space(
-        *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
+        *(vocabulary_of(new), _vectors(recipe, new, corpus, width, progress), anchor, recipe.initialisation),
+        counts=counts,
+        anchor_forms=forms if recipe.aligned_by == "identical" else None,
         seed=recipe.seed,
         device=recipe.device,
         progress=progress,
@@ -83,12 +87,14 @@ def trelm_rows(
     return rows
 
 
-def _texts(recipe: Transfer, corpus: Corpus) -> list[Corpus]:
-    return [Corpus.open(recipe.source_corpus), corpus]
+def token_vectors(
+    texts: list[Corpus], tokenizer: Any, options: VectorTraining, *, progress: Progress = silent
+) -> WordVectors:
+    """Vectors of tokens, by their spelling, trained on the lines of all texts in turn, or found in the cache.
 
-
-def _token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining, progress: Progress) -> WordVectors:
-    """Skip-gram vectors of tokens, by their spelling, trained on both languages' lines in turn."""
+    Raises:
+        MissingExtra: gensim is needed.
+    """
     encoder = encoder_of(tokenizer)
     key = step_name(
         "token vectors",
@@ -103,6 +109,37 @@ def _token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining,
         lambda: train_vectors(_sentences(texts, tokenizer), options, progress=progress),
         lambda vectors, path: vectors.save(path),
     )
+
+
+def _anchor(recipe: Transfer, model: Any, old: Any, new: Any) -> tuple[np.ndarray, list[TokenForm], np.ndarray]:
+    """The model's rows and what their tokens say, most frequent first; and how often new tokens occur in its language.
+
+    Both are counted in the same text of the model's language: a map is sought where the two vocabularies speak of the
+    same things.
+    """
+    text = Corpus.open(recipe.source_corpus).sample_bytes(COUNTED_BYTES)
+    vocabulary = vocabulary_of(old)
+    ids = anchor_ids(vocabulary, token_counts(old, text))
+    embedding = model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    return embedding[ids], [vocabulary.forms[id] for id in ids], token_counts(new, text)
+
+
+def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int, progress: Progress) -> WordVectors:
+    """Vectors of the new tokens by their spelling: those that were given, or skip-gram ones."""
+    if recipe.target_vectors is None:
+        options = replace(recipe.vectors, method="skipgram", width=width, seed=recipe.seed)
+        return token_vectors(_texts(recipe, corpus), new, options, progress=progress)
+    given = load_vectors(recipe.target_vectors)
+    if given.width != width:
+        raise InputError(
+            f"{recipe.target_vectors} is {given.width} wide and the model's embedding {width}: trelm takes vectors of "
+            "tokens in the width of the model, or trains them if none are given"
+        )
+    return given
+
+
+def _texts(recipe: Transfer, corpus: Corpus) -> list[Corpus]:
+    return [Corpus.open(recipe.source_corpus), corpus]
 
 
 def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[list[str]]]:

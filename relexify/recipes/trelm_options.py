@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from relexify.errors import InputError
 from relexify.parallel import Aligning, check_aligning
@@ -36,6 +36,7 @@ class Trelm:
         test_bitext: Other pairs, to measure translations on at the end of transfer training.
         objective: What is learnt from pairs: `cdlm`, or `tlm` or `brlm` in its place.
         trilayer: Whether there is a TRILayer; without it, the objective is `tlm` or `brlm`.
+        until: The last phase: `specific`, or `commonality` to stop after the first one, as the paper's Table 5 does.
         embedding_size: Width of the word embeddings, where it is not the model's.
         next_sentence: Ask for next sentences in the last phase; where the model can, if not said.
         source_words: How sacrebleu cuts the model's language into words: `13a`, `char`, …
@@ -55,6 +56,7 @@ class Trelm:
     test_bitext: Any = None
     objective: str = "cdlm"
     trilayer: bool = True
+    until: Literal["commonality", "specific"] = "specific"
     embedding_size: int | None = None
     next_sentence: bool | None = None
     source_words: str = "13a"
@@ -73,7 +75,7 @@ def check_trelm(options: Trelm) -> None:
     """
     from relexify.training.pair_batches import check_objective  # it costs the import of torch
 
-    for name in ("source_corpus", "bitext"):
+    for name in ("source_corpus", *(() if options.until == "commonality" else ("bitext",))):
         if getattr(options, name) is None:
             raise InputError(f"TreLM lacks {name}: give it with --{name.replace('_', '-')}, or in [trelm] of a recipe")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
@@ -81,6 +83,8 @@ def check_trelm(options: Trelm) -> None:
     check_objective(options.objective)
     if options.objective == "cdlm" and not options.trilayer:
         raise InputError("CdLM asks for a TRILayer: take the objective tlm or brlm without one")
+    if options.until not in ("commonality", "specific"):
+        raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
     check_aligning(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
         raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')

@@ -22,17 +22,17 @@ from relexify.models.trilayer_backbone import family_of
 from relexify.progress import Progress, silent
 from relexify.recipes.trelm_options import Trelm, check_trelm
 from relexify.recipes.trelm_pairs import check_pairs, measured_translations, open_pairs, pairs_to_learn
-from relexify.scoring import Score, bits_per_word_of
+from relexify.recipes.trelm_scores import phases_of, trelm_scores
+from relexify.scoring import Score
 from relexify.text import Corpus
-from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained
+from relexify.training import Training, TrainingResult, finished_training, is_trained
 from relexify.training.bilingual import check_halves
 from relexify.training.pair_batches import Direction
-from relexify.training.result import CURVE_FILE
 from relexify.training.subject import HELD_OUT_EVERY, notes_of
 from relexify.training.trainable import check_learner
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 
-__all__ = ["TrelmResult", "run_trelm", "trelm_scores"]
+__all__ = ["TrelmResult", "run_trelm"]
 
 _ASKED = "asked.json"
 
@@ -45,7 +45,8 @@ class TrelmResult:
 
     Attributes:
         training: The last phase, whose output is the model.
-        scores: Bits per word of the new language, and BLEU of translations where pairs to measure on were given.
+        scores: Bits per word at the end and after every phase, and BLEU of translations where pairs to measure on
+            were given.
     """
 
     training: TrainingResult
@@ -85,7 +86,10 @@ def run_trelm(
     output = Path(output)
     work = output.with_name(f"{output.name}.trelm")
     check_trelm(options)
-    check_pairs(options)
+    if options.until == "commonality":  # which asks for no pairs
+        options = replace(options, bitext=None, test_bitext=None, alignment=None)
+    else:
+        check_pairs(options)
     asked = _asked(model, corpus, held_out, options)
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
         shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
@@ -97,52 +101,71 @@ def run_trelm(
         _claim(work, asked, overwrite)
         _begin(model, work / "start", options)
     processes.wait_for_everyone()
+    result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
+    if processes.is_main_process:
+        shutil.rmtree(work, ignore_errors=True)
+    return _result(result)
+
+
+def _train_all(
+    model: str | Path,
+    work: Path,
+    output: Path,
+    corpus: Any,
+    held_out: Any,
+    options: Trelm,
+    asked: str,
+    overwrite: bool,
+    progress: Progress,
+) -> TrainingResult:
+    """All phases up to the one that is asked for, which writes the output."""
+    notes = _notes(model, asked, options)
+    if options.until == "commonality":
+        return _commonality(work, output, corpus, held_out, options, progress, notes, overwrite)
+    _commonality(work, work / "commonality", corpus, held_out, options, progress)
     kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
-    _train_phases(work, corpus, held_out, kept, options, progress)
-    with processes.main_process_first():
-        scores = measured_translations(work, options, progress)
-    result = train_specific(
+    _transfer(work, kept, options, progress)
+    with PartialState().main_process_first():
+        notes["trelm"] |= {"translation": measured_translations(work, options, progress), "phases": phases_of(work)}
+    return train_specific(
         work / "combined",
         output,
         corpus,
         options.specific,
         held_out=held_out,
         next_sentence=options.next_sentence,
-        notes=_notes(model, asked, options, scores),
+        notes=notes,
         overwrite=overwrite,
         progress=progress,
     )
-    if processes.is_main_process:
-        shutil.rmtree(work, ignore_errors=True)
-    return _result(result)
 
 
-def trelm_scores(output: str | Path) -> tuple[Score, ...]:
-    """What was measured on a model of TreLM: bits per word, and BLEU of both directions of transfer training.
-
-    Raises:
-        InputError: The folder's curve is missing or damaged.
-    """
-    notes = notes_of(output)
-    if "trelm" not in notes:
-        return ()
-    chosen = Curve.load(Path(output) / CURVE_FILE).at(notes["training"]["selected_step"])
-    words = bits_per_word_of(chosen.perplexity, notes["held_out_tokens"])
-    return (words, *(Score(**each) for each in notes["trelm"]["translation"]))
-
-
-def _train_phases(work: Path, corpus: Any, held_out: Any, kept: Any, options: Trelm, progress: Progress) -> None:
-    """Commonality, both directions, and the model that they make together."""
-    train_commonality(
+def _commonality(
+    work: Path,
+    output: Path,
+    corpus: Any,
+    held_out: Any,
+    options: Trelm,
+    progress: Progress,
+    notes: dict[str, Any] | None = None,
+    overwrite: bool = False,
+) -> TrainingResult:
+    return train_commonality(
         work / "start",
-        work / "commonality",
+        output,
         corpus,
         options.source_corpus,
         options.commonality,
         held_out=held_out,
         source_held_out=options.source_held_out,
+        notes=notes,
+        overwrite=overwrite,
         progress=progress,
     )
+
+
+def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None:
+    """Both directions, and the model that they make together."""
     if (work / "combined" / MARKER).exists():
         return
     with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
@@ -213,16 +236,21 @@ def _backbone(model: str | Path) -> Any:
     return found
 
 
-def _notes(model: str | Path, asked: str, options: Trelm, scores: list[dict[str, Any]]) -> dict[str, Any]:
+def _notes(model: str | Path, asked: str, options: Trelm) -> dict[str, Any]:
     told = {
         "asked": asked,
         "languages": list(options.languages),
         "objective": options.objective,
+        "trilayer": options.trilayer,
+        "until": options.until,
         "commonality": _told(options.commonality),
         "transfer": _told(options.transfer),
-        "translation": scores,
+        "phases": [],
+        "translation": [],
     }
-    return {"trained_from": str(model), "trelm": told}
+    found = notes_of(model)
+    graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
+    return {"trained_from": str(model), **graft, "trelm": told}
 
 
 def _told(training: Training) -> dict[str, Any]:

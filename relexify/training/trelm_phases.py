@@ -8,7 +8,7 @@ combined. Language-specific: masked tokens of the target language, and next sent
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -51,6 +51,7 @@ def train_commonality(
     *,
     held_out: Any = None,
     source_held_out: Any = None,
+    notes: dict[str, Any] | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> TrainingResult:
@@ -64,6 +65,7 @@ def train_commonality(
         training: How; its stages are not asked for.
         held_out: Text of the target language to measure on; else one line in 100 is kept aside.
         source_held_out: The same of the source language.
+        notes: What the folder is to tell beside its training.
         overwrite: Replace the output.
         progress: Told about everything that takes long.
 
@@ -84,7 +86,7 @@ def train_commonality(
         measured = dict(zip(learner.config.languages, (text.held_out for text in texts), strict=True))
         return _Prepared(blocks, measured, {"texts": [text.identity for text in texts]})
 
-    return _train("commonality", model, output, prepare, training, processes, overwrite, progress)
+    return _train("commonality", model, output, prepare, training, processes, overwrite, progress, notes)
 
 
 def train_direction(
@@ -242,6 +244,8 @@ def _train(
     """One phase as one stage of a training."""
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
+    if torch.cuda.is_available():  # every phase compiles for two lengths anew, and only so many are kept
+        torch.compiler.reset()
     pattern = phase_pattern(_loaded(model), phase)
     rising = round(training.steps * training.warmup)
     stage = Stage(phase.replace(" ", "-"), training.steps, pattern, training.learning_rate, rising, training.schedule)
@@ -264,7 +268,7 @@ def _train(
             dtype,
             Text(found.batches, found.held_out, "encoder"),
             {"model": model_digest(learner), "phase": phase, **found.identity},
-            notes_of(model) | {"held_out_tokens": sum(each.tokens for each in found.held_out.values())} | (notes or {}),
+            notes_of(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
             lambda folder: load_model(folder or model),
             write,
         )
@@ -279,6 +283,14 @@ def _loaded(model: str | Path) -> TriLayerForMaskedLM:
     if not isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")
     return found
+
+
+def _sizes(held_out: dict[Any, Any], languages: Sequence[str]) -> dict[str, dict[str, int]]:
+    """How much text was measured on, by language; where one is not named, it is the last."""
+    return {
+        languages[-1] if name is None else name: {"tokens": text.tokens, "bytes": text.bytes}
+        for name, text in held_out.items()
+    }
 
 
 def _segments(text: LanguageText, tokenizer: Any, plan: Training) -> SegmentPairs:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from relexify.adversarial import AdversarialTraining, embedding_rows, tokens_in_embedding_space
+from relexify.adversarial.identical import identical_tokens
 from relexify.errors import EvidenceError, InputError
-from relexify.tokens import vocabulary_of
+from relexify.tokens import TokenForm, vocabulary_of
 from relexify.vectors import WordVectors
 from tests import pico
 from tests.adversarial.clouds import cloud, turned
@@ -72,3 +73,34 @@ def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_hav
 def test_an_unknown_initialisation_is_refused():
     with pytest.raises(InputError, match="glove"):
         embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]
+
+
+def test_pairs_that_are_told_bring_rows_onto_the_models_own_without_a_game():
+    static, shuffled, truth = turned(800, 10, 0)
+    anchor = 0.02 * shuffled + 0.3
+    pairs = np.stack([np.arange(40), truth[:40]], axis=1)
+    rows, found = embedding_rows(static, anchor, "fasttext-align", pairs=pairs, options=EASY)
+    assert found is None
+    cosines = np.sum((rows - anchor.mean(axis=0)) * (anchor[truth] - anchor.mean(axis=0)), axis=1)
+    cosines /= np.linalg.norm(rows - anchor.mean(axis=0), axis=1)
+    cosines /= np.linalg.norm(anchor[truth] - anchor.mean(axis=0), axis=1)
+    assert cosines[40:].mean() > 0.9  # those that nobody told of
+    with pytest.raises(EvidenceError, match="9 tokens in common"):
+        embedding_rows(static, anchor, "fasttext-align", pairs=pairs[:9], options=EASY)
+
+
+def test_only_tokens_of_some_letters_in_the_same_place_of_a_word_are_identical():
+    new = [TokenForm("the", True), TokenForm("ing"), TokenForm("a", True), TokenForm("haus", True)]
+    old = [TokenForm("ing", True), TokenForm("a", True), TokenForm("ing"), TokenForm("the", True)]
+    assert identical_tokens(new, old).tolist() == [[0, 3], [1, 2]]
+    assert identical_tokens(new[3:], old).shape == (0, 2)
+
+
+def test_rows_follow_the_counts_where_those_are_given():
+    tokenizer = pico.byte_level()
+    vocabulary = vocabulary_of(tokenizer)
+    ids = [id for id, form in enumerate(vocabulary.forms) if not form.is_special][:50]
+    vectors = WordVectors([vocabulary.tokens[id] for id in ids], cloud(50, 4, 0).astype(np.float32))
+    counts = np.random.default_rng(0).integers(0, 5, len(vocabulary.forms))
+    rows, _ = tokens_in_embedding_space(vocabulary, vectors, cloud(50, 4, 1), "fasttext", counts=counts)
+    assert rows.ids.tolist() == sorted(ids, key=lambda id: -counts[id])

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertForPreTraining
 
 from relexify.errors import InputError
 from relexify.grafting import load_model
+from relexify.models import with_trilayer
 from relexify.recipes import trelm_run as trelm_recipe
 from relexify.recipes.recipe_file import read_recipe, recipe_text
 from relexify.recipes.running import run_recipe
 from relexify.recipes.trelm_options import Trelm
+from relexify.recipes.trelm_scores import trelm_scores
+from relexify.tokens import vocabulary_of
+from relexify.vectors import WordVectors
 from tests import pico
 from tests.cli.command import relexify
 
@@ -112,6 +117,9 @@ def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whol
     assert model.config.next_sentence  # the weights have the head, though the config does not say so
     notes = json.loads((output / "relexify.json").read_text())
     assert notes["trelm"]["objective"] == "cdlm"
+    phases = ("specific", "commonality", "source-to-target", "target-to-source")
+    for told in (f"masked tokens of xx, {phase}" for phase in phases):
+        assert told in outcome.out
     again = relexify("trelm", texts.model, output, *texts.options())
     assert again.status == 0, again.err
     assert re.findall(r"\d+\.\d{3} ", again.out) == re.findall(r"\d+\.\d{3} ", outcome.out)
@@ -119,6 +127,31 @@ def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whol
     assert measured.status == 0, measured.err
     other = relexify("trelm", texts.model, output, *texts.options("--seed", 1))
     assert other.status == 2
+
+
+def test_bits_per_word_are_those_of_the_perplexity_of_each_language(whole: tuple[Path, Any]) -> None:
+    last, *earlier = trelm_scores(whole[0])
+    points = json.loads((whole[0] / "training.json").read_text())
+    assert 2**last.value == pytest.approx(points[-1]["perplexity"])
+    assert [score.task for score in earlier[:2]] == [f"masked tokens of {name}, commonality" for name in ("en", "xx")]
+
+
+def test_stopped_after_the_first_phase_it_asks_for_no_pairs(texts: Texts, tmp_path: Path) -> None:
+    options = [*texts.options("--until", "commonality")]
+    place = options.index("--alignment")
+    options[place : place + 4] = ["--alignment", tmp_path / "missing.links", "--test-bitext", tmp_path / "missing.tsv"]
+    outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
+    assert outcome.status == 0, outcome.err
+    assert [score.task for score in trelm_scores(tmp_path / "out")] == [
+        f"masked tokens of {name}, commonality" for name in ("en", "xx")
+    ]
+    assert "source-to-target" not in outcome.out
+    before, after = with_trilayer(load_model(texts.model), ("en", "xx")), load_model(tmp_path / "out")
+    layers = dict(before.model.backbone.encoder.named_parameters())
+    assert all(torch.equal(layers[name], value) for name, value in after.model.backbone.encoder.named_parameters())
+    assert not list(tmp_path.glob("out.*"))
+    refused = relexify("trelm", texts.model, tmp_path / "other", *texts.options("--until", "lunch"))
+    assert (refused.status, "lunch" in refused.err) == (2, True)
 
 
 TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
@@ -211,6 +244,27 @@ def test_a_recipe_says_the_same_as_the_command(texts: Texts, tmp_path: Path) -> 
     result = run_recipe(read)
     assert result.output == tmp_path / "out"
     assert load_model(tmp_path / "out").config.languages == ["en", "xx"]
+
+
+def test_one_recipe_gives_the_joint_vocabulary_and_goes_through_the_phases(texts: Texts, tmp_path: Path) -> None:
+    english, foreign = ((texts.root / f"{name}.txt").read_text().split("\n") for name in ("en", "xx"))
+    joint = pico.wordpiece(english + foreign, size=350)
+    joint.save_pretrained(tmp_path / "joint")
+    tokens = [token for token in vocabulary_of(joint).tokens if token]
+    drawn = np.random.default_rng(0).normal(size=(len(tokens), 16)).astype(np.float32)
+    WordVectors(tokens, drawn).save(tmp_path / "tokens.safetensors")
+    file = recipe(texts, tmp_path)
+    file.write_text(
+        file.read_text()
+        + f'\n[transfer]\nmethod = "trelm"\ntokenizer = "./joint"\nsource_corpus = "{texts.root}/en.txt"\n'
+        + 'target_vectors = "tokens.safetensors"\ninitialisation = "fasttext-align"\naligned_by = "identical"\n'
+    )
+    run_recipe(read_recipe(file))
+    model = load_model(tmp_path / "out")
+    assert model.get_input_embeddings().weight.shape == (len(joint), 16)
+    notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
+    assert notes["graft"]["origins"]["ready"] > 200
+    assert not list(tmp_path.glob("out.*"))
 
 
 def test_tables_that_do_not_fit_are_refused(texts: Texts, tmp_path: Path) -> None:

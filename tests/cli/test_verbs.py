@@ -7,6 +7,7 @@ import pytest
 from relexify import __version__
 from relexify.recipes import METHODS
 from relexify.vectors import Rotation, load_vectors
+from tests import pico
 from tests.cli.command import relexify
 
 HELP = {
@@ -113,3 +114,19 @@ def test_debug_may_stand_anywhere_and_shows_the_traceback(tmp_path):
         assert "Traceback (most recent call last)" in outcome.err
         assert "error: " in outcome.err.splitlines()[-1]
     assert "Traceback" not in relexify(*arguments).err
+
+
+def test_vectors_of_a_tokenizers_tokens_are_told_by_their_spelling(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    lines = pico.sentences(60)
+    tokenizer = pico.wordpiece(lines, size=200)
+    tokenizer.save_pretrained(tmp_path / "joint")
+    for name, text in (("one", lines[:30]), ("two", lines[30:])):
+        (tmp_path / f"{name}.txt").write_text("\n".join(text))
+    options = ("--output", tmp_path / "tokens.safetensors", "--tokenizer", tmp_path / "joint", "--width", 8)
+    outcome = relexify("vectors", "train", tmp_path / "one.txt", tmp_path / "two.txt", *options)
+    assert outcome.status == 0, outcome.err
+    vectors = load_vectors(tmp_path / "tokens.safetensors")
+    assert vectors.width == 8
+    assert set(vectors.words) <= tokenizer.get_vocab().keys()
+    assert any(word.startswith("##") for word in vectors.words)

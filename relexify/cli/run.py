@@ -70,7 +70,8 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
     with bars() as progress:
         comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
     for comparison in comparisons:
-        _show(f"{comparison.title}: bits per byte (lower is better)", score_rows(comparison))
+        of_both = ", mean of both languages" if comparison.earlier else ""
+        _show(f"{comparison.title}: bits per byte{of_both} (lower is better)", score_rows(comparison))
         if comparison.earlier:
             _show("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:

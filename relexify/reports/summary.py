@@ -50,12 +50,13 @@ def _draw(comparison: Comparison, path: Path) -> Path | None:
 
 
 def _text(comparison: Comparison, picture: Path | None) -> str:
+    of_both = ", the mean of both languages" if comparison.earlier else ""
     parts = [
         f"# {comparison.title}\n",
         _notes(comparison),
         "" if picture is None else f"![bits per byte against steps]({picture.name})\n",
         "## Scores\n",
-        f"Bits per byte of held-out text, lower is better{_about_seeds(comparison)}.\n",
+        f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n",
         *_cut_short(comparison),
         *(_kept_apart(comparison) if comparison.keeps_best else ()),
         _table(score_rows(comparison)),

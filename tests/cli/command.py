@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -46,7 +47,14 @@ def start(*arguments: object, cache: Path) -> subprocess.Popen[str]:
     """Start a command in a process of its own."""
     command = [sys.executable, "-m", "relexify", *map(str, arguments)]
     environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "COLUMNS": "200"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
 
 
 def refused(outcome: Outcome, *words: str) -> None:

@@ -19,7 +19,7 @@ class Compression:
         k: Tables, and digits of a code.
         clusters: Rows of a table, M; ⌈N^(1/k)⌉ if not given. The last table of plain k-means may need more.
         codes: `clustered`: by k-means on pretrained rows (Algorithm 2), `digits`: by counting (Algorithm 1), or
-            `random`: drawn, so that all rows of all tables are used.
+            `random`: drawn, so that all tables are used alike.
         codes_from: The name of a model with the same vocabulary, whose embedding is clustered in place of the model's
             own; for models that know nothing yet.
         equal_size: Bound the clusters, so that no table needs more than M rows.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from relexify.errors import InputError
 from relexify.progress import Progress
 from relexify.recipes.joining import FIRST_STEP_FILE, check_steps, step_with_text, train_in_two_steps
 from relexify.recipes.recipe import BilingualStep, Transfer
@@ -16,6 +18,8 @@ from relexify.text import Corpus
 from relexify.training import Curve, Training
 
 __all__ = ["BilingualTrial", "in_two_languages"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +39,15 @@ class BilingualTrial(Trial):
     def kept(self) -> TrialResult | None:
         """What an earlier call came to, if it came to an end."""
         found = super().kept()
-        return None if found is None else replace(found, earlier=Curve.load(self.folder / FIRST_STEP_FILE))
+        if found is not None:
+            self._clear()
+        return None if found is None else replace(found, earlier=self._first_step())
 
     def carry_out(self, progress: Progress) -> TrialResult:
         """Graft, train in two steps and measure, each unless an earlier call did."""
-        return replace(super().carry_out(progress), earlier=Curve.load(self.folder / FIRST_STEP_FILE))
+        found = super().carry_out(progress)
+        self._clear()
+        return replace(found, earlier=self._first_step())
 
     def check(self) -> None:
         """Refuse what cannot be trained.
@@ -59,14 +67,29 @@ class BilingualTrial(Trial):
         return super()._asked() | {"bilingual": json.loads(json.dumps(asked))}
 
     def _trained(self, progress: Progress) -> Curve:
-        target = self.folder / "target"
         first, joined = train_in_two_steps(
-            self.transfer, self.training, self.step, target, self._model, progress=progress
+            self.transfer, self.training, self.step, self._target, self._model, progress=progress
         )
         if first is not None:
             first.save(self.folder / FIRST_STEP_FILE)
-        shutil.rmtree(target, ignore_errors=True)
         return joined.curve
+
+    @property
+    def _target(self) -> Path:
+        return self.folder / "target"
+
+    def _clear(self) -> None:
+        """Remove the model of the first step, once the curve of the second is written."""
+        shutil.rmtree(self._target, ignore_errors=True)
+
+    def _first_step(self) -> Curve | None:
+        """What was measured in the first step, if that can be read."""
+        path = self.folder / FIRST_STEP_FILE
+        try:
+            return Curve.load(path)
+        except InputError as error:
+            logger.warning("%s cannot be read, and tables leave the first step out (%s)", path, error)
+            return None
 
 
 def in_two_languages(

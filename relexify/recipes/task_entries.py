@@ -169,6 +169,11 @@ def check_task_languages(entries: Sequence[TaskEntry], languages: Sequence[str],
                 )
             if named is not None:
                 choose(named, languages, there, "language")
+        if entry.through is not None and entry.through == entry.language:
+            raise InputError(
+                f"{place.at(index).below('through')} is {entry.through!r}, the language that it is learnt through: "
+                "name the other one, or leave it out"
+            )
         if languages and entry.language is None:
             raise InputError(
                 f"{place.origin}: [{place.at(index).key}] lacks language, the one to learn the task through: "

@@ -3,10 +3,11 @@
 from relexify.scoring.bits import bits_per_byte, check_fit, language_model_scores, scores_of, usable_length
 from relexify.scoring.bits_per_word import bits_per_word, bits_per_word_of
 from relexify.scoring.score import Score
-from relexify.scoring.windows import IGNORED, HeldOut, Kind, frame_of, held_out_windows, model_kind
+from relexify.scoring.windows import IGNORED, MASK_STRIDE, HeldOut, Kind, frame_of, held_out_windows, model_kind
 
 __all__ = [
     "IGNORED",
+    "MASK_STRIDE",
     "HeldOut",
     "Kind",
     "Score",

@@ -13,7 +13,7 @@ import torch
 
 from relexify.errors import TrainingError
 from relexify.progress import Advance, Progress
-from relexify.scoring import HeldOut, Kind
+from relexify.scoring import MASK_STRIDE, HeldOut, Kind
 from relexify.training.arguments import (
     compiles,
     measured_steps,
@@ -34,7 +34,6 @@ from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
 __all__ = ["StageResult", "Text", "run_stage"]
 
 WARM_STEPS = 5
-_OF = f"{BITS}_"
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ def run_stage(
             model,
             compiled=compiled,
             stream=torch.bfloat16 if arguments.bf16 else None,
-            asked=text.blocks.asked,
+            asked=_asked(text),
         ),
     ):
         clock = _Clock(advance)
@@ -154,6 +153,11 @@ def run_stage(
         )
         _train(trainer, checkpoint, training)
     return _result(model, trainer, stage, training, first_step, clock)
+
+
+def _asked(text: Text) -> float:
+    """The share of places that have labels: of masked text, in training or where it is measured, if that is more."""
+    return 1.0 if text.blocks.asked == 1 else max(text.blocks.asked, 1 / MASK_STRIDE)
 
 
 def _checkpoint(folder: Path) -> Path | None:
@@ -199,7 +203,7 @@ def _result(
     return StageResult(
         model=trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False) if spread else model,
         weights=trainer.accelerator.get_state_dict(trainer.model) if spread else None,
-        curve=_curve(trainer.state, stage, training, first_step),
+        curve=_curve(trainer, stage, training, first_step),
         selected=first_step + _selected(trainer),
         tokens_per_second=training.tokens_a_step * clock.steps / clock.seconds if clock.seconds else None,
     )
@@ -210,11 +214,12 @@ def _pauses(trainer: StageTrainer, step: int) -> bool:
     return trainer.control.should_evaluate or trainer.control.should_save or step in trainer.watch.measured
 
 
-def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Curve:
-    """What the Trainer's log holds, which its checkpoints keep."""
+def _curve(trainer: StageTrainer, stage: Stage, training: Training, first_step: int) -> Curve:
+    """What the Trainer's log holds, which its checkpoints keep, but not in what order the languages were."""
+    languages = [language for language in trainer.watch.held_out if language is not None]
     points: list[Measurement] = []
     losses, logged = [], 0
-    for entry in state.log_history:
+    for entry in trainer.state.log_history:
         if "loss" in entry:
             losses += [entry["loss"]] * (entry["step"] - logged)
             logged = entry["step"]
@@ -222,7 +227,7 @@ def _curve(state: Any, stage: Stage, training: Training, first_step: int) -> Cur
             step = first_step + entry["step"]
             loss = sum(losses) / len(losses) if losses else None
             tokens = step * training.tokens_a_step
-            by_language = {name.removeprefix(_OF): entry[name] for name in entry if name.startswith(_OF)} or None
+            by_language = {language: entry[f"{BITS}_{language}"] for language in languages} or None
             scores = (entry[BITS], entry[PERPLEXITY], loss, by_language)
             points.append(Measurement(step, tokens, stage.name, *scores))
             losses = []

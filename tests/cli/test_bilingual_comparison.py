@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ RUNS = ("fvt", "ramen-random")
 @pytest.fixture(scope="module")
 def recipe(world, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("recipe")
-    for name, text in (("en", world.source_corpus), ("xx", world.corpus)):
+    for name, text in (("en", world.source_corpus), ("de", world.corpus)):
         lines = [line.split() for line in text.read_text().splitlines()[:24]]
         tagged = ("".join(f"{word}\t{'AB'[len(word) % 2]}\n" for word in words) for words in lines)
         (root / f"{name}.tsv").write_text("\n".join(tagged))
@@ -36,7 +37,7 @@ plan = "embeddings-only"
 steps = 4
 {training}
 [bilingual]
-languages = ["en", "xx"]
+languages = ["en", "de"]
 source_corpus = "{world.source_corpus}"
 [bilingual.training]
 steps = 4
@@ -46,9 +47,9 @@ runs = {list(RUNS)}
 [[tasks]]
 task = "pos"
 language = "en"
-through = "xx"
+through = "de"
 train = "en.tsv"
-test = "xx.tsv"
+test = "de.tsv"
 epochs = 1
 """
     )
@@ -68,7 +69,7 @@ def compared(recipe, tmp_path_factory) -> tuple[Path, str]:
 
 def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(compared):
     folder, said = compared
-    for words in ("xx, initialised", "xx, embeddings trained", "en, change", "pos-xx: accuracy ↑, end"):
+    for words in ("de, initialised", "de, embeddings trained", "en, change", "pos-de: accuracy ↑, end"):
         assert words in said
         assert words in (folder / "comparison.md").read_text()
     assert "step 0" not in (folder / "comparison.md").read_text().partition("## Tasks")[2].partition("## ")[0]
@@ -77,7 +78,7 @@ def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(co
     assert [row[0] for row in rows] == list(RUNS)
     first = Curve.load(folder / "runs" / "fvt-seed0" / "first_step.json")
     both = Curve.load(folder / "runs" / "fvt-seed0" / "curve.json")
-    numbers = (first.first.bits_per_byte, first.last.bits_per_byte, both.last.by_language["xx"])
+    numbers = (first.first.bits_per_byte, first.last.bits_per_byte, both.last.by_language["de"])
     assert rows[0][1:4] == [f"{bits:.3f}" for bits in numbers]
     english = [point.by_language["en"] for point in (both.first, both.last)]
     assert rows[0][4:] == [*(f"{bits:.3f}" for bits in english), f"{100 * (english[1] / english[0] - 1):+.1f} %"]
@@ -87,13 +88,13 @@ def test_training_of_both_begins_where_the_first_step_ended(compared):
     for run in RUNS:
         folder = compared[0] / "runs" / f"{run}-seed0"
         first, both = Curve.load(folder / "first_step.json"), Curve.load(folder / "curve.json")
-        assert both.first.by_language["xx"] == pytest.approx(first.last.bits_per_byte)
+        assert both.first.by_language["de"] == pytest.approx(first.last.bits_per_byte)
 
 
 def test_the_first_language_begins_the_same_in_every_run(compared):
     curves = [Curve.load(compared[0] / "runs" / f"{run}-seed0" / "curve.json") for run in RUNS]
     assert curves[0].first.by_language["en"] == curves[1].first.by_language["en"]
-    assert curves[0].first.by_language["xx"] != curves[1].first.by_language["xx"]
+    assert curves[0].first.by_language["de"] != curves[1].first.by_language["de"]
 
 
 def test_finished_runs_are_kept_and_a_changed_step_is_refused(compared, recipe, refuses):
@@ -108,10 +109,19 @@ def test_finished_runs_are_kept_and_a_changed_step_is_refused(compared, recipe, 
 def test_a_single_run_comes_to_the_same_and_is_measured_on_the_task(compared, recipe, tmp_path):
     outcome = relexify("run", recipe, "--set", f"output={tmp_path / 'alone'}")
     assert outcome.status == 0, outcome.err
-    assert "pos-xx" in outcome.out
+    assert "pos-de" in outcome.out
     alone, together = tmp_path / "alone", compared[0] / "runs" / "fvt-seed0"
     for ours, theirs in (("first_step.json", "first_step.json"), ("training.json", "curve.json")):
         assert json.loads((alone / ours).read_text()) == json.loads((together / theirs).read_text())
     assert {path.name for path in tmp_path.iterdir()} == {"alone"}, "something was left behind"
     measured = json.loads(next((together / "tasks").glob("*.json")).read_text())
     assert list(json.loads((alone / "tasks.json").read_text()).values()) == [measured]
+
+
+def test_a_damaged_curve_of_the_first_step_is_left_out_of_the_tables(compared, recipe, tmp_path):
+    shutil.copytree(compared[0], tmp_path / "out")
+    (tmp_path / "out" / "runs" / "fvt-seed0" / "first_step.json").write_text("[{")
+    outcome = relexify("compare", recipe, "--set", f"output={tmp_path / 'out'}")
+    assert outcome.status == 0, outcome.err
+    assert "first_step.json cannot be read" in outcome.err
+    assert [row[0] for row in stage_rows(Comparison.load(tmp_path / "out" / "comparison.json"))[1:]] == ["ramen-random"]

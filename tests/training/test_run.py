@@ -68,6 +68,17 @@ def test_a_step_that_asks_for_no_token_teaches_nothing_and_breaks_nothing(run_of
     assert result.curve.last.bits_per_byte == pytest.approx(result.curve.first.bits_per_byte, abs=0.05)
 
 
+@pytest.mark.parametrize("masking", [0.02, 0.08])
+def test_held_out_text_is_measured_where_training_asks_for_less(run_of, masking):
+    run = run_of("bert")
+    run.held_out.write_text("\n".join(pico.sentences(400, seed=1)))
+    few = replace(SHORT, steps=1, batch=64, length=32, masking=masking, held_out_bytes=100_000)
+    free = run.train(few, name="free")
+    with torch._dynamo.config.patch(disable=True):  # shapes are fixed as for compiled code
+        fixed = run.train(replace(few, compile=True), name="fixed")
+    assert fixed.curve.first.bits_per_byte == pytest.approx(free.curve.first.bits_per_byte)
+
+
 def test_training_helps(run_of):
     result = run_of().train(replace(TRAINING, steps=30))
     assert result.curve.last.bits_per_byte < result.curve.first.bits_per_byte - 0.3

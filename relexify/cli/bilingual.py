@@ -51,6 +51,10 @@ def bilingual(
         int | None,
         typer.Option(help="Steps between two measurements; a twentieth of all by default.", rich_help_panel=MEASURING),
     ] = None,
+    held_out_bytes: Annotated[
+        int | None,
+        typer.Option(help="How much text to measure on; 400,000 on a GPU, else 40,000.", rich_help_panel=MEASURING),
+    ] = None,
     patience: Annotated[
         int | None,
         typer.Option(help="Stop after so many measurements without a better mean.", rich_help_panel=MEASURING),
@@ -84,6 +88,7 @@ def bilingual(
         warmup=warmup,
         optimiser=optimiser,
         evaluate_every=evaluate_every,
+        held_out_bytes=held_out_bytes,
         patience=patience,
         save_every=save_every,
         micro_batch=micro_batch,

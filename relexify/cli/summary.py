@@ -30,6 +30,10 @@ def print_tokens(origins: dict[str, int]) -> None:
     for origin, name in names.items():
         shown.add_row(name, f"{origins.get(origin, 0):,}", f"{origins.get(origin, 0) / total:.1%}")
     results.print(shown)
+    if origins.get("random", 0) > total / 2 and set(origins) - {"random", "special"}:
+        results.print(
+            "Nothing is known of most tokens: more evidence would help, or --method blend, which uses all there is."
+        )
 
 
 def print_alignment(rotation: Rotation | None) -> None:
@@ -43,6 +47,11 @@ def print_alignment(rotation: Rotation | None) -> None:
         shown.add_row("precision at 1", f"{quality.precision:.1%}")
         shown.add_row("precision at 1 with CSLS", f"{quality.csls_precision:.1%}")
     results.print(shown)
+    if quality and max(quality.precision, quality.csls_precision) < 0.005:
+        results.print(
+            "The vectors find next to no translations, and what is mixed by them is mostly noise: give more text on "
+            "both sides, about like things, or vectors made elsewhere (--source-vectors, --target-vectors)."
+        )
 
 
 def print_scores(scores: dict[str, float]) -> None:

@@ -46,6 +46,10 @@ def train(
         int | None,
         typer.Option(help="Steps between two measurements; a twentieth of all by default.", rich_help_panel=MEASURING),
     ] = None,
+    held_out_bytes: Annotated[
+        int | None,
+        typer.Option(help="How much text to measure on; 400,000 on a GPU, else 40,000.", rich_help_panel=MEASURING),
+    ] = None,
     patience: Annotated[
         int | None,
         typer.Option(
@@ -101,6 +105,7 @@ def train(
         learning_rate=learning_rate,
         plan=plan,
         evaluate_every=evaluate_every,
+        held_out_bytes=held_out_bytes,
         patience=patience,
         save_every=save_every,
         micro_batch=micro_batch,

@@ -112,5 +112,8 @@ def _named(folder: Path, names: tuple[str, ...]) -> Path | None:
     files = (path for path in sorted(folder.iterdir()) if path.is_file())
     found = [path for path in files if set(re.split(r"[^a-z]+", path.name.lower())) & set(names)]
     if len(found) > 1:
-        raise InputError(f"{folder} has several files for {names[0]} ({found[0].name}, {found[1].name}): name one")
+        raise InputError(
+            f"{folder} has several files for {names[0]} ({', '.join(path.name for path in found[:5])}): "
+            f"name them with --train, --dev and --test instead of --data"
+        )
     return found[0] if found else None

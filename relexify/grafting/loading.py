@@ -61,7 +61,7 @@ def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
         InputError: There is no such model, or it is damaged.
     """
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
-        logger.warning("the language-modelling head of %s is new and untrained: train it with relexify train", name)
+        logger.warning("the language-modelling head of %s is new, and knows nothing until it is trained", name)
     return _loaded(name, trust_remote_code)
 
 
@@ -151,6 +151,8 @@ def with_added_head(name: str | Path) -> Path:
     Raises:
         InputError: There is no such model, it has a head already, or none is known for it.
     """
+    if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
+        return unpacked(str(name))  # with its new head
     if has_head(load_config(name)):
         raise InputError(f"{name} has a head already: leave out --add-head")
     with torch.random.fork_rng(devices=[]):  # a pooler that is missing would be drawn at random; it is left behind

@@ -27,7 +27,11 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     """
     runs = list(comparison.curves)
     together = len({comparison.at(run, 1).step for run in runs}) == 1
-    scores = [_score_column(label, [comparison.at(run, share) for run in runs], together) for share, label in _SHARES]
+    moments = [([comparison.at(run, share) for run in runs], label) for share, label in _SHARES]
+    steps = [[score.step for score in found] for found, _ in moments]
+    if steps[1] in (steps[0], steps[2]):  # of a short run, a tenth is its start
+        del moments[1]
+    scores = [_score_column(label, found, together) for found, label in moments]
     best = comparison.kept if comparison.keeps_best else comparison.best
     which = "kept" if comparison.keeps_best else "end"
     columns = [

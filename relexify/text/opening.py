@@ -84,7 +84,7 @@ def _pattern(path: Path) -> list[Path]:
     files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
     if not files:
         problem = "matches no file" if glob.has_magic(str(path)) else "does not exist"
-        raise InputError(f"{str(path)[:200]} {problem}: check the name (text in memory goes to Corpus.of_lines)")
+        raise InputError(f"{str(path)[:200]} {problem}: check the name")
     return files
 
 

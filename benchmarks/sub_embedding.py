@@ -82,7 +82,7 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
 
     def compiled_loss(factored: bool) -> Callable[[], torch.Tensor]:
         used = head if factored else linear
-        chunk = torch.compile(chunk_loss(used), dynamic=False)
+        chunk = chunk_loss(used, compiled=True)
         most = chunk_places(used, 32_768)
         return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=most, loss=chunk)
 

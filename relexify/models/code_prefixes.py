@@ -19,7 +19,7 @@ MOST_CELLS = 2**26
 """Of the matrices: beyond, products with them cost more than adding up the scores of every token."""
 
 ROOM = 1.5
-"""A grid of all prefixes may be so many times larger than those that tokens have: what it costs, it saves in gathers."""
+"""All prefixes may be so many times more than those that tokens have: what their grid costs, it saves in gathers."""
 
 
 class PrefixPlan(NamedTuple):

@@ -57,7 +57,9 @@ def chunk_loss(head: nn.Module, *, compiled: bool = False) -> ChunkLoss:
     if not isinstance(head, FactoredHead):
         return _compiled(chunk_nats) if compiled else chunk_nats
     plan = _plan(head)
-    of_prefixes, of_logits = (_compiled(_prefix_nats), _compiled(_logit_nats)) if compiled else (_prefix_nats, _logit_nats)
+    of_prefixes, of_logits = (
+        (_compiled(_prefix_nats), _compiled(_logit_nats)) if compiled else (_prefix_nats, _logit_nats)
+    )
 
     @functools.cache
     def prefixes(device: torch.device, plan: PrefixPlan) -> CodePrefixes:

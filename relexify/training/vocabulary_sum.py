@@ -1,7 +1,7 @@
 """The sum over the vocabulary that a softmax divides by, from the tables of a sub-embedding and without logits.
 
-A token's logit is a sum of k scores, one for each digit of its code, and a bias. With tokens as cells (u, m) of a matrix,
-prefix by last digit (`CodePrefixes`), with q_u the scores of the other digits and s_m that of the last,
+A token's logit is a sum of k scores, one for each digit of its code, and a bias. With tokens as cells (u, m) of a
+matrix, prefix by last digit (`CodePrefixes`), with q_u the scores of the other digits and s_m that of the last,
 
     log Σ_n exp(logit_n) = log Σ_u exp(q_u) G_u,    G_u = Σ_m B_um exp(s_m),
 
@@ -32,9 +32,9 @@ def log_vocabulary_sum(
     """The logarithm of the summed exponentials of all tokens' logits, [n].
 
     It is exact up to rounding as long as the scores of the last digit lie within 150 nats at every place (1400 in
-    float64), whatever the others do. A score that lies lower is counted as if it lay at that border: the sum is then too
-    large and never too small, so that no loss becomes negative, infinite or NaN. Biases are free as long as those of one
-    prefix lie within 80 nats; -inf takes a token out.
+    float64), whatever the others do. A score that lies lower is counted as if it lay at that border: the sum is then
+    too large and never too small, so that no loss becomes negative or NaN by it. Biases of one prefix should lie within
+    80 nats; a token that lies lower by more than that is left out, as one with a bias of -inf is.
 
     Args:
         scores: Of all digits, those of a table side by side [n × Σ M_i], float32 or float64.
@@ -106,7 +106,7 @@ def _prefix_scores(others: torch.Tensor, columns: torch.Tensor | None, sizes: tu
         for each in columns[1:]:
             found += others.index_select(1, each)
         return found
-    parts = torch.split(others, sizes, dim=1) if sizes else ()
+    parts = torch.split(others, list(sizes), dim=1) if sizes else ()
     found = parts[0].clone() if parts else others.new_zeros(len(others), 1)
     for part in parts[1:]:
         found = (found[:, :, None] + part[:, None, :]).flatten(1)
@@ -121,7 +121,9 @@ def _by_digit(prefixes: torch.Tensor, members: torch.Tensor | None, sizes: tuple
         return prefixes.new_zeros(len(prefixes), 0)
     grid = prefixes.view(len(prefixes), *sizes)
     axes = range(1, len(sizes) + 1)
-    return torch.cat([grid.sum([axis for axis in axes if axis != kept]) if len(sizes) > 1 else grid for kept in axes], 1)
+    return torch.cat(
+        [grid.sum([axis for axis in axes if axis != kept]) if len(sizes) > 1 else grid for kept in axes], 1
+    )
 
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -6,8 +6,8 @@
 
 Times are medians of several runs, with everything warm; ratios are dense over factored, above 1 where the factored one
 is faster or smaller. Memory of a GPU is what one forward and backward pass adds at its peak, gradients of parameters
-included; of clustering, what the process grew by. With `--compile` the loss in chunks is also measured as training does
-it: compiled, in the chunks of training.
+included; of clustering, what the process grew by. The loss of training makes no logits where the head has tables;
+with `--compile` it is also measured compiled, in the chunks of training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relexify.models import FactoredHead, SubEmbedding, clustered_codes, smalles
 from relexify.models.sub_codes import random_codes, table_sizes
 from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
 from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
-from relexify.training.fused_loss import chunk_nats, head_nats
+from relexify.training.fused_loss import head_nats
 
 
 def main() -> None:
@@ -73,18 +73,12 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}, {dtype}: {options.tokens:,} × {options.width}, {options.k} tables of {base} rows, {places} places")
 
-    def loss(whole: bool, factored: bool) -> Callable[[], torch.Tensor]:
-        used = head if factored else linear
-        if whole:
-            return lambda: cross_entropy(used(hidden).float(), labels, reduction="sum")
-        chunk = chunk_loss(head) if factored else chunk_nats
-        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=max(1, places // 4), loss=chunk)
+    def of_logits(used: nn.Module) -> Callable[[], torch.Tensor]:
+        return lambda: cross_entropy(used(hidden).float(), labels, reduction="sum")
 
-    def compiled_loss(factored: bool) -> Callable[[], torch.Tensor]:
-        used = head if factored else linear
-        chunk = torch.compile(chunk_loss(used), dynamic=False)
-        most = chunk_places(used, 32_768)
-        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=most, loss=chunk)
+    def in_chunks(used: nn.Module, most: int, *, compiled: bool = False) -> Callable[[], torch.Tensor]:
+        chunk, loss = chunk_places(used, most), chunk_loss(used, compiled=compiled)
+        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=chunk, loss=loss)
 
     parameters = [dense.weight.numel(), sum(table.numel() for table in small.tables)]
     print(f"  {'parameters':34} {parameters[0]:>12,} {parameters[1]:>12,} {parameters[0] / parameters[1]:>9.0f} ×")
@@ -92,10 +86,15 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
     show("lookup", lambda: dense(ids), lambda: small(ids), backward=False)
     show("head", lambda: linear(hidden), lambda: head(hidden), backward=False)
     show("lookup and its gradient", lambda: dense(ids).sum(), lambda: small(ids).sum(), backward=True)
-    show("head, loss and gradient", loss(True, False), loss(True, True), backward=True)
-    show("the same in four chunks", loss(False, False), loss(False, True), backward=True)
-    if options.compile:
-        show("the same as training has it", compiled_loss(False), compiled_loss(True), backward=True)
+    show("logits, loss and gradient", of_logits(linear), of_logits(head), backward=True)
+    for what, most, compiled in (
+        ("loss of training and gradient", places, False),
+        ("the same in four chunks", max(1, places // 4), False),
+        ("the same compiled", 32_768, True),
+    ):
+        if options.compile or not compiled:
+            both = [in_chunks(used, most, compiled=compiled) for used in (linear, head)]
+            show(what, *both, backward=True)
 
 
 def report(what: str, dense: Callable, factored: Callable, *, device: str, backward: bool, least: float) -> None:

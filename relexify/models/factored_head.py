@@ -5,7 +5,7 @@ A token's row is the rows of k tables side by side, so its product with a hidden
     h · E[n] = Σ_i h_i · T_i[f_i(n)],
 
 where h_i are the columns of table i. All products of h_i with the M_i rows of T_i are M_i · d_i operations, and a
-token's logit adds up k of them: Σ M_i d_i + N k instead of N d.
+token's logit adds up k of them: Σ M_i d_i + N k instead of N d. Training needs no logits (see `vocabulary_sum.py`).
 """
 
 from __future__ import annotations

@@ -74,15 +74,21 @@ class SubEmbedding(nn.Module):
         self.register_buffer("codes", torch.from_numpy(given).to(device or torch.get_default_device()))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Rows of tokens [… × d]: k lookups and one concatenation."""
-        digits = self.codes[ids]
-        parts = [embedding(digits[..., place], table) for place, table in enumerate(self.tables)]
-        found = torch.cat(parts, dim=-1)
+        """Rows of tokens [… × d]."""
+        found = self._looked_up(self.codes[ids])
         if self.scale != 1.0:
             found = found * self.scale
         if self.padding_idx is not None and found.requires_grad:
             found = torch.where((ids == self.padding_idx)[..., None], found.detach(), found)
         return found
+
+    def _looked_up(self, digits: torch.Tensor) -> torch.Tensor:
+        """Rows of codes [… × k]: one lookup in all tables where they can be stacked, else k and a concatenation."""
+        first, k = len(self.tables[0]), len(self.widths)
+        if len(set(self.widths)) == 1 and len({*self.rows[:-1]}) <= 1:
+            starts = torch.arange(k, dtype=digits.dtype, device=digits.device) * first
+            return embedding(digits + starts, torch.cat(list(self.tables))).flatten(-2)
+        return torch.cat([embedding(digits[..., place], table) for place, table in enumerate(self.tables)], dim=-1)
 
     @property
     def weight(self) -> torch.Tensor:

@@ -66,9 +66,8 @@ def _one_forward(
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
-    of_chunk = chunk_loss(head)
-    loss, most = (torch.compile(of_chunk, dynamic=False), 32_768) if compiled else (of_chunk, 4_096)
-    chunk = chunk_places(head, most)
+    loss = chunk_loss(head, compiled=compiled)
+    chunk = chunk_places(head, 32_768 if compiled else 4_096)
 
     def forward(
         input_ids: torch.Tensor,

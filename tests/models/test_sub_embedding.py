@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from relexify.errors import InputError
 from relexify.models import factored_head
 from relexify.models.factored_head import FactoredHead, factored_logits
 from relexify.models.sub_codes import digit_codes
 from relexify.models.sub_embedding import SubEmbedding
-from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
-from relexify.training.fused_loss import head_nats
 
 TOKENS, WIDTH = 50, 11
 
@@ -49,6 +46,17 @@ def test_rows_are_those_of_the_tables_side_by_side(k):
         assert torch.equal(row, torch.cat(parts))
     assert embedding(ids).shape == (2, 2, WIDTH)
     assert torch.equal(embedding.weight[ids], embedding(ids))
+
+
+@pytest.mark.parametrize("rows", [[5, 5, 5], [5, 5, 9], [5, 7, 5]])
+@pytest.mark.parametrize("width", [12, 11])
+def test_rows_and_gradients_are_the_same_whether_tables_can_be_stacked_or_not(rows, width):
+    embedding = SubEmbedding(TOKENS, width, codes=digit_codes(TOKENS, 3, 5), rows=rows, dtype=torch.float64)
+    ids, pull = torch.tensor([[3, 49], [3, 0]]), torch.randn(2, 2, width, dtype=torch.float64)
+    assert torch.equal(embedding(ids), embedding.weight[ids])
+    ours = torch.autograd.grad((embedding(ids) * pull).sum(), list(embedding.tables))
+    theirs = torch.autograd.grad((embedding.weight[ids] * pull).sum(), list(embedding.tables))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def test_uneven_widths_are_never_padded():
@@ -141,25 +149,6 @@ def test_a_compiler_sees_one_whole_graph_and_the_same_numbers_come_out():
     assert all(torch.allclose(each, table.grad, atol=1e-5) for each, table in zip(found, embedding.tables, strict=True))
 
 
-@pytest.mark.parametrize("chunk", [2, 64])
-@pytest.mark.parametrize("bias", [False, True])
-def test_the_loss_in_chunks_equals_that_of_whole_logits(chunk, bias):
-    embedding = make(dtype=torch.float64)
-    head = FactoredHead(embedding, nn.Parameter(torch.randn(TOKENS, dtype=torch.float64)) if bias else None)
-    hidden = torch.randn(2, 5, WIDTH, dtype=torch.float64, requires_grad=True)
-    labels = torch.tensor([[1, 2, -100, 4, 49], [0, -100, 3, 3, 3]])
-    whole = cross_entropy(head(hidden).flatten(0, 1), labels.flatten(), reduction="sum")
-    whole.backward()
-    wanted = [each.grad.clone() for each in (hidden, *embedding.tables, *head.parameters())]
-    for each in (hidden, *embedding.tables, *head.parameters()):
-        each.grad = None
-    nats = head_nats(hidden, head_weight(head), head.bias, labels, chunk=chunk, loss=chunk_loss(head))
-    nats.backward()
-    assert torch.allclose(nats, whole)
-    found = [each.grad for each in (hidden, *embedding.tables, *head.parameters())]
-    assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
-
-
 def test_tables_too_small_for_the_codes_are_refused():
     with pytest.raises(InputError, match=r"need tables of \[5, 5, 2\] rows"):
         SubEmbedding(TOKENS, WIDTH, 3, digit_codes(TOKENS, 3, 5), rows=[5, 4, 2])
@@ -172,11 +161,3 @@ def test_more_logits_than_a_gpu_can_count_are_made_in_parts(monkeypatch):
     for most in (2 * TOKENS, 3 * TOKENS + 1, TOKENS - 1):
         monkeypatch.setattr(factored_head, "MOST_LOGITS", most)
         assert torch.allclose(factored_logits(hidden, list(embedding.tables), embedding.codes), whole)
-
-
-def test_chunks_of_large_vocabularies_are_smaller_and_those_of_dense_heads_stay():
-    assert chunk_places(FactoredHead(make()), 32_768) == 32_768
-    large = FactoredHead(SubEmbedding(250_002, 6, 3))
-    assert chunk_places(large, 32_768) == 2_048
-    assert chunk_places(large, 512) == 512
-    assert chunk_places(nn.Linear(6, 250_002), 32_768) == 32_768

@@ -13,12 +13,19 @@ from typing import Any
 
 from relexify.artifacts import MARKER, write_file, write_folder
 from relexify.errors import InputError, VocabularyError
-from relexify.grafting import load_model, load_tokenizer, save_tokenizer
+from relexify.grafting import is_trilayer, load_config, load_model, load_tokenizer, save_tokenizer
 from relexify.models.trilayer import TriLayerForMaskedLM
 from relexify.models.trilayer_config import TriLayerConfig
 from relexify.models.trilayer_vocabularies import one_language
 
-__all__ = ["check_fits", "export_language", "load_tokenizers", "save_tokenizers"]
+__all__ = [
+    "check_fits",
+    "export_language",
+    "is_separate",
+    "load_language",
+    "load_tokenizers",
+    "save_tokenizers",
+]
 
 LANGUAGES = "languages"
 
@@ -62,6 +69,24 @@ def check_fits(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None:
             )
 
 
+def is_separate(name: str | Path) -> bool:
+    """Whether a name is that of a folder with a TRILayer model that has a vocabulary for each language."""
+    return is_trilayer(name) and bool(load_config(name).separate)
+
+
+def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, Any]:
+    """One language of a model with separate vocabularies, and its tokenizer.
+
+    Raises:
+        InputError: The model does not know the language, or has one vocabulary for all.
+    """
+    model = load_model(folder)
+    if not isinstance(model, TriLayerForMaskedLM):
+        raise InputError(f"{folder} is a {type(model).__name__} and has no TRILayer: it needs no export")
+    tokenizers = load_tokenizers(folder, model.config)
+    return one_language(model, language), tokenizers[model.config.place_of(language)]
+
+
 def export_language(folder: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
     """Write one language of a model with separate vocabularies, with its tokenizer, as a model of its own.
 
@@ -71,14 +96,10 @@ def export_language(folder: str | Path, language: str, output: str | Path, *, ov
         InputError: The model does not know the language, or has one vocabulary for all.
         OutputError: The output cannot be written.
     """
-    model = load_model(folder)
-    if not isinstance(model, TriLayerForMaskedLM):
-        raise InputError(f"{folder} is a {type(model).__name__} and has no TRILayer: it needs no export")
-    alone, place = one_language(model, language), model.config.place_of(language)
-    tokenizer = load_tokenizers(folder, model.config)[0 if place == 0 else 1]
+    alone, tokenizer = load_language(folder, language)
     with write_folder(output, overwrite=overwrite) as beside:
         alone.save_pretrained(beside)
         save_tokenizer(tokenizer, beside)
-        notes = {"exported": {"language": language, "languages": list(model.config.languages)}}
+        notes = {"exported": {"language": language, "languages": load_config(folder).languages}}
         write_file(beside / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
     return Path(output)

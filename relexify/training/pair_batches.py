@@ -41,6 +41,7 @@ class PairBatches:
         direction: Which sentence is read and which is written.
         objective: What is learnt from a pair.
         segments: How many segments the model knows.
+        length: Tokens a sequence, beyond which no row is padded.
         masking: Share of the tokens to ask for where gaps are filled.
         seed: Of the order and of the masks.
 
@@ -59,6 +60,7 @@ class PairBatches:
         direction: Direction = "source-to-target",
         objective: Objective = "cdlm",
         segments: int = 2,
+        length: int | None = None,
         masking: float = 0.15,
         seed: int = 0,
     ) -> None:
@@ -69,14 +71,14 @@ class PairBatches:
         self.read = get_args(Direction).index(direction)
         both = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
         self.frames = tuple(frame_of(tokenizer) for tokenizer in both)
-        self.segments = segments
+        self.segments, self.length = segments, length
         self.masks = tuple(Masks(tokenizer, masking, seed) for tokenizer in both)
         self.padding = tuple(tokenizer.pad_token_id or 0 for tokenizer in both)
 
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions, padded to one length."""
         rows = [self._row(position) for position in positions]
-        padded = {name: _padded([row[name] for row in rows], _FILL.get(name, 0)) for name in rows[0]}
+        padded = {name: _padded([row[name] for row in rows], _FILL.get(name, 0), self.length) for name in rows[0]}
         # What pads a row is of the row's language; where tokens have languages, padding has the first one.
         places = [int(row["languages"]) if row["languages"].ndim == 0 else 0 for row in rows]
         fill = torch.tensor([self.padding[place] for place in places])[:, None]
@@ -187,10 +189,11 @@ def _seen(ids: np.ndarray) -> Row:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
-def _padded(rows: Sequence[np.ndarray], fill: int) -> torch.Tensor:
+def _padded(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.Tensor:
     """Rows of one length, a few places more than the longest, so that few shapes occur."""
     if rows[0].ndim == 0:
         return torch.from_numpy(np.stack(rows))
     longest = max(len(row) for row in rows)
     wide = -(-longest // MULTIPLE) * MULTIPLE
+    wide = wide if length is None else max(longest, min(wide, length))
     return torch.from_numpy(np.stack([np.pad(row, (0, wide - len(row)), constant_values=fill) for row in rows]))

@@ -135,6 +135,7 @@ def train_direction(
             direction=direction,
             objective=objective,
             segments=int(learner.config.backbone.type_vocab_size),
+            length=plan.length,
             masking=plan.masking,
             seed=plan.seed,
         )

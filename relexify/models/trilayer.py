@@ -136,7 +136,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         Raises:
             InputError: The sentence is too long, or the alignment does not fit it.
         """
-        told = {"language": language, "languages": languages, "target_languages": target_languages}
+        told: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
         encoded = self.model(input_ids, attention_mask, token_type_ids, **told, **inputs)
         hidden = encoded.last_hidden_state
         follows = None

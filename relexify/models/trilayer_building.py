@@ -168,9 +168,8 @@ def _draw(rows: torch.Tensor, seed: int) -> None:
 
 def _all_words(encoder: TriLayerModel) -> torch.Tensor:
     """The rows of all tables."""
-    own = encoder.get_input_embeddings().weight.float()
-    others = encoder.source_words
-    return own if others is None else torch.cat([others.weight.float(), own])
+    tables = (encoder.source_words, encoder.backbone.embeddings.word_embeddings)
+    return torch.cat([table.weight.float() for table in tables if table is not None])
 
 
 def _words(model: Any) -> torch.Tensor:

@@ -103,7 +103,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
             input_ids: The sentence, without the placeholder [batch × source].
             attention_mask: 1 for what is no padding, which comes last [batch × source].
             token_type_ids: Segments [batch × source].
-            language: The language of all rows, read and written, by its name; the last one if neither this nor `languages` is given.
+            language: The language of all rows by its name, read and written; the last one if neither this nor
+                `languages` is given.
             languages: The language of every row [batch], or of every token [batch × source].
             alignment: For every target position the source position that it is aligned to, from 0; `UNALIGNED` for
                 none. Without it the order stays as it is [batch × target].
@@ -151,7 +152,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         """Languages by number [batch or 1] or [batch × tokens]."""
         if languages is not None:
             return languages
-        return torch.tensor([self.config.place_of(language)], device=self.get_input_embeddings().weight.device)
+        return torch.tensor([self.config.place_of(language)], device=self.device)
 
     def _language_of(self, places: torch.Tensor, tokens: int) -> torch.Tensor | None:
         """Vectors of languages, for one token of each row or for all of them; None where there are none."""

@@ -72,9 +72,9 @@ def _one_forward(
     loss, most = (torch.compile(of_chunk, dynamic=False), 32_768) if compiled else (of_chunk, 4_096)
 
     def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
-        lost, share = None, len(heads) > 1
-        if asked < 1 or share:
-            fixed = compiled or (hidden.device.type == "cuda" and not share)
+        lost, shared = None, len(heads) > 1
+        if asked < 1 or shared:
+            fixed = compiled or (hidden.device.type == "cuda" and not shared)
             hidden, wanted, lost = asked_places(hidden, wanted, asked, fixed=fixed)
         chunk = chunk_places(head, most)
         nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
@@ -88,7 +88,8 @@ def _one_forward(
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
         if waits:
-            nats = sum(of_head(output.logits, *each) for each in _shares(model, heads, labels, arrays))
+            parts = [of_head(output.logits, *each) for each in _shares(model, heads, labels, arrays)]
+            nats = parts[0] if len(parts) == 1 else torch.stack(parts).sum()
         else:
             flat = output.logits.flatten(0, 1).float()
             nats = cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")

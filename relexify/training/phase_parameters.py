@@ -15,7 +15,7 @@ _SOURCE = r"model\.source_words\.|head\.source_decoder\."
 
 
 def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
-    """A regular expression for the parameters that a phase trains: those that its text reaches, and that are not frozen.
+    """A regular expression for the parameters that a phase trains: those that are not frozen and that its text reaches.
 
     With a vocabulary for each language, the source language's is left as it is once no text of that language comes.
     """

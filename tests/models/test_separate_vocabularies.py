@@ -285,10 +285,10 @@ def test_what_does_not_go_together_is_refused(caplog: pytest.LogCaptureFixture) 
     other.config.pad_token_id = 3
     with pytest.raises(GraftError, match="padding id, which is 1 in one model and 3"):
         with_trilayer(roberta(), target=other)
-    with pytest.raises(VocabularyError, match="the tokenizer of source has"):
-        model = with_trilayer(source, target=target)
-        big = pico.wordpiece(size=200)
-        check_fits(model, (big, pico.wordpiece(["a b"], size=20)))
+    model, big, small = with_trilayer(source, target=target), pico.wordpiece(size=200), pico.wordpiece(["a b"], size=20)
+    for tokenizers, language in (((big, small), "source"), ((small, big), "target")):
+        with pytest.raises(VocabularyError, match=f"the tokenizer of {language} has"):
+            check_fits(model, tokenizers)
     with torch.no_grad():
         target.base_model.encoder.layer[0].output.dense.bias.add_(1)
     with caplog.at_level(logging.WARNING):

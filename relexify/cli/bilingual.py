@@ -114,18 +114,26 @@ def bilingual(
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A folder that relexify bilingual wrote.")],
+    model: Annotated[
+        Path, typer.Argument(help="A folder that relexify bilingual wrote, or trelm with separate vocabularies.")
+    ],
     language: Annotated[str, typer.Argument(help="One of its languages.")],
     output: Annotated[Path, typer.Argument(help="The folder to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
 ) -> None:
     """Write one language of a bilingual MODEL as an ordinary model with its tokenizer, which needs no relexify.
 
+    A model of relexify trelm keeps its TRILayer, and loses the vocabulary of the other language.
+
     Example: relexify export bert-en-sw sw bert-sw
     """
     from relexify.artifacts import check_output
-    from relexify.models import Bilingual
+    from relexify.grafting import is_trilayer
+    from relexify.models import Bilingual, export_language
 
     check_output(output, overwrite=overwrite)
-    Bilingual.load(model).export(language, output, overwrite=overwrite)
+    if is_trilayer(model):
+        export_language(model, language, output, overwrite=overwrite)
+    else:
+        Bilingual.load(model).export(language, output, overwrite=overwrite)
     results.print(f"The model is in [bold]{escape(str(output))}[/]")

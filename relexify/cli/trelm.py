@@ -20,7 +20,7 @@ TEXT, PAIRS, PLAN, RUN = "Text", "Parallel text", "Phases", "Run"
 
 
 def trelm(
-    model: Annotated[str, typer.Argument(help="A BERT, RoBERTa or ALBERT with the vocabulary of both languages.")],
+    model: Annotated[str, typer.Argument(help="A BERT, RoBERTa or ALBERT: one vocabulary for both languages.")],
     output: Annotated[Path, typer.Argument(help="The folder to write; the phases lie in OUTPUT.trelm until then.")],
     corpus: Annotated[list[str], typer.Option(help="Text in the new language. Repeatable.", rich_help_panel=TEXT)],
     source_corpus: Annotated[
@@ -54,6 +54,16 @@ def trelm(
     target_words: Annotated[
         str, typer.Option(help="The same of the new language.", rich_help_panel=PAIRS)
     ] = Trelm.target_words,
+    vocabularies: Annotated[
+        str,
+        typer.Option(
+            help="joint, or separate: MODEL has the new language's, --source-model its own; no language embeddings.",
+            rich_help_panel=PLAN,
+        ),
+    ] = Trelm.vocabularies,
+    source_model: Annotated[
+        str | None, typer.Option(help="What MODEL was transferred from, for separate ones.", rich_help_panel=PLAN)
+    ] = None,
     objective: Annotated[
         str, typer.Option(help="Learnt from pairs: cdlm, or tlm or brlm in its place.", rich_help_panel=PLAN)
     ] = Trelm.objective,
@@ -94,6 +104,9 @@ def trelm(
     command goes on.
 
     Example: relexify trelm bert-en-de bert-de --corpus de.txt --source-corpus en.txt --bitext news.tsv
+
+    Example: relexify trelm grafted bert-de --vocabularies separate --source-model bert-base-cased --corpus de.txt
+    --source-corpus en.txt --bitext news.tsv
     """
     from relexify.recipes.trelm_run import run_trelm
 
@@ -112,6 +125,8 @@ def trelm(
         bitext=bitext,
         alignment=alignment,
         test_bitext=test_bitext or None,
+        vocabularies=vocabularies,  # type: ignore[arg-type]
+        source_model=source_model,
         objective=objective,
         trilayer=trilayer,
         until=until,  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ def translation_scores(
     *,
     reads: str,
     writes: str,
+    writer: Any = None,
     tokenize: str = "13a",
     batch: int = 32,
     progress: Progress = silent,
@@ -42,10 +43,11 @@ def translation_scores(
 
     Args:
         model: A TRILayer model.
-        tokenizer: Its tokenizer.
+        tokenizer: Its tokenizer, or that of the language that is read.
         pairs: Sentences in the language that is read, and their translations.
         reads: The language that is read, by its name in the model.
         writes: The language that is written.
+        writer: The tokenizer of the language that is written, where each has its own.
         tokenize: How sacrebleu cuts words: `13a`, or `char` for languages without spaces.
         batch: Sentences at a time.
         progress: Told about sentences.
@@ -59,8 +61,11 @@ def translation_scores(
         raise InputError("there is no pair of sentences to measure a translation on: give parallel text")
     sacrebleu_module()
     sentences, references = zip(*complete, strict=True)
-    found = read_out(model, tokenizer, sentences, reads=reads, writes=writes, batch=batch, progress=progress)
-    spelled = [_normalised(tokenizer, text) for text in references]
+    writer = tokenizer if writer is None else writer
+    found = read_out(
+        model, tokenizer, sentences, reads=reads, writes=writes, writer=writer, batch=batch, progress=progress
+    )
+    spelled = [_normalised(writer, text) for text in references]
     return bleu_scores(found, spelled, tokenize=tokenize, task=f"translation {reads} → {writes}")
 
 
@@ -71,6 +76,7 @@ def read_out(
     *,
     reads: str,
     writes: str,
+    writer: Any = None,
     batch: int = 32,
     progress: Progress = silent,
 ) -> list[str]:
@@ -91,7 +97,7 @@ def read_out(
     with torch.inference_mode(), progress("translating", len(framed)) as advance:
         for start in range(0, len(framed), batch):
             part = framed[start : start + batch]
-            found += _said_in_parallel(model, part, languages, tokenizer)
+            found += _said_in_parallel(model, part, languages, (tokenizer, tokenizer if writer is None else writer))
             advance(len(part))
     model.train(was_training)
     return found
@@ -157,14 +163,15 @@ def _normalised(tokenizer: Any, text: str) -> str:
 
 
 def _said_in_parallel(
-    model: TriLayerForMaskedLM, rows: list[list[int]], languages: list[int], tokenizer: Any
+    model: TriLayerForMaskedLM, rows: list[list[int]], languages: list[int], tokenizers: tuple[Any, Any]
 ) -> list[str]:
-    longest, padding = max(map(len, rows)), tokenizer.pad_token_id or 0
+    reader, writer = tokenizers
+    longest, padding = max(map(len, rows)), reader.pad_token_id or 0
     ids = torch.tensor([row + [padding] * (longest - len(row)) for row in rows], device=model.device)
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=model.device)
     reads, writes = (torch.full((len(rows),), place, device=model.device) for place in languages)
     logits = model(ids, mask, languages=reads, target_languages=writes).logits
     best = [row[: len(tokens)] for row, tokens in zip(logits.argmax(-1).tolist(), rows, strict=True)]
-    _, after = frame_of(tokenizer)
+    _, after = frame_of(writer)
     stop = after[0] if after else None
-    return [tokenizer.decode(said(row, stop, tokenizer.all_special_ids)).strip() for row in best]
+    return [writer.decode(said(row, stop, writer.all_special_ids)).strip() for row in best]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from relexify.models.trilayer_building import with_trilayer
     from relexify.models.trilayer_combining import combined, half_pattern
     from relexify.models.trilayer_config import TriLayerConfig
+    from relexify.models.trilayer_folder import check_fits, export_language, load_tokenizers, save_tokenizers
+    from relexify.models.trilayer_vocabularies import one_language
 
 _PLACES = {
     "BiaffineConfig": "biaffine",
@@ -36,18 +38,23 @@ _PLACES = {
     "TriLayerForMaskedLM": "trilayer",
     "TriLayerModel": "trilayer",
     "TriLayerOutput": "trilayer",
+    "check_fits": "trilayer_folder",
     "clustered_codes": "clustering",
     "combined": "trilayer_combining",
     "compressed": "compressing",
     "compressed_class": "compressed_model",
     "digit_codes": "sub_codes",
     "expanded": "compressed_model",
+    "export_language": "trilayer_folder",
     "exported": "bilingual_folder",
     "half_pattern": "trilayer_combining",
     "is_compressed": "compressed_model",
     "lexical_names": "compressed_model",
     "load_bilingual_model": "bilingual_folder",
     "load_speaker": "bilingual_folder",
+    "load_tokenizers": "trilayer_folder",
+    "one_language": "trilayer_vocabularies",
+    "save_tokenizers": "trilayer_folder",
     "smallest_base": "sub_codes",
     "with_trilayer": "trilayer_building",
 }
@@ -67,18 +74,23 @@ __all__ = [
     "TriLayerForMaskedLM",
     "TriLayerModel",
     "TriLayerOutput",
+    "check_fits",
     "clustered_codes",
     "combined",
     "compressed",
     "compressed_class",
     "digit_codes",
     "expanded",
+    "export_language",
     "exported",
     "half_pattern",
     "is_compressed",
     "lexical_names",
     "load_bilingual_model",
     "load_speaker",
+    "load_tokenizers",
+    "one_language",
+    "save_tokenizers",
     "smallest_base",
     "with_trilayer",
 ]

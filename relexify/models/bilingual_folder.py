@@ -21,6 +21,7 @@ from relexify.artifacts import MARKER, write_file, write_folder
 from relexify.errors import InputError
 from relexify.grafting import is_bilingual, load_model, load_tokenizer, save_tokenizer
 from relexify.models.bilingual import BilingualModel
+from relexify.models.trilayer_folder import export_language, is_separate, load_language
 from relexify.scoring import check_fit
 
 __all__ = ["Bilingual", "exported", "load_bilingual_model", "load_speaker"]
@@ -134,11 +135,14 @@ def load_speaker(name: str | Path, language: str | None = None) -> tuple[Any, An
 
     Args:
         name: A folder, a Hub name, or `smollm2-135m`.
-        language: Which language of a bilingual model; nothing for any other.
+        language: Which language of a bilingual model, or of a TRILayer model with separate vocabularies; nothing for
+            any other.
 
     Raises:
         InputError: There is no such model, or no such language in it.
     """
+    if language is not None and is_separate(name):
+        return load_language(name, language)
     if not is_bilingual(name):
         _refuse_language(name, language)
         return load_model(name), load_tokenizer(name)
@@ -149,11 +153,15 @@ def load_speaker(name: str | Path, language: str | None = None) -> tuple[Any, An
 
 @contextmanager
 def exported(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
-    """A name that any function can load: the folder itself, or a passing export of a bilingual one's language.
+    """A name that any function can load: the folder itself, or a passing export of one language of two.
 
     Raises:
         InputError: There is no such language in the model, or a language is named for a model with one.
     """
+    if language is not None and is_separate(name):
+        with TemporaryDirectory(prefix="relexify-") as folder:
+            yield export_language(name, language, Path(folder) / language)
+        return
     if not is_bilingual(name):
         _refuse_language(name, language)
         yield name

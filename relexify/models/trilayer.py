@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
@@ -46,13 +46,28 @@ class MaskedHead(nn.Module):
         narrow = config.embedding_size
         self.narrowing = None if narrow is None else nn.Linear(width, narrow, bias=False)
         self.decoder = nn.Linear(narrow or width, config.vocab_size)
+        self.source_decoder: nn.Linear | None = None
+        if config.source_vocab_size is not None:
+            self.source_decoder = nn.Linear(width, config.source_vocab_size)
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Logits [… × tokens of the vocabulary]."""
+    def forward(self, hidden: torch.Tensor, of_source: torch.Tensor | bool = False) -> torch.Tensor:
+        """Logits [… × tokens of the vocabulary].
+
+        Args:
+            hidden: Last states [batch × target × width].
+            of_source: With separate vocabularies, whether a place is of the first language: one answer for all, or
+                [batch × target]. Where places differ, a shorter vocabulary goes on with minus infinity.
+        """
         hidden = self.norm(self.activation(self.dense(hidden)))
         hidden = hidden if self.narrowing is None else self.narrowing(hidden)
-        logits: torch.Tensor = self.decoder(hidden)
-        return logits
+        logits: torch.Tensor
+        if self.source_decoder is None or isinstance(of_source, bool):
+            logits = (self.source_decoder if self.source_decoder is not None and of_source else self.decoder)(hidden)
+            return logits
+        both = self.source_decoder(hidden), self.decoder(hidden)
+        widest = max(each.shape[-1] for each in both)
+        first, second = (pad(each, (0, widest - each.shape[-1]), value=float("-inf")) for each in both)
+        return torch.where(of_source[..., None], first, second)
 
 
 @dataclass
@@ -81,6 +96,9 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
+        if config.source_vocab_size is not None:
+            own = {"head.source_decoder.weight": "model.source_words.weight"}
+            self._tied_weights_keys = type(self)._tied_weights_keys | own
         self.model = TriLayerModel(config)
         self.head = MaskedHead(config)
         self.next_sentence = nn.Linear(config.hidden_size, 2) if config.next_sentence else None
@@ -94,6 +112,9 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         *,
         bridge: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
+        language: str | None = None,
+        languages: torch.Tensor | None = None,
+        target_languages: torch.Tensor | None = None,
         next_sentence_label: torch.Tensor | None = None,
         **inputs: Any,
     ) -> TriLayerOutput:
@@ -106,18 +127,23 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             bridge: Which target position's last state predicts the token of a position; its own if not given
                 [batch × target].
             labels: Tokens of the target sequence, -100 where none is asked for [batch × target].
+            language: As there.
+            languages: As there.
+            target_languages: As there.
             next_sentence_label: 0 where the second segment follows the first, 1 where it does not [batch].
             **inputs: Whatever else `TriLayerModel` takes.
 
         Raises:
             InputError: The sentence is too long, or the alignment does not fit it.
         """
-        encoded = self.model(input_ids, attention_mask, token_type_ids, **inputs)
+        told: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
+        encoded = self.model(input_ids, attention_mask, token_type_ids, **told, **inputs)
         hidden = encoded.last_hidden_state
         follows = None
         if self.next_sentence is not None:
             follows = self.next_sentence(self.model.backbone.pooler(hidden))
-        logits = self.head(hidden if bridge is None else reorder(hidden, bridge))
+        of_source = self.of_source(hidden.shape[:2], **told)
+        logits = self.head(hidden if bridge is None else reorder(hidden, bridge), of_source)
         loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
         if next_sentence_label is not None:
             if follows is None:
@@ -126,8 +152,37 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             loss = nats if loss is None else loss + nats
         return TriLayerOutput(loss, logits, follows, encoded.hidden_states)
 
+    def of_source(
+        self,
+        places: tuple[int, ...],
+        *,
+        language: str | None = None,
+        languages: torch.Tensor | None = None,
+        target_languages: torch.Tensor | None = None,
+        **rest: Any,
+    ) -> torch.Tensor | bool:
+        """Which places are written in the first language, where each has a vocabulary of its own.
+
+        Args:
+            places: Rows and target positions.
+            language: As for `forward`.
+            languages: As for `forward`.
+            target_languages: As for `forward`.
+            **rest: What else a batch has; it has no meaning here.
+
+        Returns:
+            One answer for all, or [batch × target].
+        """
+        if self.head.source_decoder is None:
+            return False
+        written = languages if target_languages is None else target_languages
+        last = len(self.config.languages) - 1
+        if written is None:
+            return bool(self.config.place_of(language) != last)
+        return ((written if written.dim() == 2 else written[:, None]) != last).expand(places)
+
     def get_output_embeddings(self) -> nn.Linear:
-        """The last layer of the head."""
+        """The last layer of the head; that of the last language, where each has its own."""
         return self.head.decoder
 
     def set_output_embeddings(self, value: nn.Linear) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError, InputError
-from relexify.models.trilayer import TriLayerForMaskedLM
+from relexify.models.bilingual import check_languages
+from relexify.models.trilayer import TriLayerForMaskedLM, TriLayerModel
 from relexify.models.trilayer_backbone import family_of, layers_of
 from relexify.models.trilayer_config import TriLayerConfig
+from relexify.models.trilayer_vocabularies import check_second, copy_vocabularies, vocabulary_entries
 
 __all__ = ["with_trilayer"]
 
@@ -20,6 +22,7 @@ def with_trilayer(
     model: Any,
     languages: Sequence[str] = ("source", "target"),
     *,
+    target: Any = None,
     trilayer: bool = True,
     embedding_size: int | None = None,
     seed: int = 0,
@@ -33,38 +36,44 @@ def with_trilayer(
     Args:
         model: A BERT, RoBERTa or ALBERT with its head for masked tokens; it stays as it is.
         languages: What the languages are called: the one the model comes from first, the one it goes to last.
+        target: The same model with the vocabulary of the second language, as `graft` makes it: each language then has
+            a vocabulary of its own, and there are no language embeddings. The encoder is that of `model`.
         trilayer: Leave the TRILayer out if False; language embeddings are then all that is new.
         embedding_size: Write the word embeddings as so many columns and a projection (the best such product, by a
             singular value decomposition).
         seed: Of the language embeddings.
 
     Raises:
-        GraftError: A TRILayer cannot be put into such a model.
+        GraftError: A TRILayer cannot be put into such a model, or `target` has another encoder.
         InputError: The names of the languages or the width do not do.
     """
     _check_languages(languages)
-    config = _config_of(model, languages, trilayer, embedding_size)
+    if target is not None:
+        _check_separate(languages, embedding_size)
+        check_second(model, target)
+    config = _config_of(model, languages, target, trilayer, embedding_size)
     with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
         built: TriLayerForMaskedLM = TriLayerForMaskedLM(config).to(model.dtype)
-    languages_drawn = torch.empty(built.model.language_embeddings.weight.shape)
-    torch.nn.init.orthogonal_(languages_drawn, generator=torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        built.model.language_embeddings.weight.copy_(languages_drawn)
+    if built.model.language_embeddings is not None:
+        _draw(built.model.language_embeddings.weight, seed)
     _copy_backbone(model, built.model.backbone)
     _copy_head(model, built)
+    if target is not None:
+        copy_vocabularies(built, model, target)
     if embedding_size is not None:
         _narrow(built, _words(model), model.get_output_embeddings().weight)
     if built.model.trilayer is not None and built.model.placeholder is not None:
         built.model.trilayer.load_state_dict(built.model.lower[-1].state_dict())
         with torch.no_grad():
-            words = built.get_input_embeddings().weight.float()
-            built.model.placeholder.copy_(words.mean(dim=0))
+            built.model.placeholder.copy_(_all_words(built.model).mean(dim=0))
     built.tie_weights()
     built.to(model.device).eval()
     return built
 
 
-def _config_of(model: Any, languages: Sequence[str], trilayer: bool, embedding_size: int | None) -> TriLayerConfig:
+def _config_of(
+    model: Any, languages: Sequence[str], target: Any, trilayer: bool, embedding_size: int | None
+) -> TriLayerConfig:
     family_of(model.config)
     if not type(model).__name__.endswith(("ForMaskedLM", "BertForPreTraining")):
         raise GraftError(f"{type(model).__name__} has no head for masked tokens: load it with one")
@@ -73,6 +82,9 @@ def _config_of(model: Any, languages: Sequence[str], trilayer: bool, embedding_s
     inner = copy.deepcopy(model.config)
     if inner.model_type == "albert":
         inner.num_hidden_groups = inner.num_hidden_layers
+    if target is not None:
+        for name, value in vocabulary_entries(model, target).items():
+            setattr(inner, name, value)
     width = _words(model).shape[1]
     if embedding_size is not None and not 1 <= embedding_size < width:
         raise InputError(
@@ -82,6 +94,8 @@ def _config_of(model: Any, languages: Sequence[str], trilayer: bool, embedding_s
         backbone=inner,
         languages=languages,
         trilayer=trilayer,
+        vocabularies="joint" if target is None else "separate",
+        source_vocab_size=None if target is None else int(_words(model).shape[0]),
         embedding_size=embedding_size,
         next_sentence=_next_sentence(model) is not None,
         initializer_range=inner.initializer_range,
@@ -118,7 +132,8 @@ def _copy_head(model: Any, built: TriLayerForMaskedLM) -> None:
     built.head.norm.load_state_dict(model.get_submodule(family.norm).state_dict())
     decoder = model.get_submodule(family.decoder)
     with torch.no_grad():
-        built.head.decoder.bias.copy_(decoder.bias)
+        if built.head.decoder.bias.shape == decoder.bias.shape:
+            built.head.decoder.bias.copy_(decoder.bias)
         if built.head.decoder.weight.shape == decoder.weight.shape:
             built.head.decoder.weight.copy_(decoder.weight)
     if built.next_sentence is not None:
@@ -143,6 +158,20 @@ def _next_sentence(model: Any) -> Any:
     return getattr(getattr(model, "cls", None), "seq_relationship", None)
 
 
+def _draw(rows: torch.Tensor, seed: int) -> None:
+    """Orthogonal rows, whatever the device draws."""
+    drawn = torch.empty(rows.shape)
+    torch.nn.init.orthogonal_(drawn, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        rows.copy_(drawn)
+
+
+def _all_words(encoder: TriLayerModel) -> torch.Tensor:
+    """The rows of all tables."""
+    tables = (encoder.source_words, encoder.backbone.embeddings.word_embeddings)
+    return torch.cat([table.weight.float() for table in tables if table is not None])
+
+
 def _words(model: Any) -> torch.Tensor:
     weight: torch.Tensor = model.get_input_embeddings().weight
     return weight
@@ -151,3 +180,9 @@ def _words(model: Any) -> torch.Tensor:
 def _check_languages(languages: Sequence[str]) -> None:
     if len(languages) < 2 or len(set(languages)) < len(languages) or not all(languages):
         raise InputError(f"the languages are called {list(languages)}: give two names or more, each another one")
+
+
+def _check_separate(languages: Sequence[str], embedding_size: int | None) -> None:
+    check_languages(languages)
+    if embedding_size is not None:
+        raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from transformers import AutoConfig, PreTrainedConfig
 
 from relexify.errors import InputError
 from relexify.grafting import TRILAYER
 
-__all__ = ["TriLayerConfig"]
+__all__ = ["TriLayerConfig", "Vocabularies"]
+
+Vocabularies = Literal["joint", "separate"]
 
 
 class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -21,6 +23,10 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         languages: What the languages are called, in the order of their embeddings; text of which no language is told
             is of the last one.
         trilayer: Whether there is a TRILayer; without it, language embeddings are all that is added to the backbone.
+        vocabularies: `joint`: one vocabulary, and language embeddings. `separate`: a vocabulary and word embeddings for
+            every language, and no language embeddings (section 6.3, CdLM*).
+        source_vocab_size: Of separate vocabularies, the tokens of the first language; the backbone has those of the
+            last. None where there is no other language, as in an export.
         embedding_size: Width of the word embeddings, where a projection widens them to the width of the backbone.
         next_sentence: Whether there is a head for next sentences.
         initializer_range: Standard deviation of new parameters.
@@ -34,6 +40,8 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         backbone: Any = None,
         languages: Sequence[str] = ("source", "target"),
         trilayer: bool = True,
+        vocabularies: Vocabularies = "joint",
+        source_vocab_size: int | None = None,
         embedding_size: int | None = None,
         next_sentence: bool = False,
         initializer_range: float = 0.02,
@@ -42,6 +50,8 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         self.backbone = AutoConfig.for_model(**backbone) if isinstance(backbone, dict) else backbone
         self.languages = list(languages)
         self.trilayer = trilayer
+        self.vocabularies = vocabularies
+        self.source_vocab_size = source_vocab_size
         self.embedding_size = embedding_size
         self.next_sentence = next_sentence
         self.initializer_range = initializer_range
@@ -49,8 +59,13 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         super().__init__(**rest)
 
     @property
+    def separate(self) -> bool:
+        """Whether every language has a vocabulary of its own."""
+        return bool(self.vocabularies == "separate")
+
+    @property
     def vocab_size(self) -> int:
-        """Tokens of the joint vocabulary."""
+        """Tokens of the joint vocabulary, or of the last language's."""
         return int(self.backbone.vocab_size)
 
     @vocab_size.setter

@@ -51,9 +51,13 @@ class TriLayerModel(TriLayerPreTrainedModel):
         super().__init__(config)
         self.backbone = bare_backbone(config.backbone, pooled=config.next_sentence)
         embeddings = self.backbone.embeddings
-        self.language_embeddings = LanguageEmbedding(
-            len(config.languages), embeddings.position_embeddings.embedding_dim
-        )
+        self.language_embeddings: LanguageEmbedding | None = None
+        if not config.separate:
+            width = embeddings.position_embeddings.embedding_dim
+            self.language_embeddings = LanguageEmbedding(len(config.languages), width)
+        self.source_words: nn.Embedding | None = None
+        if config.source_vocab_size is not None:
+            self.source_words = nn.Embedding(config.source_vocab_size, embeddings.word_embeddings.embedding_dim)
         self.widening: nn.Linear | None = None
         if config.embedding_size is not None:
             width = embeddings.word_embeddings.embedding_dim
@@ -99,7 +103,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
             input_ids: The sentence, without the placeholder [batch × source].
             attention_mask: 1 for what is no padding, which comes last [batch × source].
             token_type_ids: Segments [batch × source].
-            language: The language of all rows by its name; the last one if neither this nor `languages` is given.
+            language: The language of all rows by its name, read and written; the last one if neither this nor
+                `languages` is given.
             languages: The language of every row [batch], or of every token [batch × source].
             alignment: For every target position the source position that it is aligned to, from 0; `UNALIGNED` for
                 none. Without it the order stays as it is [batch × target].
@@ -147,17 +152,31 @@ class TriLayerModel(TriLayerPreTrainedModel):
         """Languages by number [batch or 1] or [batch × tokens]."""
         if languages is not None:
             return languages
-        return torch.tensor([self.config.place_of(language)], device=self.language_embeddings.weight.device)
+        return torch.tensor([self.config.place_of(language)], device=self.device)
 
-    def _language_of(self, places: torch.Tensor, tokens: int) -> torch.Tensor:
-        """Vectors of languages, for one token of each row or for all of them."""
+    def _language_of(self, places: torch.Tensor, tokens: int) -> torch.Tensor | None:
+        """Vectors of languages, for one token of each row or for all of them; None where there are none."""
         if places.dim() == 2 and places.shape[1] != tokens:
             raise InputError(
                 f"languages are told of {places.shape[1]} tokens, but a sentence has {tokens}: tell of every token, "
                 "or of every sentence"
             )
+        if self.language_embeddings is None:
+            return None
         vectors: torch.Tensor = self.language_embeddings(places if places.dim() == 2 else places[:, None])
         return vectors
+
+    def _words_of(self, input_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Vectors of tokens, each by the table of its language [batch × tokens × width]."""
+        words: torch.Tensor
+        if self.source_words is None:
+            words = self.backbone.embeddings.word_embeddings(input_ids)
+            return words
+        places = (places if places.dim() == 2 else places[:, None]).expand(input_ids.shape)
+        of_source = places != len(self.config.languages) - 1
+        words = self.backbone.embeddings.word_embeddings(input_ids.masked_fill(of_source, 0))
+        others = self.source_words(input_ids.masked_fill(~of_source, 0)).to(words.dtype)
+        return torch.where(of_source[..., None], others, words)
 
     def _positions(self, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         padding = self.backbone.embeddings.word_embeddings.padding_idx
@@ -180,12 +199,12 @@ class TriLayerModel(TriLayerPreTrainedModel):
                 f"a sentence has {tokens} tokens, and the model has room for {self._longest}: cut it, or leave it out"
             )
         embeddings = self.backbone.embeddings
-        words, positions = embeddings.word_embeddings(input_ids), self._positions(input_ids, mask)
         language = self._language_of(places, tokens)
+        words, positions = self._words_of(input_ids, places), self._positions(input_ids, mask)
         types = torch.zeros_like(input_ids) if types is None else types
         if self.placeholder is not None:
             words = torch.cat([words, self.placeholder.to(words.dtype).expand(rows, 1, -1)], dim=1)
-            if language.shape[1] > 1:
+            if language is not None and language.shape[1] > 1:
                 language = torch.cat([language, language[:, :1]], dim=1)
             # Its position is the one after the sentence, however far the sentence is padded.
             positions = positions.expand(rows, -1)
@@ -193,7 +212,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
             types = torch.cat([types, torch.zeros_like(types[:, :1])], dim=1)
             mask = None if mask is None else torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
         words = words if self.widening is None else self.widening(words)
-        embedded = embeddings(inputs_embeds=words + language, token_type_ids=types, position_ids=positions)
+        words = words if language is None else words + language
+        embedded = embeddings(inputs_embeds=words, token_type_ids=types, position_ids=positions)
         return widened(self.backbone, embedded), mask
 
     def _after(self, input_ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor) -> torch.Tensor:
@@ -201,11 +221,13 @@ class TriLayerModel(TriLayerPreTrainedModel):
         seen = positions if mask is None else positions * mask.to(positions.dtype)
         return seen.max(dim=1, keepdim=True).values + 1
 
-    def _with(self, hidden: torch.Tensor, language: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def _with(self, hidden: torch.Tensor, language: torch.Tensor | None, position: torch.Tensor) -> torch.Tensor:
         """H^O + E_lng + E_pos; where embeddings are narrower than the layers, widened as those of words are."""
         if position.shape[-1] == hidden.shape[-1]:
-            return hidden + language.to(hidden.dtype) + position.to(hidden.dtype)
-        return hidden + widened(self.backbone, language + position, shifted=False).to(hidden.dtype)
+            hidden = hidden if language is None else hidden + language.to(hidden.dtype)
+            return hidden + position.to(hidden.dtype)
+        again = position if language is None else language + position
+        return hidden + widened(self.backbone, again, shifted=False).to(hidden.dtype)
 
     def _half(
         self, hidden: torch.Tensor, layers: list[nn.Module], mask: torch.Tensor | None
@@ -219,7 +241,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         return hidden, tuple(states)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Those of the backbone."""
+        """Those of the backbone: of the last language, where each has its own."""
         found: nn.Module = self.backbone.embeddings.word_embeddings
         return found
 

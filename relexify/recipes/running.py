@@ -165,7 +165,7 @@ def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Pr
 
 
 def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
-    """TreLM, after the transfer that gives the model the vocabulary of both languages, if there is one."""
+    """TreLM, after the transfer that gives the model the vocabulary of both languages or the new one's, if any."""
     grafted, model = recipe.output.with_name(f"{recipe.output.name}.grafted"), recipe.model
     if recipe.transfer is not None:
         transfer = replace(recipe.transfer, output=grafted, device=device)
@@ -173,6 +173,8 @@ def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool,
             check_output(recipe.output, overwrite=overwrite)
         graft_once(transfer, progress)
         model = str(grafted)
+        if options.vocabularies == "separate":
+            options = replace(options, source_model=options.source_model or recipe.model)
     result = run_trelm(
         model, recipe.output, recipe.corpus, options, held_out=recipe.held_out, overwrite=overwrite, progress=progress
     )

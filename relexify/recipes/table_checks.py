@@ -32,3 +32,14 @@ def check_tables(table: Mapping[str, Any], top: Place) -> None:
     ):
         if one in table and other in table:
             raise InputError(f"{top.origin}: [{one}] and [{other}] do not go together ({reason}): leave out one")
+    asked = [_entry(table, *keys) for keys in (("trelm", "vocabularies"), ("transfer", "method"))]
+    if asked == ["separate", "trelm"]:
+        raise InputError(
+            f'{top.origin}: method = "trelm" makes one vocabulary for both languages, and [trelm] asks for separate '
+            "ones: choose a method for a vocabulary of the new language, such as blend, or joint vocabularies"
+        )
+
+
+def _entry(table: Mapping[str, Any], name: str, key: str) -> Any:
+    inner = table.get(name)
+    return inner.get(key) if isinstance(inner, Mapping) else None

@@ -24,7 +24,7 @@ SPECIFIC = replace(COMMONALITY, steps=80_000, learning_rate=2e-5, warmup=0.0)
 
 @dataclass(frozen=True)
 class Trelm:
-    """How a masked language model with a joint vocabulary goes over to another language.
+    """How a masked language model goes over to another language.
 
     Attributes:
         languages: What the model's language and the new one are called.
@@ -34,6 +34,10 @@ class Trelm:
         alignment: A ready alignment of it; eflomal aligns it if not given.
         aligning: How parallel text is read; its symmetrisation, smoothing and min_count have no meaning here.
         test_bitext: Other pairs, to measure translations on at the end of transfer training.
+        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: it has that of the new
+            language, the model that it came from has its own, and each language keeps its vocabulary and word
+            embeddings; there are no language embeddings then.
+        source_model: The model that it came from, for separate vocabularies; in a recipe with `[transfer]` it is known.
         objective: What is learnt from pairs: `cdlm`, or `tlm` or `brlm` in its place.
         trilayer: Whether there is a TRILayer; without it, the objective is `tlm` or `brlm`.
         until: The last phase: `specific`, or `commonality` to stop after the first one, as the paper's Table 5 does.
@@ -54,6 +58,8 @@ class Trelm:
     alignment: Path | None = None
     aligning: Aligning = field(default_factory=Aligning)
     test_bitext: Any = None
+    vocabularies: Literal["joint", "separate"] = "joint"
+    source_model: str | None = None
     objective: str = "cdlm"
     trilayer: bool = True
     until: Literal["commonality", "specific"] = "specific"
@@ -85,9 +91,19 @@ def check_trelm(options: Trelm) -> None:
         raise InputError("CdLM asks for a TRILayer: take the objective tlm or brlm without one")
     if options.until not in ("commonality", "specific"):
         raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
+    _check_vocabularies(options)
     check_aligning(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
         raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")
+
+
+def _check_vocabularies(options: Trelm) -> None:
+    if options.vocabularies not in ("joint", "separate"):
+        raise InputError(f"there are no {options.vocabularies!r} vocabularies: choose joint or separate")
+    if options.vocabularies == "joint" and options.source_model is not None:
+        raise InputError("source_model is for separate vocabularies: leave it out, or choose vocabularies = separate")
+    if options.vocabularies == "separate" and options.embedding_size is not None:
+        raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")

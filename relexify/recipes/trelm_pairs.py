@@ -11,7 +11,8 @@ import torch
 
 from relexify.artifacts import write_file
 from relexify.evaluation.translation import sacrebleu_module, translation_scores
-from relexify.grafting import load_model, load_tokenizer
+from relexify.grafting import load_model
+from relexify.models import load_tokenizers
 from relexify.parallel import (
     Bitext,
     DirectedLinks,
@@ -57,23 +58,28 @@ def check_pairs(options: Trelm) -> None:
         open_pairs(options.test_bitext, options).ensure_pairs()
 
 
-def pairs_to_learn(tokenizer: Any, options: Trelm, progress: Progress) -> AlignedPairs:
-    """Parallel text with its alignment, which is kept in the cache where eflomal finds it."""
+def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm, progress: Progress) -> AlignedPairs:
+    """Parallel text with its alignment, which is kept in the cache where eflomal finds it.
+
+    Args:
+        tokenizers: Of the model's language and of the new one.
+        options: Which text, how it is read, and how long sentences may be.
+        progress: Told about reading and aligning.
+    """
     bitext, aligning = open_pairs(options.bitext, options), options.aligning
     most = None if options.alignment is not None else aligning.most_pairs
-    pairs = encode_bitext(bitext, tokenizer, tokenizer, units=aligning.units, most_pairs=most, progress=progress)
-    before, after = frame_of(tokenizer)
-    longest = options.transfer.length - len(before) - len(after)
-    together = None if options.objective == "cdlm" else longest - len(after)
+    pairs = encode_bitext(bitext, *tokenizers, units=aligning.units, most_pairs=most, progress=progress)
+    frames = [frame_of(tokenizer) for tokenizer in tokenizers]
+    longest = options.transfer.length - max(len(before) + len(after) for before, after in frames)
+    together = None if options.objective == "cdlm" else longest - max(len(after) for _, after in frames)
     if options.alignment is not None:
         ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
         return aligned_pairs(pairs, ready, longest=longest, together=together)
-    identity = encoder_of(tokenizer).identity
     name = step_name(
         "alignment",
         aligner="eflomal",
         bitext=bitext.fingerprint(),
-        tokenizers=[identity, identity],
+        tokenizers=[encoder_of(tokenizer).identity for tokenizer in tokenizers],
         most_pairs=aligning.most_pairs,
     )
     links = kept_file(
@@ -100,13 +106,15 @@ def measured_translations(work: Path, options: Trelm, progress: Progress) -> lis
         reads, writes = options.languages if place == 0 else options.languages[::-1]
         reader = load_model(work / direction)
         reader.to("cuda" if torch.cuda.is_available() else "cpu")
+        tokenizers = load_tokenizers(work / direction, reader.config)
         turned = pairs if place == 0 else [(second, first) for first, second in pairs]
         scores += translation_scores(
             reader,
-            load_tokenizer(work / direction),
+            tokenizers[place],
             turned,
             reads=reads,
             writes=writes,
+            writer=tokenizers[1 - place],
             tokenize=words[place],
             progress=progress,
         )

@@ -13,23 +13,20 @@ from typing import Any, get_args
 import torch
 from accelerate import PartialState
 
-from relexify.artifacts import MARKER, check_output, sha256_of, write_file, write_folder
+from relexify.artifacts import MARKER, check_output, sha256_of, write_file
 from relexify.errors import InputError
-from relexify.grafting import load_config, load_model, load_tokenizer, resolve, save_tokenizer
-from relexify.grafting.hub import must_be_local
-from relexify.models import TriLayerConfig, TriLayerForMaskedLM, with_trilayer
-from relexify.models.trilayer_backbone import family_of
+from relexify.grafting import load_config
+from relexify.models import load_tokenizers
 from relexify.progress import Progress, silent
 from relexify.recipes.trelm_options import Trelm, check_trelm
 from relexify.recipes.trelm_pairs import check_pairs, measured_translations, open_pairs, pairs_to_learn
 from relexify.recipes.trelm_scores import phases_of, trelm_scores
+from relexify.recipes.trelm_start import check_start, write_start
 from relexify.scoring import Score
 from relexify.text import Corpus
 from relexify.training import Training, TrainingResult, finished_training, is_trained
-from relexify.training.bilingual import check_halves
 from relexify.training.pair_batches import Direction
 from relexify.training.subject import HELD_OUT_EVERY, notes_of
-from relexify.training.trainable import check_learner
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 
 __all__ = ["TrelmResult", "run_trelm"]
@@ -68,7 +65,8 @@ def run_trelm(
     Beside the output lies `OUTPUT.trelm` until the work is done, with a model for every phase.
 
     Args:
-        model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages: a folder or a Hub name.
+        model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages, or with separate vocabularies that
+            of the new language: a folder or a Hub name.
         output: The folder to write.
         corpus: Text in the new language, whatever `Corpus.open` takes.
         options: Everything else.
@@ -94,12 +92,12 @@ def run_trelm(
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
         shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
         return _result(finished_training(output))
-    _check_model(model, options)
+    check_start(model, options)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
         check_output(output, overwrite=overwrite)
         _claim(work, asked, overwrite)
-        _begin(model, work / "start", options)
+        write_start(model, work / "start", options)
     processes.wait_for_everyone()
     result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
     if processes.is_main_process:
@@ -169,7 +167,8 @@ def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None
     if (work / "combined" / MARKER).exists():
         return
     with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
-        pairs = pairs_to_learn(load_tokenizer(work / "start"), options, progress)
+        start = work / "start"
+        pairs = pairs_to_learn(load_tokenizers(start, load_config(start)), options, progress)
     for direction in get_args(Direction):
         logger.info("transfer: %s", direction)
         train_direction(
@@ -186,62 +185,13 @@ def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None
     combine_directions(there, back, work / "combined", overwrite=True)
 
 
-def _check_model(model: str | Path, options: Trelm) -> None:
-    """Refuse a model that some phase could not train, by its config alone."""
-    config = load_config(model)
-    family_of(config)
-    with torch.device("meta"):
-        hollow = TriLayerForMaskedLM(
-            TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
-        )
-    for training in (options.commonality, options.transfer, options.specific):
-        check_learner(hollow, training)
-    for training in (options.commonality, options.transfer):
-        check_halves(training, 1)
-
-
-def _begin(model: str | Path, start: Path, options: Trelm) -> None:
-    """Write the model that the first phase begins with."""
-    if (start / MARKER).exists():
-        return
-    first, second = options.languages
-    built = with_trilayer(
-        _backbone(model),
-        (first, second),
-        trilayer=options.trilayer,
-        embedding_size=options.embedding_size,
-        seed=options.seed,
-    )
-    with write_folder(start, overwrite=True) as folder:
-        built.save_pretrained(folder)
-        save_tokenizer(load_tokenizer(model), folder)
-        write_file(folder / MARKER, "{}\n")
-
-
-def _backbone(model: str | Path) -> Any:
-    """The model, with a head for next sentences where its weights have one, whatever its config calls it."""
-    from transformers import BertForPreTraining
-
-    if getattr(load_config(model), "model_type", None) == "bert":
-        place = resolve(model)
-        with torch.random.fork_rng(devices=[]):
-            found, loaded = BertForPreTraining.from_pretrained(
-                place, dtype="auto", output_loading_info=True, local_files_only=must_be_local(place)
-            )
-        if not loaded["missing_keys"]:
-            return found.eval()
-    found = load_model(model)
-    if isinstance(found, TriLayerForMaskedLM):
-        raise InputError(f"{model} has a TRILayer already: give the model that it came from")
-    return found
-
-
 def _notes(model: str | Path, asked: str, options: Trelm) -> dict[str, Any]:
     told = {
         "asked": asked,
         "languages": list(options.languages),
         "objective": options.objective,
         "trilayer": options.trilayer,
+        "vocabularies": options.vocabularies,
         "until": options.until,
         "commonality": _told(options.commonality),
         "transfer": _told(options.transfer),
@@ -265,15 +215,22 @@ def _asked(model: str | Path, corpus: Any, held_out: Any, options: Trelm) -> str
     """A name that changes with everything that the result depends on, by content."""
     texts = [corpus, held_out, options.source_corpus, options.source_held_out]
     bitexts = [options.bitext, options.test_bitext]
-    plain = replace(options, bitext=None, test_bitext=None, source_corpus=None, source_held_out=None, alignment=None)
+    named = dict.fromkeys(
+        ("bitext", "test_bitext", "source_corpus", "source_held_out", "alignment", "source_model"), None
+    )
+    plain = replace(options, **named)  # type: ignore[arg-type]
     values: dict[str, Any] = {
-        "model": sha256_of(model) if Path(model).is_dir() else str(model),
+        "models": [None if each is None else _content(each) for each in (model, options.source_model)],
         "texts": [None if text is None else Corpus.open(text).fingerprint() for text in texts],
         "bitexts": [None if text is None else open_pairs(text, options).fingerprint() for text in bitexts],
         "alignment": None if options.alignment is None else sha256_of(options.alignment),
         "options": asdict(plain),
     }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _content(model: str | Path) -> str:
+    return sha256_of(model) if Path(model).is_dir() else str(model)
 
 
 def _claim(work: Path, asked: str, overwrite: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.recipes.recipe_paths import Place
+from relexify.recipes.recipe_paths import Place, model_name, written_model
 from relexify.recipes.toml_values import check_keys, convert_fields
 from relexify.recipes.toml_writing import differing
 from relexify.recipes.trelm_options import Trelm, check_trelm
@@ -30,7 +30,10 @@ def read_trelm(table: object, place: Place, training: Callable[[object, Place, T
         InputError: A key is unknown, or a value is of another type or impossible.
     """
     own = check_keys(table, [field.name for field in fields(Trelm)], (), place)
-    options = Trelm(**convert_fields({key: own[key] for key in own if key not in PHASES}, Trelm, place))
+    values = convert_fields({key: own[key] for key in own if key not in PHASES}, Trelm, place)
+    if values.get("source_model") is not None:
+        values["source_model"] = model_name(values["source_model"], place.below("source_model"))
+    options = Trelm(**values)
     trainings: dict[str, Any] = {
         name: training(own[name], place.below(name), getattr(options, name)) for name in PHASES if name in own
     }
@@ -45,4 +48,6 @@ def read_trelm(table: object, place: Place, training: Callable[[object, Place, T
 def written_trelm(options: Trelm, training: Callable[[Training, Training], dict[str, Any]]) -> dict[str, Any]:
     """The opposite of `read_trelm`; what is the paper's is left out."""
     usual, table = Trelm(), differing(options, leave_out=PHASES)
+    if options.source_model is not None:
+        table["source_model"] = written_model(options.source_model)
     return table | {name: training(getattr(options, name), getattr(usual, name)) for name in PHASES}

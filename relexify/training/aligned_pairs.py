@@ -71,7 +71,7 @@ def aligned_pairs(
     correspond, the second ones, and so on; pieces beyond the last of the other word correspond to that.
 
     Args:
-        pairs: Both sides in tokens of one vocabulary.
+        pairs: Both sides in tokens, of one vocabulary or of two.
         links: What an aligner found: both directions, or one alignment for both.
         longest: Tokens that a sentence may have; pairs with longer ones are left out.
         together: Tokens that both may have together.

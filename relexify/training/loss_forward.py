@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.models import BilingualModel, FactoredHead
+from relexify.models import BilingualModel, FactoredHead, TriLayerForMaskedLM
 from relexify.scoring import IGNORED
 from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
 from relexify.training.fused_loss import asked_places, head_nats
@@ -38,6 +38,8 @@ def loss_forward(
 
     Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
     over the rows is added to the mean over the tokens.
+
+    Where a TRILayer model has a vocabulary for each language, every label goes to the head of its own.
 
     A bilingual model takes `language` beside inputs and labels. Where it is not given, the first half of the rows is of
     the first language and the other half of the second, so that one call reaches all parameters, as wrappers for
@@ -61,13 +63,22 @@ def loss_forward(
 def _one_forward(
     model: Any, compiled: bool, stream: torch.dtype | None, asked: float, *, waits: bool
 ) -> Iterator[None]:
-    head, use_cache = model.get_output_embeddings(), getattr(model.config, "use_cache", None)
+    heads, use_cache = _heads_of(model), getattr(model.config, "use_cache", None)
     own_forward = model.forward
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
-    loss = chunk_loss(head, compiled=compiled)
-    chunk = chunk_places(head, 32_768 if compiled else 4_096)
+    most = 32_768 if compiled else 4_096
+    losses = {id(head): chunk_loss(head, compiled=compiled) for head in heads}
+
+    def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
+        lost, shared = None, len(heads) > 1
+        if asked < 1 or shared:
+            fixed = compiled or (hidden.device.type == "cuda" and not shared)
+            hidden, wanted, lost = asked_places(hidden, wanted, asked, fixed=fixed)
+        weight, chunk = head_weight(head), chunk_places(head, most)
+        nats = head_nats(hidden, weight, head.bias, wanted, chunk=chunk, loss=losses[id(head)])
+        return nats if lost is None else nats + lost
 
     def forward(
         input_ids: torch.Tensor,
@@ -77,12 +88,8 @@ def _one_forward(
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
         if waits:
-            hidden, wanted, lost = output.logits, labels, None
-            if asked < 1:
-                fixed = compiled or hidden.device.type == "cuda"
-                hidden, wanted, lost = asked_places(hidden, labels, asked, fixed=fixed)
-            nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
-            nats = nats if lost is None else nats + lost
+            parts = [of_head(output.logits, *each) for each in _shares(model, heads, labels, arrays)]
+            nats = parts[0] if len(parts) == 1 else torch.stack(parts).sum()
         else:
             flat = output.logits.flatten(0, 1).float()
             nats = cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
@@ -99,14 +106,14 @@ def _one_forward(
         for block in blocks:
             block.compile(dynamic=False)
         model.forward = forward
-        if waits:
+        for head in heads if waits else ():
             vars(head)["forward"] = _identity
         if use_cache is not None:
             model.config.use_cache = False
         with unpadded():
             yield
     finally:
-        _restore(model, head, blocks)
+        _restore(model, heads, blocks)
         if use_cache is not None:
             model.config.use_cache = use_cache
         if hook is not None:
@@ -187,10 +194,31 @@ def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], t
     return lambda module, inputs, output: output.to(dtype)
 
 
-def _restore(model: Any, head: Any, blocks: list[nn.Module]) -> None:
+def _heads_of(model: Any) -> list[Any]:
+    """The layers that logits come out of: one, or one for each vocabulary of a TRILayer model, the last one first."""
+    other = model.head.source_decoder if isinstance(model, TriLayerForMaskedLM) else None
+    return [model.get_output_embeddings(), *([] if other is None else [other])]
+
+
+def _shares(
+    model: Any, heads: list[Any], labels: torch.Tensor, arrays: dict[str, Any]
+) -> list[tuple[Any, torch.Tensor]]:
+    """Every head that has work, with the labels of its own vocabulary."""
+    if len(heads) == 1:
+        return [(heads[0], labels)]
+    of_source = model.of_source(labels.shape, **arrays)
+    if isinstance(of_source, bool):
+        return [(heads[of_source], labels)]
+    return [
+        (head, labels.masked_fill(others, IGNORED)) for head, others in zip(heads, (of_source, ~of_source), strict=True)
+    ]
+
+
+def _restore(model: Any, heads: list[Any], blocks: list[nn.Module]) -> None:
     """Take everything away that was put on the instances; what the classes have comes back."""
     for name in _ON_INSTANCES:
         vars(model).pop(name, None)
-    vars(head).pop("forward", None)
+    for head in heads:
+        vars(head).pop("forward", None)
     for block in blocks:
         vars(block).pop("_compiled_call_impl", None)

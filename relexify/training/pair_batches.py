@@ -37,16 +37,17 @@ class PairBatches:
 
     Args:
         pairs: The text.
-        tokenizer: Of both languages.
+        tokenizers: One of both languages, or the source language's and the target language's.
         direction: Which sentence is read and which is written.
         objective: What is learnt from a pair.
         segments: How many segments the model knows.
+        length: Tokens a sequence, beyond which no row is padded.
         masking: Share of the tokens to ask for where gaps are filled.
         seed: Of the order and of the masks.
 
     Raises:
         InputError: There is no such objective or direction.
-        VocabularyError: The tokenizer has no mask token.
+        VocabularyError: A tokenizer has no mask token.
     """
 
     asked = 1.0
@@ -54,11 +55,12 @@ class PairBatches:
     def __init__(
         self,
         pairs: AlignedPairs,
-        tokenizer: Any,
+        tokenizers: Any,
         *,
         direction: Direction = "source-to-target",
         objective: Objective = "cdlm",
         segments: int = 2,
+        length: int | None = None,
         masking: float = 0.15,
         seed: int = 0,
     ) -> None:
@@ -67,16 +69,20 @@ class PairBatches:
             raise InputError(f"there is no direction {direction!r}: choose one of {', '.join(get_args(Direction))}")
         self.pairs, self.objective, self.seed = pairs, objective, seed
         self.read = get_args(Direction).index(direction)
-        self.frame = frame_of(tokenizer)
-        self.segments = segments
-        self.masks = Masks(tokenizer, masking, seed)
-        self.padding = tokenizer.pad_token_id or 0
+        both = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
+        self.frames = tuple(frame_of(tokenizer) for tokenizer in both)
+        self.segments, self.length = segments, length
+        self.masks = tuple(Masks(tokenizer, masking, seed) for tokenizer in both)
+        self.padding = tuple(tokenizer.pad_token_id or 0 for tokenizer in both)
 
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions, padded to one length."""
         rows = [self._row(position) for position in positions]
-        fill = _FILL | {"input_ids": self.padding}
-        return {name: _padded([row[name] for row in rows], fill.get(name, 0)) for name in rows[0]}
+        padded = {name: _padded([row[name] for row in rows], _FILL.get(name, 0), self.length) for name in rows[0]}
+        # What pads a row is of the row's language; where tokens have languages, padding has the first one.
+        places = [int(row["languages"]) if row["languages"].ndim == 0 else 0 for row in rows]
+        fill = torch.tensor([self.padding[place] for place in places])[:, None]
+        return padded | {"input_ids": torch.where(padded["attention_mask"] == 1, padded["input_ids"], fill)}
 
     def _row(self, position: int) -> Row:
         pair = self.pairs.pair(self._number(position // 2))
@@ -87,24 +93,25 @@ class PairBatches:
     def _translation(self, pair: tuple[Sentence, Sentence]) -> Row:
         """One sentence read, the other asked for in full, the frames of both aligned to each other."""
         read, written = pair[self.read], pair[1 - self.read]
-        before, after = (len(ids) for ids in self.frame)
+        before, after = (len(ids) for ids in self.frames[self.read])
         inner = np.where(written.places == UNALIGNED, UNALIGNED, written.places + before)
-        edges = np.arange(before), before + len(read.ids) + np.arange(after)
+        first, last = (len(ids) for ids in self.frames[1 - self.read])
+        edges = _edge(first, before), _edge(last, after, before + len(read.ids))
         alignment = np.concatenate([edges[0], inner, edges[1]])
         return {
-            **_seen(self._framed(read.ids)),
+            **_seen(self._framed(read.ids, self.read)),
             "languages": np.array(self.read),
             "alignment": alignment,
             "target_attention_mask": np.ones_like(alignment),
             "target_languages": np.array(1 - self.read),
-            "labels": self._framed(written.ids),
+            "labels": self._framed(written.ids, 1 - self.read),
         }
 
     def _masked(self, sentence: Sentence, position: int) -> Row:
         """Gaps in a sentence of the target language, in the form that goes with the rows of the pairs."""
-        ids = self._framed(sentence.ids)
-        inputs, labels = self._with_gaps(ids, position)
+        ids = self._framed(sentence.ids, TARGET)
         own = np.arange(len(ids))
+        inputs, labels = self._with_gaps(ids, position, np.full_like(own, TARGET))
         if self.objective == "cdlm":
             return {
                 **_seen(inputs),
@@ -120,13 +127,14 @@ class PairBatches:
     def _gaps(self, pair: tuple[Sentence, Sentence], position: int) -> Row:
         """A sentence and its translation in one sequence, with gaps in both."""
         read, written = pair[self.read], pair[1 - self.read]
-        before, after = self.frame
-        first, second = [*before, *read.ids, *after], [*written.ids, *after]
-        inputs, labels = self._with_gaps(np.array(first + second, np.int64), position)
+        before, after = self.frames[self.read]
+        first, second = [*before, *read.ids, *after], [*written.ids, *self.frames[1 - self.read][1]]
         sides = np.repeat([0, 1], [len(first), len(second)])
+        languages = np.where(sides == 0, self.read, 1 - self.read)
+        inputs, labels = self._with_gaps(np.array(first + second, np.int64), position, languages)
         row = _seen(inputs) | {
             "token_type_ids": np.minimum(sides, self.segments - 1),
-            "languages": np.where(sides == 0, self.read, 1 - self.read),
+            "languages": languages,
             "labels": labels,
         }
         if self.objective != "brlm":
@@ -139,12 +147,16 @@ class PairBatches:
             bridge[places] = np.where(labels[places] == IGNORED, bridge[places], linked)
         return row | {"bridge": bridge}
 
-    def _with_gaps(self, ids: np.ndarray, position: int) -> tuple[np.ndarray, np.ndarray]:
-        found = self.masks(torch.from_numpy(ids)[None], [position])
-        return found["input_ids"][0].numpy(), found["labels"][0].numpy()
+    def _with_gaps(self, ids: np.ndarray, position: int, languages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs with gaps and labels for them, each token's by the vocabulary of its language."""
+        inputs, labels = np.empty_like(ids), np.empty_like(ids)
+        for language in np.unique(languages):
+            found, own = self.masks[language](torch.from_numpy(ids)[None], [position]), languages == language
+            inputs[own], labels[own] = (found[name][0].numpy()[own] for name in ("input_ids", "labels"))
+        return inputs, labels
 
-    def _framed(self, ids: np.ndarray) -> np.ndarray:
-        before, after = self.frame
+    def _framed(self, ids: np.ndarray, language: int) -> np.ndarray:
+        before, after = self.frames[language]
         return np.concatenate([np.array(before, np.int64), ids, np.array(after, np.int64)])
 
     def _number(self, position: int) -> int:
@@ -166,14 +178,22 @@ def check_objective(objective: str) -> None:
         raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
 
 
+def _edge(written: int, read: int, start: int = 0) -> np.ndarray:
+    """Places that so many special tokens are aligned to, one after the other; the last ones to the last one."""
+    if read == 0:
+        return np.full(written, UNALIGNED)
+    return start + np.minimum(np.arange(written), read - 1)
+
+
 def _seen(ids: np.ndarray) -> Row:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
-def _padded(rows: Sequence[np.ndarray], fill: int) -> torch.Tensor:
+def _padded(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.Tensor:
     """Rows of one length, a few places more than the longest, so that few shapes occur."""
     if rows[0].ndim == 0:
         return torch.from_numpy(np.stack(rows))
     longest = max(len(row) for row in rows)
     wide = -(-longest // MULTIPLE) * MULTIPLE
+    wide = wide if length is None else max(longest, min(wide, length))
     return torch.from_numpy(np.stack([np.pad(row, (0, wide - len(row)), constant_values=fill) for row in rows]))

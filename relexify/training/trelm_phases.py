@@ -11,22 +11,22 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import PartialState
 
 from relexify.artifacts import check_output, write_file, write_folder
 from relexify.errors import InputError
-from relexify.grafting import load_model, load_tokenizer, save_tokenizer
-from relexify.models import TriLayerForMaskedLM, combined, half_pattern
+from relexify.grafting import load_model
+from relexify.models import TriLayerForMaskedLM, check_fits, combined, load_tokenizers, save_tokenizers
 from relexify.progress import Progress, silent
-from relexify.scoring import check_fit
 from relexify.training.aligned_pairs import AlignedPairs
 from relexify.training.batches import Batches, TwoTexts
 from relexify.training.bilingual import check_halves
 from relexify.training.identity import model_digest, text_identity
 from relexify.training.pair_batches import Direction, Objective, PairBatches, check_objective
+from relexify.training.phase_parameters import Phase, phase_pattern
 from relexify.training.plan import Stage, Training
 from relexify.training.run import TrainingResult, run_training
 from relexify.training.segment_pairs import InLanguage, SegmentPairs
@@ -34,10 +34,11 @@ from relexify.training.stage_run import Text
 from relexify.training.subject import LanguageText, Subject, language_text, measured_text, notes_of
 from relexify.training.trainable import check_trainable
 
-__all__ = ["combine_directions", "phase_pattern", "train_commonality", "train_direction", "train_specific"]
+__all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 
-Phase = Literal["commonality", "source-to-target", "target-to-source", "specific", "specific with next sentences"]
-SOURCE, TARGET = 0, 1
+TARGET = 1
+Tokenizers = tuple[Any, Any]
+"""Of the source language and of the target language; the same where the vocabulary is joint."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +77,11 @@ def train_commonality(
     processes = PartialState(cpu=not torch.cuda.is_available())
     check_halves(training, processes.num_processes)
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizer: Any) -> _Prepared:
-        half = plan.batch // 2
+    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+        half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
         texts = [
             language_text(learner, tokenizer, text, kept, plan, half, progress)
-            for text, kept in ((source_corpus, source_held_out), (corpus, held_out))
+            for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, place) for place, text in enumerate(texts)))
         measured = dict(zip(learner.config.languages, (text.held_out for text in texts), strict=True))
@@ -124,20 +125,21 @@ def train_direction(
     if training.compile is None:  # sentences have many lengths, and every one of them would be compiled for
         training = replace(training, compile=False)
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizer: Any) -> _Prepared:
+    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         if objective == "cdlm" and not learner.config.trilayer:
             raise InputError("CdLM asks for a TRILayer, and the model has none: take the objective tlm or brlm")
-        measured = measured_text(learner, tokenizer, held_out, plan)
+        measured = measured_text(learner, tokenizers[TARGET], held_out, plan)
         batches = PairBatches(
             pairs,
-            tokenizer,
+            tokenizers,
             direction=direction,
             objective=objective,
             segments=int(learner.config.backbone.type_vocab_size),
+            length=plan.length,
             masking=plan.masking,
             seed=plan.seed,
         )
-        identity = {"pairs": pairs.identity(), "objective": objective, **text_identity(tokenizer, measured)}
+        identity = {"pairs": pairs.identity(), "objective": objective, **text_identity(tokenizers[TARGET], measured)}
         return _Prepared(batches, {None: measured}, identity)
 
     return _train(direction, model, output, prepare, training, processes, overwrite, progress)
@@ -156,9 +158,10 @@ def combine_directions(
     if processes.is_main_process:
         check_output(Path(output), overwrite=overwrite)
         both = combined(_loaded(source_to_target), _loaded(target_to_source))
+        tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
             both.save_pretrained(folder)
-            save_tokenizer(load_tokenizer(source_to_target), folder)
+            save_tokenizers(tokenizers, folder, both.config)
             write_file(folder / "relexify.json", "{}\n")
     processes.wait_for_everyone()
 
@@ -198,27 +201,14 @@ def train_specific(
     if follows and not able:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizer: Any) -> _Prepared:
+    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+        tokenizer = tokenizers[TARGET]
         text = language_text(learner, tokenizer, corpus, held_out, plan, plan.batch, progress)
         blocks = _segments(text, tokenizer, plan) if follows else text.blocks
         return _Prepared(InLanguage(blocks, TARGET), {None: text.held_out}, {**text.identity, "follows": follows})
 
     phase: Phase = "specific with next sentences" if follows else "specific"
     return _train(phase, model, output, prepare, training, processes, overwrite, progress, notes)
-
-
-def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
-    """A regular expression for the parameters that a phase trains."""
-    if phase == "commonality":  # "only the embeddings and TRILayer are updated"
-        inside = "|".join((r"backbone\.embeddings", "language_embeddings", "placeholder", "widening", "trilayer"))
-        return rf"^model\.({inside})(\.|$)|^head\.(narrowing|decoder)\."
-    idle = r"model\.backbone\.pooler\.|next_sentence\."
-    if phase == "specific":
-        return f"^(?!{idle})"
-    if phase == "specific with next sentences":
-        return "."
-    frozen = half_pattern(model, "lower" if phase == "source-to-target" else "upper").removeprefix("^")
-    return f"^(?!{frozen}|{idle})"
 
 
 @dataclass(frozen=True)
@@ -234,7 +224,7 @@ def _train(
     phase: Phase,
     model: str | Path,
     output: str | Path,
-    prepare: Callable[[Training, TriLayerForMaskedLM, Any], _Prepared],
+    prepare: Callable[[Training, TriLayerForMaskedLM, Tokenizers], _Prepared],
     training: Training,
     processes: PartialState,
     overwrite: bool,
@@ -252,16 +242,17 @@ def _train(
 
     def subject(plan: Training) -> Subject:
         with processes.main_process_first():
-            learner, tokenizer = _loaded(model), load_tokenizer(model)
+            learner = _loaded(model)
+            tokenizers = load_tokenizers(model, learner.config)
         dtype, learner = learner.dtype, learner.float()
         check_trainable(learner, plan)
-        check_fit(learner, tokenizer)
+        check_fits(learner, tokenizers)
         with processes.main_process_first():
-            found = prepare(plan, learner, tokenizer)
+            found = prepare(plan, learner, tokenizers)
 
         def write(trained: Any, folder: Path) -> None:
             trained.save_pretrained(folder)
-            save_tokenizer(tokenizer, folder)
+            save_tokenizers(tokenizers, folder, learner.config)
 
         return Subject(
             learner,

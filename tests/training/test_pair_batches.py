@@ -228,3 +228,10 @@ def test_rows_of_a_text_tell_their_language(tmp_path: Any) -> None:
     rows = InLanguage(blocks, 1).batch([0, 1, 2])
     assert rows["languages"].tolist() == [1, 1, 1]
     assert torch.equal(rows["input_ids"], blocks.batch([0, 1, 2])["input_ids"])
+
+
+def test_no_row_is_padded_beyond_the_length_of_a_sequence() -> None:
+    pairs = three_pairs()
+    plain, short = (PairBatches(pairs, TOKENIZER, length=length).batch([0, 2]) for length in (None, 7))
+    assert (plain["input_ids"].shape[1], short["input_ids"].shape[1]) == (8, 7)
+    assert torch.equal(plain["input_ids"][:, :7], short["input_ids"])

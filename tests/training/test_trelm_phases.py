@@ -18,13 +18,8 @@ from relexify.training import Training
 from relexify.training.aligned_pairs import AlignedPairs, aligned_pairs
 from relexify.training.loss_forward import loss_forward
 from relexify.training.pair_batches import PairBatches
-from relexify.training.trelm_phases import (
-    combine_directions,
-    phase_pattern,
-    train_commonality,
-    train_direction,
-    train_specific,
-)
+from relexify.training.phase_parameters import phase_pattern
+from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 from tests import pico
 from tests.training.runs import assert_close, in_a_process, in_two_processes
 

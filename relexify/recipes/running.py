@@ -20,7 +20,7 @@ from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.task_entries import check_tasks
 from relexify.recipes.transfer import TransferResult, run_transfer
 from relexify.recipes.trelm_options import Trelm
-from relexify.recipes.trelm_run import run_trelm
+from relexify.recipes.trelm_run import check_run, run_trelm
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.training import Curve, Training, TrainingResult, is_trained, train
@@ -168,13 +168,14 @@ def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool,
     """TreLM, after the transfer that gives the model the vocabulary of both languages or the new one's, if any."""
     grafted, model = recipe.output.with_name(f"{recipe.output.name}.grafted"), recipe.model
     if recipe.transfer is not None:
+        if options.vocabularies == "separate":
+            options = replace(options, source_model=options.source_model or recipe.model)
         transfer = replace(recipe.transfer, output=grafted, device=device)
         if not (is_grafted(transfer) and is_trained(recipe.output)):
             check_output(recipe.output, overwrite=overwrite)
+            check_run(recipe.model, options)
         graft_once(transfer, progress)
         model = str(grafted)
-        if options.vocabularies == "separate":
-            options = replace(options, source_model=options.source_model or recipe.model)
     result = run_trelm(
         model, recipe.output, recipe.corpus, options, held_out=recipe.held_out, overwrite=overwrite, progress=progress
     )

@@ -29,7 +29,7 @@ from relexify.training.pair_batches import Direction
 from relexify.training.subject import HELD_OUT_EVERY, notes_of
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 
-__all__ = ["TrelmResult", "run_trelm"]
+__all__ = ["TrelmResult", "check_run", "run_trelm"]
 
 _ASKED = "asked.json"
 
@@ -83,11 +83,7 @@ def run_trelm(
     """
     output = Path(output)
     work = output.with_name(f"{output.name}.trelm")
-    check_trelm(options)
-    if options.until == "commonality":  # which asks for no pairs
-        options = replace(options, bitext=None, test_bitext=None, alignment=None)
-    else:
-        check_pairs(options)
+    options = _readable(options)
     asked = _asked(model, corpus, held_out, options)
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
         shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
@@ -103,6 +99,20 @@ def run_trelm(
     if processes.is_main_process:
         shutil.rmtree(work, ignore_errors=True)
     return _result(result)
+
+
+def check_run(model: str | Path, options: Trelm) -> None:
+    """Refuse what would stop `run_trelm` later on; arguments and exceptions as there."""
+    check_start(model, _readable(options))
+
+
+def _readable(options: Trelm) -> Trelm:
+    """The same, once it is known that texts and numbers do; without pairs where no phase asks for them."""
+    check_trelm(options)
+    if options.until == "commonality":
+        return replace(options, bitext=None, test_bitext=None, alignment=None)
+    check_pairs(options)
+    return options
 
 
 def _train_all(

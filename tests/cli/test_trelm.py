@@ -259,6 +259,9 @@ def test_one_recipe_gives_the_joint_vocabulary_and_goes_through_the_phases(texts
         + f'\n[transfer]\nmethod = "trelm"\ntokenizer = "./joint"\nsource_corpus = "{texts.root}/en.txt"\n'
         + 'target_vectors = "tokens.safetensors"\ninitialisation = "fasttext-align"\naligned_by = "identical"\n'
     )
+    with pytest.raises(InputError, match="odd"):
+        run_recipe(read_recipe(file, ["trelm.transfer.batch=3"]))
+    assert not list(tmp_path.glob("out*")), "a graft was made for a run that cannot be"
     run_recipe(read_recipe(file))
     model = load_model(tmp_path / "out")
     assert model.get_input_embeddings().weight.shape == (len(joint), 16)

@@ -11,9 +11,10 @@ from relexify.artifacts import MARKER, check_output, write_file, write_folder
 from relexify.grafting import fresh_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress
 from relexify.recipes.compression import compress_folder, model_identity
+from relexify.recipes.grafts import read_note
 from relexify.recipes.recipe_file import RecipeFile
 
-__all__ = ["prepare_start"]
+__all__ = ["prepare_start", "start_identity"]
 
 
 def prepare_start(recipe: RecipeFile, model: str, folder: Path, progress: Progress) -> None:
@@ -30,8 +31,8 @@ def prepare_start(recipe: RecipeFile, model: str, folder: Path, progress: Progre
         OutputError: The folder is somebody else's, or cannot be written.
     """
     note = folder.with_name(f"{folder.name}.json")
-    asked = _asked(recipe, model)
-    if (folder / MARKER).exists() and note.exists() and _read(note) == asked:
+    asked = start_identity(recipe, model)
+    if (folder / MARKER).exists() and note.exists() and read_note(note) == asked:
         return
     if not note.exists():
         check_output(folder)
@@ -48,7 +49,7 @@ def prepare_start(recipe: RecipeFile, model: str, folder: Path, progress: Progre
     write_file(note, json.dumps(asked) + "\n")
 
 
-def _asked(recipe: RecipeFile, model: str) -> dict[str, Any]:
+def start_identity(recipe: RecipeFile, model: str) -> dict[str, Any]:
     """All that the start depends on, as json gives it back."""
     compress = recipe.compress
     asked = {
@@ -60,10 +61,3 @@ def _asked(recipe: RecipeFile, model: str) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(asked))
     return found
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None

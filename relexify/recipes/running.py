@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +12,7 @@ from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.bilingual_trials import in_two_languages
 from relexify.recipes.checks import check_recipe
+from relexify.recipes.finished import is_finished, note_finished
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.recipes.joining import run_bilingual
 from relexify.recipes.measuring import check_place, measure_output
@@ -23,12 +25,14 @@ from relexify.recipes.trelm_options import Trelm
 from relexify.recipes.trelm_run import check_run, run_trelm
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
-from relexify.training import Curve, Training, TrainingResult, is_trained, train
+from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained, train
 from relexify.training.trainable import check_trainable_name
 
 __all__ = ["run_comparison", "run_recipe", "transfer_identity"]
 
 RECIPE_FILE = "recipe.toml"
+
+logger = logging.getLogger(__name__)
 
 
 def run_recipe(
@@ -65,6 +69,10 @@ def run_recipe(
         raise InputError(f"{recipe.source} has [compress] and no [training]: add it, or use relexify compress")
     if recipe.training is None and recipe.transfer is not None:
         return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
+    if not overwrite and is_finished(recipe):
+        logger.info("%s is the result of this very recipe already", recipe.output)
+        measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
+        return finished_training(recipe.output)
     grafted, start = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "start"))
     model = recipe.model
     if recipe.transfer is not None:
@@ -76,6 +84,7 @@ def run_recipe(
         prepare_start(recipe, model, start, progress)
         model = str(start)
     result = _train(recipe, model, device, overwrite, progress)
+    note_finished(recipe)
     for folder, made in ((grafted, recipe.transfer is not None), (start, model == str(start))):
         if made:
             clear_graft(folder)

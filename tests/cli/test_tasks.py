@@ -210,6 +210,10 @@ def test_run_measures_the_trained_model_and_keeps_the_scores_with_it(recipe, tmp
     assert "Tasks" in outcome.out
     assert "nli-probe" in outcome.out
     assert len(json.loads((tmp_path / "out" / "tasks.json").read_text())) == 2
+    weights = (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns
+    more = relexify("run", recipe, "--set", "transfer.method=fvt", "--set", "tasks.0.seeds=[0, 1]")
+    assert more.status == 0, more.err
+    assert (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns == weights, "trained for another task"
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
 
 

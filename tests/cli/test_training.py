@@ -120,6 +120,18 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert relexify("inspect", tmp_path / "out").status == 0
 
 
+def test_a_finished_run_is_found_again_and_another_one_does_not_take_its_place(recipe, tmp_path):
+    command = ("run", without_comparison(recipe), "--set", "transfer.method=fvt")
+    assert relexify(*command, "--set", "training.steps=4").status == 0
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    again = relexify(*command, "--set", "training.steps=4")
+    assert again.status == 0, again.err
+    assert "is the result of this very recipe already" in again.err
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == files
+    refused(relexify(*command, "--set", "training.steps=5"), "exists already", "--overwrite")
+    assert relexify(*command, "--set", "training.steps=5", "--overwrite").status == 0
+
+
 def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
     plain = without_comparison(recipe)
     plain.write_text(plain.read_text().replace("[transfer]", "[ignored]").partition("[ignored]")[0]

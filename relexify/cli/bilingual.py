@@ -12,11 +12,23 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_curve, print_effort
+from relexify.cli.training_options import (
+    MEASURING,
+    PLAN,
+    TEXT,
+    EvaluateEvery,
+    HeldOutBytes,
+    Length,
+    MicroBatch,
+    Overwrite,
+    Peak,
+    SaveEvery,
+    Seed,
+    Steps,
+)
 from relexify.training.plan import RAMEN
 
 __all__ = ["bilingual", "export"]
-
-TEXT, PLAN, MEASURING, RUN = "Text", "Plan", "Measuring and keeping", "Run"
 
 
 def bilingual(
@@ -35,41 +47,28 @@ def bilingual(
     ] = None,
     source_language: Annotated[str, typer.Option(help="What to call it.", rich_help_panel=TEXT)] = "source",
     target_language: Annotated[str, typer.Option(help="What to call it.", rich_help_panel=TEXT)] = "target",
-    steps: Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)] = RAMEN.steps,
+    steps: Steps = RAMEN.steps,
     batch: Annotated[
         int, typer.Option(help="Sequences a step, half of each language.", rich_help_panel=PLAN)
     ] = RAMEN.batch,
-    length: Annotated[int, typer.Option(help="Tokens a sequence.", rich_help_panel=PLAN)] = RAMEN.length,
-    learning_rate: Annotated[float, typer.Option(help="The peak.", rich_help_panel=PLAN)] = RAMEN.learning_rate,
+    length: Length = RAMEN.length,
+    learning_rate: Peak = RAMEN.learning_rate,
     warmup: Annotated[
         float, typer.Option(help="Share of the steps with a rising rate.", rich_help_panel=PLAN)
     ] = RAMEN.warmup,
     optimiser: Annotated[
         str, typer.Option(help="lookahead (around Adam), or adamw, which takes less memory.", rich_help_panel=PLAN)
     ] = RAMEN.optimiser,
-    evaluate_every: Annotated[
-        int | None,
-        typer.Option(help="Steps between two measurements; a twentieth of all by default.", rich_help_panel=MEASURING),
-    ] = None,
-    held_out_bytes: Annotated[
-        int | None,
-        typer.Option(help="How much text to measure on; 400,000 on a GPU, else 40,000.", rich_help_panel=MEASURING),
-    ] = None,
+    evaluate_every: EvaluateEvery = None,
+    held_out_bytes: HeldOutBytes = None,
     patience: Annotated[
         int | None,
         typer.Option(help="Stop after so many measurements without a better mean.", rich_help_panel=MEASURING),
     ] = None,
-    save_every: Annotated[
-        int | None,
-        typer.Option(help="Steps between two checkpoints; by default 3 % of the time.", rich_help_panel=MEASURING),
-    ] = None,
-    micro_batch: Annotated[
-        int | None, typer.Option(help="Sequences a device takes at once, where memory is short.", rich_help_panel=RUN)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the order, masks and dropout.", rich_help_panel=RUN)] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)
-    ] = False,
+    save_every: SaveEvery = None,
+    micro_batch: MicroBatch = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Join SOURCE and TARGET into one model of two languages with one encoder, and train both languages together.
 

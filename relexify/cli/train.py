@@ -11,11 +11,24 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_curve, print_effort
+from relexify.cli.training_options import (
+    MEASURING,
+    PLAN,
+    RUN,
+    TEXT,
+    EvaluateEvery,
+    HeldOutBytes,
+    Length,
+    MicroBatch,
+    Overwrite,
+    Peak,
+    SaveEvery,
+    Seed,
+    Steps,
+)
 from relexify.training.plan import PLANS, Training
 
 __all__ = ["train"]
-
-TEXT, PLAN, MEASURING, RUN = "Text", "Plan", "Measuring and keeping", "Run"
 
 
 def train(
@@ -33,23 +46,17 @@ def train(
         list[str] | None,
         typer.Option(help="Text to measure on; else one line in 100 of --corpus.", rich_help_panel=TEXT),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)] = Training.steps,
+    steps: Steps = Training.steps,
     batch: Annotated[
         int, typer.Option(help="Sequences a step, over all devices.", rich_help_panel=PLAN)
     ] = Training.batch,
-    length: Annotated[int, typer.Option(help="Tokens a sequence.", rich_help_panel=PLAN)] = Training.length,
-    learning_rate: Annotated[float, typer.Option(help="The peak.", rich_help_panel=PLAN)] = Training.learning_rate,
+    length: Length = Training.length,
+    learning_rate: Peak = Training.learning_rate,
     plan: Annotated[
         str, typer.Option(help="; ".join(f"{name}: {each.does}" for name, each in PLANS.items()), rich_help_panel=PLAN)
     ] = Training.plan,
-    evaluate_every: Annotated[
-        int | None,
-        typer.Option(help="Steps between two measurements; a twentieth of all by default.", rich_help_panel=MEASURING),
-    ] = None,
-    held_out_bytes: Annotated[
-        int | None,
-        typer.Option(help="How much text to measure on; 400,000 on a GPU, else 40,000.", rich_help_panel=MEASURING),
-    ] = None,
+    evaluate_every: EvaluateEvery = None,
+    held_out_bytes: HeldOutBytes = None,
     patience: Annotated[
         int | None,
         typer.Option(
@@ -57,13 +64,8 @@ def train(
             rich_help_panel=MEASURING,
         ),
     ] = None,
-    save_every: Annotated[
-        int | None,
-        typer.Option(help="Steps between two checkpoints; by default 3 % of the time.", rich_help_panel=MEASURING),
-    ] = None,
-    micro_batch: Annotated[
-        int | None, typer.Option(help="Sequences a device takes at once, where memory is short.", rich_help_panel=RUN)
-    ] = None,
+    save_every: SaveEvery = None,
+    micro_batch: MicroBatch = None,
     precision: Annotated[
         str, typer.Option(help="float32, bfloat16, or auto: bfloat16 where a GPU has it.", rich_help_panel=RUN)
     ] = Training.precision,
@@ -80,10 +82,8 @@ def train(
             "--add-head", help="Put a new language-modelling head on a model without one.", rich_help_panel=RUN
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the order, masks and dropout.", rich_help_panel=RUN)] = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the output folder.", rich_help_panel=RUN)
-    ] = False,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
     """Train MODEL on and write it to OUTPUT, measured on held-out text along the way.
 

@@ -29,7 +29,8 @@ from relexify.training.freezing import freeze_all_but
 from relexify.training.loss_forward import loss_forward
 from relexify.training.plan import Stage, Training
 from relexify.training.randomness import own_randomness
-from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer, Watch
+from relexify.training.trainer import BITS, PERPLEXITY, StageTrainer
+from relexify.training.watching import Watch
 
 __all__ = ["StageResult", "Text", "run_stage"]
 

@@ -20,6 +20,9 @@ class AdversarialTraining:
         restarts: Games with different starts, at most; the first that is told apart from chance ends the search.
         principal: Try first whether the principal axes of both spaces meet, and start the first game there; the others
             start at random.
+        by_frequency: Try next whether so many most frequent words of both spaces can be brought together by how
+            frequent they are (`map_by_frequency`); 0 not to. It takes the square of that number of cells several times.
+        frequency_spread: How far the logarithms of the ranks of two words that belong together differ, about.
         epochs: After each of them every map is judged, and the best so far kept.
         steps: Updates of the map in an epoch.
         batch: Vectors of either space in an update.
@@ -43,6 +46,8 @@ class AdversarialTraining:
 
     restarts: int = 3
     principal: bool = True
+    by_frequency: int = 4_000
+    frequency_spread: float = 0.2
     epochs: int = 4
     steps: int = 1_000
     batch: int = 128
@@ -71,7 +76,7 @@ def check(options: AdversarialTraining) -> None:
     """
     lowest = {
         "restarts": 1, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
-        "judged": 1, "neighbours": 1, "refinements": 0,
+        "judged": 1, "neighbours": 1, "refinements": 0, "by_frequency": 0,
     }  # fmt: skip
     for name, least in lowest.items():
         value = getattr(options, name)
@@ -85,10 +90,9 @@ def check(options: AdversarialTraining) -> None:
     for name in ("decay", "shrink"):
         if not 0 < getattr(options, name) <= 1:
             raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give up to 1, above 0")
-    if not 0 < options.learning_rate < math.inf:
-        raise InputError(
-            f"aligning with learning_rate = {options.learning_rate} is not possible: give a number above 0"
-        )
+    for name in ("learning_rate", "frequency_spread"):
+        if not 0 < getattr(options, name) < math.inf:
+            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give a number above 0")
 
 
 def settled(options: AdversarialTraining | None, width: int) -> AdversarialTraining:

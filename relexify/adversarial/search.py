@@ -1,4 +1,4 @@
-"""The search for a map: games from several starts, the best refined, and compared with what chance reaches."""
+"""The search for a map: by principal axes, by frequency, by games; compared with what chance reaches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from relexify.adversarial.agreement import Agreement, mutual_neighbours
+from relexify.adversarial.frequency import map_by_frequency
 from relexify.adversarial.game import play
 from relexify.adversarial.options import AdversarialTraining, check, settled
 from relexify.adversarial.refinement import refine
@@ -25,6 +26,10 @@ CLEAR_GAIN = 2.0
 LEAST_GAIN = 1.25
 """How much more than chance words must agree. Unrelated clouds reached 1.15, turned and noisy ones 1.8 and more."""
 
+LEAST_STABILITY = 0.005
+"""Share of words that two maps by frequency, made of different words, must send to one place. Unrelated clouds and
+random vectors reached 0.001, tokens of one language in a model's embedding and in counted vectors 0.016 and more."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -36,13 +41,15 @@ class FoundMap:
         matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
         agreement: How well the spaces agree under it.
         chance: The best agreement that random rotations of the same data reached with the same refinement.
-        games: How many games were played until it was found; none where principal axes were enough.
+        games: How many games were played until it was found; none where principal axes or frequency were enough.
+        stability: Of a map by frequency, see `FrequencyMap`; zero for others.
     """
 
     matrix: np.ndarray
     agreement: Agreement
     chance: Agreement
     games: int
+    stability: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -52,7 +59,7 @@ class FoundMap:
     @property
     def converged(self) -> bool:
         """Whether it is told apart from chance."""
-        return self.gain >= LEAST_GAIN
+        return self.gain >= LEAST_GAIN or self.stability >= LEAST_STABILITY
 
 
 def find_map(
@@ -67,8 +74,9 @@ def find_map(
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
-    The principal axes of both spaces are tried first. Games are then played, from there and from random rotations,
-    until one is told apart from chance, at most as many as the options say.
+    The principal axes of both spaces are tried first, then how frequent words are. Where neither is enough, games are
+    played, from the axes and from random rotations, until one is told apart from chance, at most as many as the
+    options say.
 
     Args:
         source: Vectors to map [n × d], most frequent first.
@@ -91,7 +99,11 @@ def find_map(
     chance = _chance(left, right, options, random)
     best = _from_axes(left, right, options, chance) if options.principal else None
     first = None if best is None else best.matrix
-    games = 0 if best is not None and best.gain >= CLEAR_GAIN else options.restarts
+    if best is None or best.gain < CLEAR_GAIN:
+        guessed = _from_frequency(left, right, options, chance, progress)
+        best = guessed if guessed is not None and guessed.converged else best
+    enough = best is not None and (best.gain >= CLEAR_GAIN or best.stability >= LEAST_STABILITY)
+    games = 0 if enough else options.restarts
     with progress("aligning without a dictionary", games * options.epochs * options.steps) as advance:
         for game in range(games):
             drawn = random_rotation(left.shape[1], random)
@@ -129,6 +141,20 @@ def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTrai
     return best
 
 
+def _from_frequency(
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement, progress: Progress
+) -> FoundMap | None:
+    """The map that begins with the words' frequencies, as it is: refining it would only bind it to its own errors."""
+    if not options.by_frequency:
+        return None
+    first, second = left[: options.by_frequency], right[: options.by_frequency]
+    guessed = map_by_frequency(first, second, spread=options.frequency_spread, progress=progress)
+    agreement = _judged(left, right, torch.from_numpy(guessed.matrix).to(left), options)
+    found = FoundMap(guessed.matrix, agreement, chance, 0, guessed.stability)
+    logger.info("frequency: %s", _told(found))
+    return found
+
+
 def _with_direction(matrix: np.ndarray) -> np.ndarray:
     rows: np.ndarray = matrix[np.any(matrix != 0, axis=1)]
     return rows
@@ -155,6 +181,8 @@ def _chance(
 
 
 def _told(found: FoundMap) -> str:
+    if found.stability:
+        return f"maps by frequency of different words send {found.stability:.1%} of the words to the same neighbour"
     return (
         f"frequent words agree {found.gain:.2f} times as well as under random rotations "
         f"({found.agreement.share:.0%} are one another's nearest, under random rotations {found.chance.share:.0%})"

@@ -67,6 +67,8 @@ class SubEmbedding(nn.Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx, self.scale = padding_idx, scale
         self.widths = split_width(embedding_dim, k)
+        # Tables of one width can be stacked, and looked up in at once, where they begin at multiples of one number.
+        self._stacked = len(set(self.widths)) == 1 and len(set(rows[:-1])) <= 1
         self.tables = nn.ParameterList(
             nn.Parameter(torch.randn(size, width, dtype=dtype, device=device))
             for size, width in zip(rows, self.widths, strict=True)
@@ -75,7 +77,7 @@ class SubEmbedding(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Rows of tokens [… × d]."""
-        found = self._looked_up(self.codes[ids])
+        found = self._looked_up(embedding(ids, self.codes))
         if self.scale != 1.0:
             found = found * self.scale
         if self.padding_idx is not None and found.requires_grad:
@@ -83,12 +85,14 @@ class SubEmbedding(nn.Module):
         return found
 
     def _looked_up(self, digits: torch.Tensor) -> torch.Tensor:
-        """Rows of codes [… × k]: one lookup in all tables where they can be stacked, else k and a concatenation."""
-        first, k = len(self.tables[0]), len(self.widths)
-        if len(set(self.widths)) == 1 and len({*self.rows[:-1]}) <= 1:
-            starts = torch.arange(k, dtype=digits.dtype, device=digits.device) * first
-            return embedding(digits + starts, torch.cat(list(self.tables))).flatten(-2)
-        return torch.cat([embedding(digits[..., place], table) for place, table in enumerate(self.tables)], dim=-1)
+        """Rows of codes [… × k]: one lookup in all tables where they are stacked, else k and a concatenation."""
+        tables = list(self.tables)
+        if self._stacked:
+            # Few operations, since a GPU does each sooner than it is told to.
+            step = len(tables[0])
+            starts = torch.arange(0, step * len(tables), step, dtype=digits.dtype, device=digits.device)
+            return embedding(digits + starts, torch.cat(tables)).flatten(-2)
+        return torch.cat([embedding(digits[..., place], table) for place, table in enumerate(tables)], dim=-1)
 
     @property
     def weight(self) -> torch.Tensor:

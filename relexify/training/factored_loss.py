@@ -113,9 +113,8 @@ def _logit_nats(
 ) -> torch.Tensor:
     logits = factored_logits(hidden, tables, codes)
     if bias is not None:
-        logits = logits + bias.to(logits.dtype)[:, None]
-    # Tokens come first here, and places are what cross-entropy calls pixels.
-    return cross_entropy(_wide(logits)[None], labels[None], ignore_index=IGNORED, reduction="sum")
+        logits = logits + bias.to(logits.dtype)
+    return cross_entropy(_wide(logits), labels, ignore_index=IGNORED, reduction="sum")
 
 
 def _plan(head: FactoredHead) -> PrefixPlan | None:

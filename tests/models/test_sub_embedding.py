@@ -59,6 +59,13 @@ def test_rows_and_gradients_are_the_same_whether_tables_can_be_stacked_or_not(ro
     assert all(torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.parametrize("token", [-1, TOKENS])
+def test_numbers_that_are_no_tokens_are_refused_as_by_a_plain_embedding(token):
+    for embedding in (make(), nn.Embedding(TOKENS, WIDTH)):
+        with pytest.raises(IndexError):
+            embedding(torch.tensor([3, token]))
+
+
 def test_uneven_widths_are_never_padded():
     assert [table.shape[1] for table in make(3).tables] == [4, 4, 3]
     assert make(3).weight.shape == (TOKENS, WIDTH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -21,9 +22,11 @@ ENCODERS = ["bert", "roberta", "modernbert"]
 
 def pieces_of(tokenizer: Any, words: list[str]) -> list[list[int]]:
     """The tokens of every word, found by encoding the text up to each of them."""
-    counts = [len(tokenizer(" ".join(words[:end]), add_special_tokens=False).input_ids) for end in range(len(words) + 1)]
+    counts = [
+        len(tokenizer(" ".join(words[:end]), add_special_tokens=False).input_ids) for end in range(len(words) + 1)
+    ]
     ids = tokenizer(" ".join(words), add_special_tokens=False).input_ids
-    return [ids[start:end] for start, end in zip(counts[:-1], counts[1:], strict=True)]
+    return [ids[start:end] for start, end in itertools.pairwise(counts)]
 
 
 def slow_nats(model: Any, tokenizer: Any, words: list[str]) -> float:

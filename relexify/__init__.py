@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         run_trelm,
     )
     from relexify.reports import Comparison, plot_curves
-    from relexify.scoring import Score, bits_per_byte, bits_per_word, language_model_scores
+    from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.text import Corpus
     from relexify.tokens import (
         SubwordVectors,
@@ -148,6 +148,7 @@ __all__ = [
     "aligned_counts",
     "aligned_tokens",
     "bits_per_byte",
+    "bits_per_byte_of_words",
     "bits_per_word",
     "blend",
     "blended",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,14 @@ def evaluate(
         typer.Option(
             "--one-at-a-time",
             help="Of a masked language model, mask one token alone: the exact pseudo-perplexity, many times slower.",
+            rich_help_panel=TEXT,
+        ),
+    ] = False,
+    whole_words: Annotated[
+        bool,
+        typer.Option(
+            "--whole-words",
+            help="Of a masked language model, mask whole words: compares vocabularies. Takes several times as long.",
             rich_help_panel=TEXT,
         ),
     ] = False,
@@ -93,8 +102,13 @@ def evaluate(
             raise InputError("no text to measure on: give --held-out FILE, or a --task with --data FOLDER")
         if limit < 1 or length < 2 or (batch is not None and batch < 1):
             raise InputError("--limit and --batch must be 1 or more, --length 2 or more")
+        if one_at_a_time and whole_words:
+            raise InputError("--one-at-a-time and --whole-words mask differently: choose one")
         where = chosen_device(device)
-        _language_modelling(model, language, held_out, limit, length, batch or 8, one_at_a_time, where)
+        if whole_words:
+            _whole_words(model, language, held_out, limit, length, batch or 8, where)
+        else:
+            _language_modelling(model, language, held_out, limit, length, batch or 8, one_at_a_time, where)
         return
     from relexify.evaluation import Evaluation, TaskFiles, evaluate_task, find_files
 
@@ -148,8 +162,28 @@ def _language_modelling(
             mask_stride=None if one_at_a_time else MASK_STRIDE,
             progress=progress,
         )
+    _show_text(zip(scores, ("bytes", "tokens"), strict=True))
+
+
+def _whole_words(
+    model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
+) -> None:
+    from relexify.models import load_speaker
+    from relexify.scoring import bits_per_byte_of_words
+    from relexify.text import Corpus
+
+    text = Corpus.open(held_out).sample_bytes(limit)
+    speaker, tokenizer = load_speaker(model, language)
+    with bars() as progress:
+        score = bits_per_byte_of_words(
+            speaker.to(device), tokenizer, text.split("\n"), window=length, batch=batch, progress=progress
+        )
+    _show_text([(score, "bytes")])
+
+
+def _show_text(scores: Iterable[tuple[Any, str]]) -> None:
     shown = table("Language modelling (lower is better)", "measure", "value", "measured on")
-    for score, unit in zip(scores, ("bytes", "tokens"), strict=True):
+    for score, unit in scores:
         shown.add_row(score.metric, f"{score.value:.4f}", f"{score.examples:,} {unit}")
     results.print(shown)
 

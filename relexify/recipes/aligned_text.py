@@ -29,7 +29,7 @@ from relexify.recipes.recipe import METHODS, Transfer
 from relexify.recipes.steps import kept_file, step_name
 from relexify.tokens import encoder_of, vocabulary_of
 
-__all__ = ["bitext_of", "check_bitext", "count_aligned_tokens"]
+__all__ = ["bitext_of", "check_bitext", "count_aligned_tokens", "is_aligned", "kept_links"]
 
 ALIGNMENTS = "alignments"
 """The folder of the cache with links between the tokens of parallel text."""
@@ -69,7 +69,7 @@ def check_bitext(recipe: Transfer) -> None:
     bitext = bitext_of(recipe)
     if bitext is not None:
         bitext.ensure_pairs()
-        if METHODS[recipe.method].uses_bitext and recipe.alignment is None and not _is_aligned(bitext):
+        if METHODS[recipe.method].uses_bitext and recipe.alignment is None and not is_aligned(bitext):
             eflomal_module()
     if bitext is not None and recipe.alignment is not None:
         parse_links(Path(recipe.alignment), expected=sum(1 for _ in bitext))
@@ -108,30 +108,37 @@ def count_aligned_tokens(recipe: Transfer, old: Any, new: Any, *, progress: Prog
     if ready is not None:
         links = read_links(Path(ready), pairs, swapped=options.swapped)
     else:
-        directed = _directed_links(recipe, bitext, pairs, old, new, progress)
+        directed = kept_links(bitext, pairs, (old, new), options.most_pairs, progress)
         links = symmetrise(directed.forward, directed.reverse, options.symmetrisation, progress=progress)
     return aligned_counts(pairs, links, (len(vocabulary_of(new)), len(vocabulary_of(old))))
 
 
-def _is_aligned(bitext: Bitext) -> bool:
+def is_aligned(bitext: Bitext) -> bool:
     """Whether an earlier run aligned it, with whatever tokenizers; then eflomal may not be needed again."""
     return any((cache_folder() / ALIGNMENTS).glob(f"{_name_of(bitext)}-*"))
 
 
-def _name_of(bitext: Bitext) -> str:
-    return step_name("bitext", text=bitext.fingerprint())
-
-
-def _directed_links(
-    recipe: Transfer, bitext: Bitext, pairs: EncodedBitext, old: Any, new: Any, progress: Progress
+def kept_links(
+    bitext: Bitext, pairs: EncodedBitext, tokenizers: tuple[Any, Any], most_pairs: int | None, progress: Progress
 ) -> DirectedLinks:
-    """Both directions, or those that an earlier run found; every symmetrisation begins with them."""
+    """Both directions as eflomal finds them, or those that an earlier run found; every symmetrisation begins with them.
+
+    Args:
+        bitext: Parallel text.
+        pairs: The same in tokens.
+        tokenizers: Of the model's language and of the new one.
+        most_pairs: How many pairs were read at most.
+        progress: Told about aligning.
+
+    Raises:
+        MissingExtra: It has yet to be aligned, and eflomal is not installed.
+    """
     name = step_name(
         "alignment",
         aligner="eflomal",
         bitext=bitext.fingerprint(),
-        tokenizers=[encoder_of(old).identity, encoder_of(new).identity],
-        most_pairs=recipe.aligning.most_pairs,
+        tokenizers=[encoder_of(tokenizer).identity for tokenizer in tokenizers],
+        most_pairs=most_pairs,
     )
     return kept_file(
         ALIGNMENTS,
@@ -140,3 +147,7 @@ def _directed_links(
         lambda: align_bitext(pairs, progress=progress),
         lambda links, path: links.save(path),
     )
+
+
+def _name_of(bitext: Bitext) -> str:
+    return step_name("bitext", text=bitext.fingerprint())

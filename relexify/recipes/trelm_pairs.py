@@ -15,18 +15,15 @@ from relexify.grafting import load_model
 from relexify.models import load_tokenizers
 from relexify.parallel import (
     Bitext,
-    DirectedLinks,
-    align_bitext,
     eflomal_module,
     encode_bitext,
     parse_links,
     read_links,
 )
 from relexify.progress import Progress
-from relexify.recipes.steps import kept_file, step_name
+from relexify.recipes.aligned_text import is_aligned, kept_links
 from relexify.recipes.trelm_options import Trelm
 from relexify.scoring import Score, frame_of
-from relexify.tokens import encoder_of
 from relexify.training.aligned_pairs import AlignedPairs, aligned_pairs
 from relexify.training.pair_batches import Direction
 
@@ -45,12 +42,12 @@ def check_pairs(options: Trelm) -> None:
 
     Raises:
         InputError: Parallel text or its alignment cannot be read.
-        MissingExtra: A package is needed to align, or to measure translations.
+        MissingExtra: A package is needed to align what no earlier run aligned, or to measure translations.
     """
-    if options.alignment is None:
-        eflomal_module()
     bitext = open_pairs(options.bitext, options)
     bitext.ensure_pairs()
+    if options.alignment is None and not is_aligned(bitext):
+        eflomal_module()
     if options.alignment is not None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
     if options.test_bitext is not None:
@@ -75,20 +72,7 @@ def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm, progress: Progre
     if options.alignment is not None:
         ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
         return aligned_pairs(pairs, ready, longest=longest, together=together)
-    name = step_name(
-        "alignment",
-        aligner="eflomal",
-        bitext=bitext.fingerprint(),
-        tokenizers=[encoder_of(tokenizer).identity for tokenizer in tokenizers],
-        most_pairs=aligning.most_pairs,
-    )
-    links = kept_file(
-        "alignments",
-        name,
-        DirectedLinks.load,
-        lambda: align_bitext(pairs, progress=progress),
-        lambda found, path: found.save(path),
-    )
+    links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs, progress)
     return aligned_pairs(pairs, links, longest=longest, together=together)
 
 

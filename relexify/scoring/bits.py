@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -22,7 +23,7 @@ from relexify.scoring.halves import half_nats
 from relexify.scoring.score import Score
 from relexify.scoring.windows import IGNORED, MASK_STRIDE, HeldOut, Kind, held_out_windows, model_kind
 
-__all__ = ["bits_per_byte", "check_fit", "language_model_scores", "scores_of", "usable_length"]
+__all__ = ["batch_nats", "bits_per_byte", "check_fit", "language_model_scores", "scores_of", "usable_length"]
 
 TASK = "language modelling"
 _BITS = {
@@ -122,6 +123,14 @@ def check_fit(model: Any, tokenizer: Any) -> None:
         )
 
 
+def batch_nats(model: Any, inputs: np.ndarray, labels: np.ndarray) -> float:
+    """The summed negative log likelihood of the labelled places of some sequences [n × length]."""
+    wanted = torch.from_numpy(labels).to(model.device)
+    logits = model(input_ids=torch.from_numpy(inputs).to(model.device)).logits
+    chosen = wanted != IGNORED
+    return float(cross_entropy(logits[chosen].float(), wanted[chosen], reduction="sum"))
+
+
 def usable_length(model: Any) -> int | None:
     """The longest sequence that a model can take, where its positions are counted."""
     positions = getattr(model.config, "max_position_embeddings", None)
@@ -139,10 +148,7 @@ def _nats(model: Any, held_out: HeldOut, batch: int, progress: Progress) -> floa
     total = 0.0
     with progress("measuring bits per byte", len(held_out.inputs)) as advance:
         for start in range(0, len(held_out.inputs), batch):
-            inputs = torch.from_numpy(held_out.inputs[start : start + batch]).to(model.device)
-            labels = torch.from_numpy(held_out.labels[start : start + batch]).to(model.device)
-            logits = model(input_ids=inputs).logits
-            chosen = labels != IGNORED
-            total += float(cross_entropy(logits[chosen].float(), labels[chosen], reduction="sum"))
+            inputs = held_out.inputs[start : start + batch]
+            total += batch_nats(model, inputs, held_out.labels[start : start + batch])
             advance(len(inputs))
     return total

@@ -86,6 +86,12 @@ def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_pat
     outcome = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time")
     assert outcome.status == 0, outcome.err
     assert "pseudo-perplexity" in outcome.out
+    words = relexify("evaluate", world.bert, "--held-out", text, "--whole-words")
+    assert words.status == 0, words.err
+    assert "bits per byte of whole words" in words.out
+    both = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time", "--whole-words")
+    assert both.status == 2
+    assert "choose one" in both.err
 
 
 def test_killed_training_goes_on_and_ends_with_the_same_bits(world, tmp_path, cache):

@@ -377,7 +377,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 27
+    assert len(shipped) == 28
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"

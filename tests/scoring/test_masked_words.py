@@ -1,0 +1,109 @@
+"""Whole words masked: against a slow loop, against a model that knows nothing, and what stays visible."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import InputError
+from relexify.scoring import IGNORED, MASK_STRIDE, bits_per_byte_of_words, frame_of
+from relexify.scoring.masked_words import WORDS, _questions, _stretches
+from tests import pico
+
+LINES = [*pico.sentences(2), "naïve 😀 words,  and more"]
+SIZE = len("".join(LINES).encode())
+ENCODERS = ["bert", "roberta", "modernbert"]
+
+
+def pieces_of(tokenizer: Any, words: list[str]) -> list[list[int]]:
+    """The tokens of every word, found by encoding the text up to each of them."""
+    counts = [
+        len(tokenizer(" ".join(words[:end]), add_special_tokens=False).input_ids) for end in range(len(words) + 1)
+    ]
+    ids = tokenizer(" ".join(words), add_special_tokens=False).input_ids
+    return [ids[start:end] for start, end in itertools.pairwise(counts)]
+
+
+def slow_nats(model: Any, tokenizer: Any, words: list[str]) -> float:
+    pieces, (before, after) = pieces_of(tokenizer, words), frame_of(tokenizer)
+    total = 0.0
+    for number, word in enumerate(pieces):
+        for rank, wanted in enumerate(word):
+            shown = [
+                [*other[:rank], *[tokenizer.mask_token_id] * (len(other) - rank)]
+                if place % MASK_STRIDE == number % MASK_STRIDE
+                else other
+                for place, other in enumerate(pieces)
+            ]
+            ids = [*before, *(id for each in shown for id in each), *after]
+            place = len(before) + sum(map(len, pieces[:number])) + rank
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids])).logits[0, place]
+            total -= float(torch.log_softmax(logits.double(), 0)[wanted])
+    return total
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_words_cost_what_a_loop_over_their_pieces_says(family):
+    model, tokenizer = pico.pair(family)
+    total = sum(slow_nats(model, tokenizer, line.split()) for line in LINES)
+    score = bits_per_byte_of_words(model, tokenizer, [*LINES, " ", ""], batch=3)
+    assert score.value == pytest.approx(total / math.log(2) / SIZE, rel=1e-5)
+    assert (score.examples, score.higher_is_better) == (SIZE, False)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_a_model_that_knows_nothing_pays_for_every_token_once(family):
+    model, tokenizer = pico.pair(family)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    tokens = sum(len(tokenizer(" ".join(line.split()), add_special_tokens=False).input_ids) for line in LINES)
+    rows = model.get_input_embeddings().weight.shape[0]
+    score = bits_per_byte_of_words(model, tokenizer, LINES)
+    assert score.value == pytest.approx(tokens * math.log2(rows) / SIZE, rel=1e-5)
+
+
+def test_of_a_hidden_word_only_the_pieces_before_the_one_asked_for_are_seen():
+    ids, words = np.array([11, 12, 13, 14, 15]), np.array([0, 0, 0, 1, 1])
+    inputs, labels = _questions(ids, words, 3, ([1], [2]))
+    assert inputs.tolist() == [
+        [1, 3, 3, 3, 14, 15, 2],
+        [1, 11, 3, 3, 14, 15, 2],
+        [1, 11, 12, 3, 14, 15, 2],
+        [1, 11, 12, 13, 3, 3, 2],
+        [1, 11, 12, 13, 14, 3, 2],
+    ]
+    asked = [[(place, id) for place, id in enumerate(row) if id != IGNORED] for row in labels.tolist()]
+    assert asked == [[(1, 11)], [(2, 12)], [(3, 13)], [(4, 14)], [(5, 15)]]
+
+
+def test_long_paragraphs_come_in_stretches_of_the_same_words_whatever_the_tokenizer():
+    words = [word for line in pico.sentences(40) for word in line.split()][: 2 * WORDS + 5]
+    for family in ENCODERS:
+        found = list(_stretches(pico.pair(family)[1], words, 10_000))
+        assert [len(set(numbers.tolist())) for _, numbers in found] == [WORDS, WORDS, 5]
+
+
+def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_is_refused():
+    model, tokenizer = pico.pair("bert")
+    words = LINES[0].split()
+    whole = [id for ids, _ in _stretches(tokenizer, words, 10_000) for id in ids]
+    longest = max(len(word) for word in pieces_of(tokenizer, words))
+    parts = [ids for ids, _ in _stretches(tokenizer, words, longest)]
+    assert len(parts) > 1
+    assert [id for ids in parts for id in ids] == whole
+    with pytest.raises(InputError, match="does not fit into a window of 3: whole words"):
+        bits_per_byte_of_words(model, tokenizer, ["unwahrscheinlichkeiten" * 3], window=5)
+
+
+def test_a_decoder_and_no_text_are_refused():
+    with pytest.raises(InputError, match="no masked language model"):
+        bits_per_byte_of_words(*pico.pair("gpt2"), LINES)
+    with pytest.raises(InputError, match="no held-out text"):
+        bits_per_byte_of_words(*pico.pair("bert"), ["", "  "])

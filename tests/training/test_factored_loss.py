@@ -159,7 +159,8 @@ def test_beyond_the_range_of_floats_the_sum_is_finite_and_never_too_small():
     assert (ours.double() >= theirs - 1e-2).all()
     assert ours.isfinite().all()
     assert slopes.isfinite().all()
-    torch.testing.assert_close(slopes.sum(1), torch.full((50,), 3.0), rtol=1e-4, atol=1e-4)
+    # Numbers of several thousands are 0.0005 apart in float32, and those are nats here.
+    torch.testing.assert_close(slopes.sum(1), torch.full((50,), 3.0), rtol=1e-3, atol=0)
 
 
 def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan():

@@ -70,14 +70,15 @@ def _one_forward(
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
     most = 32_768 if compiled else 4_096
     losses = {id(head): chunk_loss(head, compiled=compiled) for head in heads}
+    chunks = {id(head): chunk_places(head, most) for head in heads}  # once: it reads the codes of tables
 
     def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
         lost, shared = None, len(heads) > 1
         if asked < 1 or shared:
             fixed = compiled or (hidden.device.type == "cuda" and not shared)
             hidden, wanted, lost = asked_places(hidden, wanted, asked, fixed=fixed)
-        weight, chunk = head_weight(head), chunk_places(head, most)
-        nats = head_nats(hidden, weight, head.bias, wanted, chunk=chunk, loss=losses[id(head)])
+        loss, chunk = losses[id(head)], chunks[id(head)]
+        nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
         return nats if lost is None else nats + lost
 
     def forward(

@@ -9,7 +9,10 @@ import torch
 from transformers import masking_utils
 from transformers.utils import import_utils
 
+from relexify.models import Compression, compressed
+from relexify.scoring import IGNORED
 from relexify.training.captured import WARM_CALLS, CapturedPass
+from relexify.training.loss_forward import loss_forward
 from relexify.training.unpadded import unpadded
 from tests import pico
 
@@ -109,3 +112,24 @@ def test_arrays_of_another_shape_are_not_forced_into_the_recording():
         weight.grad = None
         assert float(one_pass({"rows": torch.ones(rows, 4, device="cuda")})) == 4 * rows
         assert weight.grad.tolist() == [rows] * 4
+
+
+@on_gpu
+@pytest.mark.parametrize(("family", "asked"), [("llama tied", 1.0), ("bert", 0.2)])
+def test_steps_of_a_compressed_model_are_recorded_and_give_its_loss(family: str, asked: float):
+    model = compressed(pico.pair(family)[0], Compression(k=2))[0].cuda().eval()
+    draw = torch.Generator().manual_seed(0)
+    tokens = torch.randint(5, model.config.vocab_size, (2, 64), generator=draw).cuda()
+    labels = tokens.masked_fill(torch.rand(2, 64, generator=draw).cuda() > 0.15, IGNORED)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def run(arrays: Any) -> torch.Tensor:
+        loss = model(**arrays)
+        loss.backward()
+        return loss.detach()
+
+    with loss_forward(model, asked=asked):
+        one_pass = CapturedPass(run, parameters, accumulates=False)
+        losses = [float(one_pass({"input_ids": tokens, "labels": labels})) for _ in range(WARM_CALLS + 3)]
+        assert one_pass.recording is not None
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-5)

@@ -9,7 +9,9 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from relexify.models import Compression, compressed
 from relexify.scoring import IGNORED
+from relexify.training import factored_loss
 from relexify.training.loss_forward import loss_forward, repeated_blocks
 from tests import pico
 
@@ -82,6 +84,19 @@ def assert_same_loss(model: Any, asked: float = 1.0) -> None:
 def test_loss_and_gradients_are_those_of_the_ordinary_logits(family):
     model, _ = pico.pair(family)
     assert_same_loss(model)
+
+
+def test_the_codes_of_a_compressed_model_are_read_before_the_steps_and_in_none_of_them(monkeypatch):
+    model = compressed(pico.pair("bert")[0], Compression(k=2))[0]
+    inputs, labels = batch(model)
+    reads, plan = [], factored_loss.plan_prefixes
+    monkeypatch.setattr(factored_loss, "plan_prefixes", lambda *given: (reads.append(1), plan(*given))[1])
+    with loss_forward(model):
+        before = len(reads)
+        for _ in range(3):
+            model(input_ids=inputs, labels=labels).backward()
+    assert before > 0
+    assert len(reads) == before
 
 
 @families

@@ -25,7 +25,7 @@ INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
 
 def tokens_in_embedding_space(
     vocabulary: Vocabulary,
-    vectors: WordVectors,
+    vectors: WordVectors | None,
     anchor: np.ndarray,
     initialisation: Initialisation = "fasttext-align",
     *,
@@ -41,9 +41,11 @@ def tokens_in_embedding_space(
 
     Args:
         vocabulary: The new vocabulary.
-        vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding.
+        vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding; tokens without
+            one get no row. None where rows are random: all tokens get one.
         anchor: The model's rows that stand for its space, [m × d], most frequent tokens first.
-        initialisation: One of Table 5's; with `"random"` there are no rows, and `graft` draws them all.
+        initialisation: One of Table 5's. What is random is drawn by the seed and the ids, the same with a map and
+            without.
         counts: How often each token occurs in text of the model's language [vocabulary]. Given, a map is sought among
             the tokens that are frequent there, whose like the embedding has, rather than among those of both languages.
         anchor_forms: What the tokens of the anchor's rows say [m]. Given, no game is played: the map is fitted on the
@@ -58,18 +60,19 @@ def tokens_in_embedding_space(
         InputError: There is no such initialisation, or the widths differ.
         EvidenceError: The vectors could not be aligned with the embedding.
     """
-    ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
+    if vectors is None and not initialisation.startswith("random"):
+        raise InputError(f"the initialisation {initialisation!r} needs vectors of the tokens: give some")
+    vectors = None if initialisation.startswith("random") else vectors
+    if vectors is None:
+        ids = list(range(len(vocabulary.forms)))
+    else:
+        ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
     ids = [id for id in ids if not vocabulary.forms[id].is_special]
     if counts is not None:
         ids.sort(key=lambda id: -int(counts[id]))
     pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
-    static = vectors.lookup([vocabulary.tokens[id] for id in ids])
-    if initialisation == "random":
-        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, anchor.shape[1]), np.float32)), None
-    if initialisation == "random-align":
-        static = np.random.default_rng(seed).normal(size=static.shape).astype(np.float32)
     rows, found = embedding_rows(
-        *(static, anchor, initialisation),
+        *(_static(vocabulary, vectors, ids, anchor.shape[1], seed), anchor, initialisation),
         pairs=pairs,
         options=options,
         insist=insist,
@@ -78,6 +81,15 @@ def tokens_in_embedding_space(
         progress=progress,
     )
     return ReadyRows(np.array(ids, dtype=np.int64), rows), found
+
+
+def _static(vocabulary: Vocabulary, vectors: WordVectors | None, ids: list[int], width: int, seed: int) -> np.ndarray:
+    """Vectors of tokens before any map [ids × width]: those that were given, or drawn by the seed and the id."""
+    if vectors is not None:
+        return vectors.lookup([vocabulary.tokens[id] for id in ids])
+    drawn = np.random.default_rng(seed).normal(size=(len(vocabulary.forms), width)).astype(np.float32)
+    rows: np.ndarray = drawn[ids]
+    return rows
 
 
 def embedding_rows(
@@ -111,8 +123,8 @@ def embedding_rows(
     Returns:
         float32 [n × d], and what the games came to, if any were played.
     """
-    if initialisation not in INITIALISATIONS or initialisation == "random":
-        choices = ", ".join(INITIALISATIONS[1:])
+    if initialisation not in INITIALISATIONS:
+        choices = ", ".join(INITIALISATIONS)
         raise InputError(f"no rows can be made by the initialisation {initialisation!r}: choose one of {choices}")
     check_spaces(static, anchor)
     options = settled(options, static.shape[1])

@@ -26,10 +26,6 @@ CLEAR_GAIN = 2.0
 LEAST_GAIN = 1.25
 """How much more than chance words must agree. Unrelated clouds reached 1.15, turned and noisy ones 1.8 and more."""
 
-LEAST_STABILITY = 0.005
-"""Share of words that two maps by frequency, made of different words, must send to one place. Unrelated clouds and
-random vectors reached 0.001, tokens of one language in a model's embedding and in counted vectors 0.016 and more."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -42,7 +38,7 @@ class FoundMap:
         agreement: How well the spaces agree under it.
         chance: The best agreement that random rotations of the same data reached with the same refinement.
         games: How many games were played until it was found; none where principal axes or frequency were enough.
-        stability: Of a map by frequency, see `FrequencyMap`; zero for others.
+        stability: Of a map by frequency that is told apart from chance, see `FrequencyMap`; zero for others.
     """
 
     matrix: np.ndarray
@@ -59,7 +55,7 @@ class FoundMap:
     @property
     def converged(self) -> bool:
         """Whether it is told apart from chance."""
-        return self.gain >= LEAST_GAIN or self.stability >= LEAST_STABILITY
+        return self.gain >= LEAST_GAIN or self.stability > 0
 
 
 def find_map(
@@ -101,9 +97,8 @@ def find_map(
     first = None if best is None else best.matrix
     if best is None or best.gain < CLEAR_GAIN:
         guessed = _from_frequency(left, right, options, chance, progress)
-        best = guessed if guessed is not None and guessed.converged else best
-    enough = best is not None and (best.gain >= CLEAR_GAIN or best.stability >= LEAST_STABILITY)
-    games = 0 if enough else options.restarts
+        best = guessed or best
+    games = 0 if best is not None and (best.gain >= CLEAR_GAIN or best.stability > 0) else options.restarts
     with progress("aligning without a dictionary", games * options.epochs * options.steps) as advance:
         for game in range(games):
             drawn = random_rotation(left.shape[1], random)
@@ -144,15 +139,19 @@ def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTrai
 def _from_frequency(
     left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement, progress: Progress
 ) -> FoundMap | None:
-    """The map that begins with the words' frequencies, as it is: refining it would only bind it to its own errors."""
+    """The map that begins with the words' frequencies, as it is: refined on its own pairs it is no better."""
     if not options.by_frequency:
         return None
     first, second = left[: options.by_frequency], right[: options.by_frequency]
     guessed = map_by_frequency(first, second, spread=options.frequency_spread, progress=progress)
+    logger.info(
+        "frequency: maps of different words send %.1f %% of the words to the same neighbour, which is %s",
+        *(100 * guessed.stability, "more than chance" if guessed.stable else "what chance would do"),
+    )
+    if not guessed.stable:
+        return None
     agreement = _judged(left, right, torch.from_numpy(guessed.matrix).to(left), options)
-    found = FoundMap(guessed.matrix, agreement, chance, 0, guessed.stability)
-    logger.info("frequency: %s", _told(found))
-    return found
+    return FoundMap(guessed.matrix, agreement, chance, 0, guessed.stability)
 
 
 def _with_direction(matrix: np.ndarray) -> np.ndarray:
@@ -181,8 +180,6 @@ def _chance(
 
 
 def _told(found: FoundMap) -> str:
-    if found.stability:
-        return f"maps by frequency of different words send {found.stability:.1%} of the words to the same neighbour"
     return (
         f"frequent words agree {found.gain:.2f} times as well as under random rotations "
         f"({found.agreement.share:.0%} are one another's nearest, under random rotations {found.chance.share:.0%})"

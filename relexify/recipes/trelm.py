@@ -68,11 +68,11 @@ def trelm_rows(
         MissingExtra: gensim is needed.
     """
     width = int(model.get_input_embeddings().weight.shape[1])
-    if recipe.initialisation == "random":
-        return ReadyRows(np.zeros(0, np.int64), np.zeros((0, width), np.float32))
+    drawn = recipe.initialisation.startswith("random")
+    vectors = None if drawn else _vectors(recipe, new, corpus, width, progress)
     anchor, forms, counts = _anchor(recipe, model, old, new)
     rows, found = tokens_in_embedding_space(
-        *(vocabulary_of(new), _vectors(recipe, new, corpus, width, progress), anchor, recipe.initialisation),
+        *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
         counts=counts,
         anchor_forms=forms if recipe.aligned_by == "identical" else None,
         seed=recipe.seed,

@@ -63,11 +63,34 @@ def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_hav
         )
         assert (found is not None) == initialisation.endswith("-align")
         drawn[initialisation] = rows
-    assert len(drawn["random"]) == 0
     expected = [id for id in map(vocabulary.ids.__getitem__, tokens) if not vocabulary.forms[id].is_special]
-    for initialisation in ("random-align", "fasttext", "fasttext-align"):
+    for initialisation in ("fasttext", "fasttext-align"):
         assert drawn[initialisation].ids.tolist() == expected
-    assert not np.allclose(drawn["random-align"].vectors, drawn["fasttext-align"].vectors, atol=0.1)
+    plain = [id for id, form in enumerate(vocabulary.forms) if not form.is_special]
+    for initialisation in ("random", "random-align"):
+        assert drawn[initialisation].ids.tolist() == plain
+    assert_turned(drawn["random"].vectors, drawn["random-align"].vectors, anchor)
+    assert_turned(drawn["fasttext"].vectors, drawn["fasttext-align"].vectors, anchor)
+
+
+def assert_turned(rows: np.ndarray, others: np.ndarray, anchor: np.ndarray) -> None:
+    """The two differ, and in a rotation about the model's mean alone."""
+    assert not np.allclose(rows, others, atol=0.1)
+    left, right = (each - anchor.mean(axis=0) for each in (rows, others))
+    assert np.allclose(left @ left.T, right @ right.T, rtol=1e-3, atol=1e-3 * float(np.mean(left**2)))
+
+
+def test_random_rows_need_no_vectors_and_others_say_that_they_do():
+    vocabulary = vocabulary_of(pico.byte_level())
+    anchor = cloud(300, 4, 1).astype(np.float32)
+    rows, again, other = (
+        tokens_in_embedding_space(vocabulary, None, anchor, "random", seed=seed)[0].vectors for seed in (0, 0, 1)
+    )
+    assert np.array_equal(rows, again)
+    assert not np.allclose(rows, other)
+    assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.15 * anchor.std())
+    with pytest.raises(InputError, match="needs vectors"):
+        tokens_in_embedding_space(vocabulary, None, anchor, "fasttext")
 
 
 def test_an_unknown_initialisation_is_refused():

@@ -1,0 +1,76 @@
+"""Maps that begin with how frequent words are: right where noise hides the shapes of clouds, or else not believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.adversarial import AdversarialTraining, find_map
+from relexify.adversarial.frequency import map_by_frequency
+from relexify.adversarial.options import settled
+from relexify.adversarial.spaces import prepared, random_rotation
+from relexify.errors import EvidenceError, InputError
+from tests.adversarial.clouds import cloud
+
+WORDS, WIDTH = 1_000, 24
+FEW_GAMES = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=480)
+
+
+def noisy(seed: int, noise: float = 1.0, order: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Round clouds, whose axes say nothing: one, the same turned with noise, ranks that differ a little, the truth."""
+    random = np.random.default_rng(seed)
+    source = random.normal(size=(WORDS, WIDTH))
+    target = source @ random_rotation(WIDTH, random) + noise * random.normal(size=source.shape)
+    places = np.argsort(np.arange(WORDS) * np.exp(order * random.normal(size=WORDS)))
+    return source, target[places], np.argsort(places)
+
+
+def both(source: np.ndarray, target: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    options = settled(None, WIDTH)
+    return prepared(source, options, "cpu"), prepared(target, options, "cpu")
+
+
+def cosine_of_pairs(source: torch.Tensor, target: torch.Tensor, matrix: np.ndarray, truth: np.ndarray) -> float:
+    moved = source @ torch.from_numpy(matrix).to(source)
+    return float(torch.nn.functional.cosine_similarity(moved, target[torch.from_numpy(truth)]).mean())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
+    source, target, truth = noisy(seed)
+    left, right = both(source, target)
+    found = map_by_frequency(left, right, spread=0.1)
+    assert found.stable
+    assert cosine_of_pairs(left, right, found.matrix, truth) > 0.6  # with the right map it is 0.71
+    assert np.allclose(found.matrix.T @ found.matrix, np.eye(WIDTH), atol=1e-9)
+    with pytest.raises(EvidenceError):
+        find_map(source, target, replace(FEW_GAMES, by_frequency=0), seed=seed)
+    used = find_map(source, target, FEW_GAMES, seed=seed)
+    assert used.converged
+    assert used.games == 0
+    assert used.stability > 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_ranks_or_vectors_have_nothing_in_common_the_map_is_not_believed(seed):
+    source, target, _ = noisy(seed)
+    shuffled = np.random.default_rng(seed).permutation(source)
+    for others in (shuffled, cloud(WORDS, WIDTH, seed), np.random.default_rng(99).normal(size=source.shape)):
+        assert not map_by_frequency(*both(others, target), spread=0.1).stable
+
+
+def test_spaces_of_different_size_are_brought_together_too():
+    source, target, truth = noisy(3, noise=0.5)
+    left, right = both(source[:800], target)  # all that it lacks is rare
+    found = map_by_frequency(left, right, spread=0.1)
+    assert found.stable
+    assert cosine_of_pairs(left, right, found.matrix, truth[:800]) > 0.8
+
+
+def test_numbers_that_cannot_be_are_refused():
+    for wrong in ({"by_frequency": -1}, {"frequency_spread": 0.0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

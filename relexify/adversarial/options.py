@@ -17,7 +17,8 @@ class AdversarialTraining:
     """How a linear map is trained against a discriminator, chosen, and refined.
 
     Attributes:
-        restarts: Games with different starts, at most; the first that is told apart from chance ends the search.
+        restarts: Games with different starts, at most, or 0 for none; the first that is told apart from chance ends
+            the search.
         principal: Try first whether the principal axes of both spaces meet, and start the first game there; the others
             start at random.
         by_frequency: Try next whether so many most frequent words of both spaces can be brought together by how
@@ -75,7 +76,7 @@ def check(options: AdversarialTraining) -> None:
         InputError: One of them is out of range.
     """
     lowest = {
-        "restarts": 1, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
+        "restarts": 0, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
         "judged": 1, "neighbours": 1, "refinements": 0, "by_frequency": 0,
     }  # fmt: skip
     for name, least in lowest.items():

@@ -10,18 +10,17 @@ import torch
 from relexify.adversarial.options import AdversarialTraining
 from relexify.errors import EvidenceError, InputError
 
-__all__ = ["WORDS_PER_COMPONENT", "check_spaces", "prepared", "principal_axes", "random_rotation"]
+__all__ = ["WORDS_PER_COMPONENT", "check_matrices", "check_spaces", "prepared", "principal_axes", "random_rotation"]
 
 WORDS_PER_COMPONENT = 5
 """With fewer words than that, clouds of points of any two languages can be turned onto one another."""
 
 
-def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
-    """Refuse what no map can be found for.
+def check_matrices(source: np.ndarray, target: np.ndarray) -> None:
+    """Refuse what cannot lie in one space.
 
     Raises:
         InputError: The widths differ, or a value is not finite.
-        EvidenceError: There are too few words for the width.
     """
     if source.ndim != 2 or target.ndim != 2 or source.shape[1] != target.shape[1]:
         raise InputError(
@@ -31,12 +30,24 @@ def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
     for name, matrix in (("source", source), ("target", target)):
         if not np.isfinite(matrix).all():
             raise InputError(f"the {name} vectors hold NaN or infinity: get or train them anew")
+
+
+def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
+    """Refuse what no map can be found for.
+
+    Raises:
+        InputError: The widths differ, or a value is not finite.
+        EvidenceError: There are too few words for the width.
+    """
+    check_matrices(source, target)
+    for name, matrix in (("source", source), ("target", target)):
         words = int(np.any(matrix != 0, axis=1).sum())
         least = WORDS_PER_COMPONENT * matrix.shape[1]
         if words < least:
             raise EvidenceError(
-                f"the {name} side has {words} words with a vector, and without a dictionary vectors "
-                f"{matrix.shape[1]} wide need at least {least}: give more words, or narrower vectors"
+                f"the {name} side has {words} words with a vector, and without known pairs vectors "
+                f"{matrix.shape[1]} wide need at least {least}: give more text or words, or align them by pairs "
+                "(a dictionary, identical words or tokens)"
             )
 
 

@@ -27,6 +27,9 @@ def align(
     unsupervised: Annotated[
         bool, typer.Option("--unsupervised", help="Align without pairs of words; a dictionary then only measures.")
     ] = False,
+    games: Annotated[
+        int, typer.Option(help="Of --unsupervised: games, at most, where nothing quicker helps; minutes each on a CPU.")
+    ] = 3,
     direction: Annotated[
         Literal["source-to-target", "target-to-source"], typer.Option(help="Which language is moved.")
     ] = "source-to-target",
@@ -38,7 +41,8 @@ def align(
 ) -> None:
     """Rotate the word vectors of one language onto another's and tell how good that is.
 
-    By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces alone.
+    By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces and
+    how frequent words are, alone.
     """
     from relexify.artifacts import check_output
     from relexify.lexicon import BilingualLexicon
@@ -55,10 +59,11 @@ def align(
     given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
     with bars() as progress:
         if unsupervised:
-            from relexify.adversarial import align_unsupervised
+            from relexify.adversarial import AdversarialTraining, align_unsupervised
 
             rotation = align_unsupervised(
                 *(old, new),
+                options=AdversarialTraining(restarts=games),
                 lexicon=given,
                 direction=direction,
                 reduce=reduce,

@@ -95,10 +95,20 @@ def run_trelm(
         _claim(work, asked, overwrite)
         write_start(model, work / "start", options)
     processes.wait_for_everyone()
-    result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
+    try:
+        result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
+    except InputError:
+        if processes.is_main_process and not _has_learnt(work):
+            shutil.rmtree(work, ignore_errors=True)  # lest it stand in the way of the command put right
+        raise
     if processes.is_main_process:
         shutil.rmtree(work, ignore_errors=True)
     return _result(result)
+
+
+def _has_learnt(work: Path) -> bool:
+    """Whether a run left more than the model that it began with."""
+    return any(path.relative_to(work).parts[0] != "start" for path in work.rglob("*.safetensors"))
 
 
 def check_run(model: str | Path, options: Trelm) -> None:

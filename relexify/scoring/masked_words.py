@@ -53,7 +53,7 @@ def bits_per_byte_of_words(
         VocabularyError: The tokenizer is not the model's, or has no mask token.
     """
     if model_kind(model) != "encoder":
-        raise InputError(f"{type(model).__name__} is no masked language model: measure bits per byte without words")
+        raise InputError(f"{type(model).__name__} is no masked language model: measure it without --whole-words")
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
     check_fit(model, tokenizer)

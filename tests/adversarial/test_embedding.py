@@ -93,6 +93,16 @@ def test_random_rows_need_no_vectors_and_others_say_that_they_do():
         tokens_in_embedding_space(vocabulary, None, anchor, "fasttext")
 
 
+def test_few_tokens_suffice_where_no_map_is_sought():
+    static, anchor = cloud(20, 6, 0), cloud(20, 6, 1)
+    for initialisation in ("random", "fasttext"):
+        rows, found = embedding_rows(static, anchor, initialisation)
+        assert found is None
+        assert rows.shape == (20, 6)
+    with pytest.raises(EvidenceError, match=r"20 words .* identical"):
+        embedding_rows(static, anchor, "fasttext-align")
+
+
 def test_an_unknown_initialisation_is_refused():
     with pytest.raises(InputError, match="glove"):
         embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]

@@ -206,6 +206,18 @@ def test_what_no_phase_could_train_leaves_nothing_behind(texts: Texts, tmp_path:
     assert not list(tmp_path.glob("out*"))
 
 
+def test_text_that_does_not_suffice_leaves_nothing_that_the_right_command_would_stumble_over(
+    texts: Texts, tmp_path: Path
+) -> None:
+    short, out = tmp_path / "short.txt", tmp_path / "out"
+    short.write_text("one line\n", "utf-8")
+    command = ("trelm", texts.model, out, *texts.options("--until", "commonality"))
+    refused = relexify(*command, "--held-out", short, "--corpus", short)
+    assert refused.status == 2, refused.err
+    assert not out.with_name("out.trelm").exists()
+    assert relexify(*command).status == 0
+
+
 def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:
     refused = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
     assert refused.status == 2

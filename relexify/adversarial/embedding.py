@@ -10,7 +10,7 @@ import numpy as np
 from relexify.adversarial.identical import fitted_map, identical_tokens
 from relexify.adversarial.options import AdversarialTraining, settled
 from relexify.adversarial.search import FoundMap, find_map
-from relexify.adversarial.spaces import check_spaces, prepared
+from relexify.adversarial.spaces import WORDS_PER_COMPONENT, check_spaces, prepared
 from relexify.errors import InputError
 from relexify.mixture import ReadyRows
 from relexify.progress import Progress, silent
@@ -126,7 +126,7 @@ def embedding_rows(
     if initialisation not in INITIALISATIONS:
         choices = ", ".join(INITIALISATIONS)
         raise InputError(f"no rows can be made by the initialisation {initialisation!r}: choose one of {choices}")
-    check_spaces(static, anchor)
+    check_spaces(static, anchor, per_component=WORDS_PER_COMPONENT if initialisation.endswith("-align") else 0)
     options = settled(options, static.shape[1])
     rows, found = prepared(static, options, "cpu").double().numpy(), None
     if initialisation.endswith("-align") and pairs is not None:

@@ -16,8 +16,13 @@ WORDS_PER_COMPONENT = 5
 """With fewer words than that, clouds of points of any two languages can be turned onto one another."""
 
 
-def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
+def check_spaces(source: np.ndarray, target: np.ndarray, *, per_component: int = WORDS_PER_COMPONENT) -> None:
     """Refuse what no map can be found for.
+
+    Args:
+        source: [n × d].
+        target: [m × d].
+        per_component: Words that each component needs; 0 where no map is sought.
 
     Raises:
         InputError: The widths differ, or a value is not finite.
@@ -32,7 +37,7 @@ def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
         if not np.isfinite(matrix).all():
             raise InputError(f"the {name} vectors hold NaN or infinity: get or train them anew")
         words = int(np.any(matrix != 0, axis=1).sum())
-        least = WORDS_PER_COMPONENT * matrix.shape[1]
+        least = per_component * matrix.shape[1]
         if words < least:
             raise EvidenceError(
                 f"the {name} side has {words} words with a vector, and without a dictionary vectors "

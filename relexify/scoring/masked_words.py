@@ -3,8 +3,8 @@
 Where single tokens are masked, the rest of their word stays visible, and a vocabulary that cuts words into more pieces
 has the easier questions. Here a word, which is what stands between spaces, is hidden as a whole and told piece by
 piece from its beginning, every piece after those before it. Words and what surrounds them are the same for every
-tokenizer. What still differs: the number of masks tells how many pieces a word has, and a tokenizer without capitals
-or accents does not ask for them.
+tokenizer, as long as 64 words fit into a window. What still differs: the number of masks tells how many pieces a word
+has, and a tokenizer without capitals or accents does not ask for them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from relexify.errors import InputError, VocabularyError
 from relexify.progress import Progress, silent
 from relexify.scoring.bits import TASK, batch_nats, check_fit, usable_length
 from relexify.scoring.score import Score
-from relexify.scoring.windows import IGNORED, MASK_STRIDE, frame_of, model_kind
-from relexify.tokens import encodable
+from relexify.scoring.windows import IGNORED, MASK_STRIDE, frame_of, model_kind, warn_of_unknown
+from relexify.tokens import backend_of, encodable
 
 __all__ = ["bits_per_byte_of_words"]
 
@@ -32,7 +32,7 @@ WORDS = 64
 def bits_per_byte_of_words(
     model: Any,
     tokenizer: Any,
-    paragraphs: Iterable[str],
+    paragraphs: Iterable[str] | str,
     *,
     window: int = 512,
     batch: int = 64,
@@ -43,26 +43,31 @@ def bits_per_byte_of_words(
     Args:
         model: A masked language model.
         tokenizer: Its tokenizer.
-        paragraphs: Held-out text, in a language that is written with spaces.
+        paragraphs: Held-out text, in a language that is written with spaces; one string has a paragraph a line.
         window: Tokens the model can see at once.
         batch: Sequences at a time.
         progress: Told about stretches of text.
 
     Raises:
         InputError: There is no text, a word does not fit into a window, or the model masks nothing.
-        VocabularyError: The tokenizer is not the model's, or has no mask token.
+        VocabularyError: The tokenizer is not the model's, has no mask token, or no fast backend.
     """
     if model_kind(model) != "encoder":
         raise InputError(f"{type(model).__name__} is no masked language model: measure it without --whole-words")
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
+    backend_of(tokenizer)  # which alone knows where tokens stand in their text
     check_fit(model, tokenizer)
     before, after = frame_of(tokenizer)
     body = min(window, usable_length(model) or window) - len(before) - len(after)
-    lines = [encodable(line)[0] for line in paragraphs if line and not line.isspace()]
+    given = paragraphs.split("\n") if isinstance(paragraphs, str) else paragraphs
+    lines = [encodable(line)[0] for line in given if line and not line.isspace()]
+    if not lines:
+        raise InputError("there is no held-out text to measure on")
     stretches = [found for line in lines for found in _stretches(tokenizer, line.split(), body)]
     if not stretches:
-        raise InputError("there is no held-out text to measure on")
+        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
+    warn_of_unknown(tokenizer, np.concatenate([ids for ids, _ in stretches]))
     total, was_training = 0.0, model.training
     model.eval()
     try:
@@ -89,7 +94,7 @@ def _stretches(tokenizer: Any, words: list[str], body: int) -> Iterator[tuple[np
         if len(words) == 1:
             raise InputError(
                 f"a word of {len(found.input_ids)} tokens does not fit into a window of {body}: whole words are for "
-                "languages that are written with spaces"
+                "languages that are written with spaces; give longer windows, or leave such words out of the text"
             )
         for part in (words[: len(words) // 2], words[len(words) // 2 :]):
             yield from _stretches(tokenizer, part, body)

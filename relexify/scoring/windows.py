@@ -16,7 +16,7 @@ import numpy as np
 from relexify.errors import InputError, VocabularyError
 from relexify.tokens import encodable, encoder_of, separator_of
 
-__all__ = ["IGNORED", "MASK_STRIDE", "HeldOut", "Kind", "frame_of", "held_out_windows", "model_kind"]
+__all__ = ["IGNORED", "MASK_STRIDE", "HeldOut", "Kind", "frame_of", "held_out_windows", "model_kind", "warn_of_unknown"]
 
 Kind = Literal["decoder", "encoder", "encoder-decoder", "headless"]
 IGNORED = -100
@@ -71,7 +71,7 @@ def held_out_windows(
     stream, size = np.concatenate(ids), sum(len(line.encode()) for line in lines)
     if (stream == separator).all():
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
-    _warn_of_unknown(tokenizer, stream)
+    warn_of_unknown(tokenizer, stream)
     if kind == "decoder":
         inputs, labels = _decoder_windows(stream, separator, length)
         size += len(lines)
@@ -142,7 +142,7 @@ def _encoder_windows(
     return np.stack(inputs).astype(np.int64), np.stack(labels).astype(np.int64)
 
 
-def _warn_of_unknown(tokenizer: Any, stream: np.ndarray) -> None:
+def warn_of_unknown(tokenizer: Any, stream: np.ndarray) -> None:
     """An unknown token is cheap to predict and says nothing, so it makes a model look better than it is."""
     share = float((stream == tokenizer.unk_token_id).mean()) if tokenizer.unk_token_id is not None else 0.0
     if share > UNKNOWN_SHARE:

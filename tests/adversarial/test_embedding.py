@@ -137,3 +137,13 @@ def test_rows_follow_the_counts_where_those_are_given():
     counts = np.random.default_rng(0).integers(0, 5, len(vocabulary.forms))
     rows, _ = tokens_in_embedding_space(vocabulary, vectors, cloud(50, 4, 1), "fasttext", counts=counts)
     assert rows.ids.tolist() == sorted(ids, key=lambda id: -counts[id])
+
+
+@pytest.mark.parametrize("initialisation", ["random", "fasttext"])
+def test_rows_without_a_map_need_no_more_tokens_than_there_are(initialisation):
+    random = np.random.default_rng(0)
+    static, anchor = random.normal(size=(30, 48)), random.normal(size=(60, 48))
+    rows, found = embedding_rows(static, anchor, initialisation)
+    assert (rows.shape, found) == ((30, 48), None)
+    with pytest.raises(EvidenceError, match="at least 240"):
+        embedding_rows(static, anchor, f"{initialisation}-align")

@@ -70,6 +70,29 @@ def test_spaces_of_different_size_are_brought_together_too():
     assert cosine_of_pairs(left, right, found.matrix, truth[:800]) > 0.8
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_words_with_the_very_same_vector_do_not_prove_a_map(seed):
+    random = np.random.default_rng(seed)
+    source, target = random.normal(size=(2, 400, 10))
+    source[-40:], target[-40:] = source[-1], target[-1]  # as of tokens that no text had
+    assert not map_by_frequency(*both(source, target), spread=0.1).stable
+    tenfold = [np.repeat(rows[:60], 10, axis=0) for rows in (source, target)]
+    assert not map_by_frequency(*both(*tenfold), spread=0.1).stable
+
+
+def test_few_words_or_few_directions_give_no_map_rather_than_a_crash():
+    random = np.random.default_rng(0)
+    wide, same = random.normal(size=(100, 4)), np.ones((100, 4))
+    few = [(random.normal(size=(5, 1)), random.normal(size=(5, 1))), (same, wide), (wide, same), (wide[:9], wide)]
+    for source, target in few:
+        found = map_by_frequency(*both(source, target), spread=0.1)
+        assert (found.stable, found.stability) == (False, 0.0)
+        assert np.array_equal(found.matrix, np.eye(source.shape[1]))
+    for words in range(1, 12):
+        options = replace(FEW_GAMES, by_frequency=words, judged=None)
+        assert not find_map(wide, random.normal(size=wide.shape), options, insist=False).stability
+
+
 def test_numbers_that_cannot_be_are_refused():
     for wrong in ({"by_frequency": -1}, {"frequency_spread": 0.0}):
         with pytest.raises(InputError, match=next(iter(wrong))):

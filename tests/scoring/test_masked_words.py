@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import CanineTokenizer
 
-from relexify.errors import InputError
+from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, MASK_STRIDE, bits_per_byte_of_words, frame_of
 from relexify.scoring.masked_words import WORDS, _questions, _stretches
 from tests import pico
@@ -100,6 +101,27 @@ def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_
     assert [id for ids in parts for id in ids] == whole
     with pytest.raises(InputError, match="does not fit into a window of 3: whole words"):
         bits_per_byte_of_words(model, tokenizer, ["unwahrscheinlichkeiten" * 3], window=5)
+
+
+def test_one_string_is_read_by_its_lines_and_not_by_its_letters():
+    model, tokenizer = pico.pair("bert")
+    assert bits_per_byte_of_words(model, tokenizer, "\n".join(LINES)) == bits_per_byte_of_words(model, tokenizer, LINES)
+
+
+def test_words_that_the_tokenizer_does_not_know_are_told_of(caplog):
+    model, tokenizer = pico.pair("bert")
+    bits_per_byte_of_words(model, tokenizer, ["漢字 漢字 and words"])
+    assert "unknown to the tokenizer" in caplog.text
+
+
+def test_a_tokenizer_that_cannot_say_where_tokens_stand_is_refused():
+    with pytest.raises(VocabularyError, match="no fast backend"):
+        bits_per_byte_of_words(pico.pair("bert")[0], CanineTokenizer(), LINES)
+
+
+def test_text_without_any_token_is_not_called_no_text():
+    with pytest.raises(InputError, match="finds no tokens"):
+        bits_per_byte_of_words(*pico.pair("bert"), ["\x01 \x01"])
 
 
 def test_a_decoder_and_no_text_are_refused():

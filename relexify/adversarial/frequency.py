@@ -48,7 +48,8 @@ class FrequencyMap:
         stability: The share of source words that two further maps send to the same target word, one of them fitted to
             every other source word and one to the rest, and which that word is like in frequency.
         stable: Whether that is more than chance. Where there is nothing to find, the two maps know nothing of each
-            other, or they agree about the shape of the clouds, and frequencies do not.
+            other, or they agree about the shape of the clouds, and frequencies do not. Spaces that have no more in
+            common than how vectors change with frequency, in about as many directions as there are, deceive it.
     """
 
     matrix: np.ndarray

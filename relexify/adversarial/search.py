@@ -95,7 +95,7 @@ def find_map(
     chance = _chance(left, right, options, random)
     best = _from_axes(left, right, options, chance) if options.principal else None
     first = None if best is None else best.matrix
-    if best is None or best.gain < CLEAR_GAIN:
+    if best is None or not best.converged:
         guessed = _from_frequency(left, right, options, chance, progress)
         best = guessed or best
     games = 0 if best is not None and (best.gain >= CLEAR_GAIN or best.stability > 0) else options.restarts

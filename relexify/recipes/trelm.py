@@ -79,7 +79,11 @@ def trelm_rows(
         device=recipe.device,
         progress=progress,
     )
-    if found is not None:
+    if found is not None and found.stability:
+        logger.info(
+            "the map by frequency holds for %.1f %% of the frequent tokens in two halves", 100 * found.stability
+        )
+    elif found is not None:
         logger.info(
             "%.1f %% of the frequent tokens are one another's nearest in the embedding, under random rotations %.1f %%",
             *(100 * found.agreement.share, 100 * found.chance.share),

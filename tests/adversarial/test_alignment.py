@@ -109,7 +109,7 @@ def test_what_is_not_finite_is_refused():
         find_map(cloud(400, 10, 1), broken, QUICK)
 
 
-@pytest.mark.parametrize("wrong", [{"restarts": 0}, {"dropout": 1.0}, {"smoothing": 0.5}, {"learning_rate": 0.0}])
+@pytest.mark.parametrize("wrong", [{"restarts": -1}, {"dropout": 1.0}, {"smoothing": 0.5}, {"learning_rate": 0.0}])
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

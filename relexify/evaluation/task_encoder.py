@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError
 from relexify.evaluation.task_problem import Problem
-from relexify.grafting import class_in_form, is_trilayer
+from relexify.grafting import class_in_form, is_trilayer, load_config
 from relexify.grafting.hub import check_name, must_be_local
 
 __all__ = ["encoder_config", "with_head"]
@@ -29,10 +29,9 @@ def encoder_config(model: str | Path) -> Any:
     """
     check_name(model)
     if is_trilayer(model):
-        raise InputError(
-            f"{model} has a TRILayer, on which no layer for this task can be put: measure it on held-out text, or with "
-            "--task parse"
-        )
+        from relexify.models import trilayer_tasks  # noqa: F401 (what transformers is to know for these models)
+
+        return load_config(model)
     try:
         config = AutoConfig.from_pretrained(model, local_files_only=must_be_local(str(model)))
     except (OSError, ValueError, KeyError) as error:

@@ -78,6 +78,11 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         return int(self.backbone.hidden_size)
 
     @property
+    def type_vocab_size(self) -> int:
+        """Segments that the backbone tells apart."""
+        return int(getattr(self.backbone, "type_vocab_size", 0) or 0)
+
+    @property
     def num_hidden_layers(self) -> int:
         """Layers, the TRILayer among them."""
         return int(self.backbone.num_hidden_layers) + self.trilayer

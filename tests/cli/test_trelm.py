@@ -161,19 +161,21 @@ TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
 """
 
 
-def test_tasks_that_fit_are_measured_and_others_refused(whole: tuple[Path, Any], tmp_path: Path) -> None:
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.conllu").write_text(TREE * 4)
-        (tmp_path / f"{name}.tsv").write_text("the river\tit walks\tentailment\nthe book\tit reads\tneutral\n" * 4)
-    files = [("--train", f"train.{end}", "--dev", f"dev.{end}", "--test", f"test.{end}") for end in ("conllu", "tsv")]
-    parse, nli = ([tmp_path / each if "." in each else each for each in row] for row in files)
-    common = ("--epochs", 1, "--output", tmp_path / "seeds", "--device", "cpu")
-    parsed = relexify("evaluate", whole[0], "--task", "parse", *parse, *common)
-    assert parsed.status == 0, parsed.err
-    assert "LAS" in parsed.out
-    refused = relexify("evaluate", whole[0], "--task", "nli", *nli, *common)
-    assert refused.status == 2
-    assert "has a TRILayer" in refused.err
+def test_tasks_are_learnt_on_top_of_it(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    texts = {
+        "parse": ("conllu", TREE, "LAS"),
+        "nli": ("tsv", "the river\tit walks\tentailment\nthe book\tit reads\tneutral\n", "accuracy"),
+        "pos": ("conllu", TREE, "accuracy"),
+    }
+    for task, (end, text, told) in texts.items():
+        files = []
+        for name in ("train", "dev", "test"):
+            (tmp_path / f"{task}-{name}.{end}").write_text(text * 4)
+            files += [f"--{name}", tmp_path / f"{task}-{name}.{end}"]
+        common = ("--epochs", 1, "--output", tmp_path / f"seeds-{task}", "--device", "cpu")
+        measured = relexify("evaluate", whole[0], "--task", task, *files, *common)
+        assert measured.status == 0, measured.err
+        assert told in measured.out
 
 
 @pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])

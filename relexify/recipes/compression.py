@@ -67,6 +67,7 @@ def compress_folder(
         save_tokenizer(tokenizer, folder)
         _copy_mixture(model, folder)
         notes = {**_notes_of(model), "compressed_from": str(model), "compression": asdict(report)}
+        notes.pop("bits_per_byte_before_training", None)  # of the model as it was
         write_file(folder / MARKER, _json(notes | {"provenance": provenance.as_dict()}))
     return report
 

@@ -27,12 +27,13 @@ def trelm(
         list[str], typer.Option(help="Text in the model's language. Repeatable.", rich_help_panel=TEXT)
     ],
     bitext: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
-            help="Sentences in the model's language and their translations: two columns, json lines, or a.{en,de}.",
+            help="Sentences in the model's language and their translations: two columns, json lines, or a.{en,de}. "
+            "Only --until commonality does without.",
             rich_help_panel=PAIRS,
         ),
-    ],
+    ] = None,
     held_out: Annotated[
         list[str] | None, typer.Option(help="To measure on; else one line in 100 of --corpus.", rich_help_panel=TEXT)
     ] = None,
@@ -122,7 +123,7 @@ def trelm(
         languages=(source_language, target_language),
         source_corpus=source_corpus,
         source_held_out=source_held_out or None,
-        bitext=bitext,
+        bitext=bitext or None,
         alignment=alignment,
         test_bitext=test_bitext or None,
         vocabularies=vocabularies,  # type: ignore[arg-type]

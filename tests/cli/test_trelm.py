@@ -140,6 +140,10 @@ def test_stopped_after_the_first_phase_it_asks_for_no_pairs(texts: Texts, tmp_pa
     options = [*texts.options("--until", "commonality")]
     place = options.index("--alignment")
     options[place : place + 4] = ["--alignment", tmp_path / "missing.links", "--test-bitext", tmp_path / "missing.tsv"]
+    place = options.index("--bitext")
+    del options[place : place + 2]
+    needed = relexify("trelm", texts.model, tmp_path / "out", *options, "--until", "specific")
+    assert (needed.status, "give it with --bitext" in needed.err) == (2, True), needed.err
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     assert [score.task for score in trelm_scores(tmp_path / "out")] == [

@@ -3,7 +3,8 @@
 Adding up k scores for each of N tokens is a product with a matrix of zeros and ones, [N × Σ M_i] with k ones a row.
 Nearly all it multiplies with is zero; but a GPU multiplies matrices much faster than it gathers numbers, and Σ M_i is
 mostly less than the width d of the dense matrix. Products with zero and one are exact and their sums are kept in
-float32 (in float64, if the scores are), so that nothing is lost on the way to the result's own precision.
+float32 (in float64, if the scores are), so that nothing is lost on the way to the result's own precision, unless torch
+was told to multiply more coarsely (TF32).
 """
 
 from __future__ import annotations

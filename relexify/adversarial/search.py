@@ -98,26 +98,8 @@ def find_map(
     if best is None or not best.converged:
         guessed = _from_frequency(left, right, options, chance, progress)
         best = guessed or best
-    games = 0 if best is not None and (best.gain >= CLEAR_GAIN or best.stability > 0) else options.restarts
-    with progress("aligning without a dictionary", games * options.epochs * options.steps) as advance:
-        for game in range(games):
-            drawn = random_rotation(left.shape[1], random)
-            start = torch.from_numpy(drawn if game or first is None else first).to(left)
-            played = play(
-                left[: options.frequent],
-                right[: options.frequent],
-                start,
-                options,
-                lambda matrix: _judged(left, right, matrix, options).closeness,
-                generator=torch.Generator(left.device).manual_seed(int(random.integers(2**62))),
-                advance=advance,
-            )
-            found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
-            logger.info("game %d: %s", game + 1, _told(found))
-            best = found if best is None or found.gain > best.gain else best
-            if best.converged:
-                advance((games - game - 1) * options.epochs * options.steps)
-                break
+    if best is None or (best.gain < CLEAR_GAIN and not best.stability):
+        best = _from_games(left, right, options, best, chance, random, start=first, progress=progress)
     if best is None or (insist and not best.converged):
         raise EvidenceError(_refusal(best, options))
     return best
@@ -152,6 +134,40 @@ def _from_frequency(
         return None
     agreement = _judged(left, right, torch.from_numpy(guessed.matrix).to(left), options)
     return FoundMap(guessed.matrix, agreement, chance, 0, guessed.stability)
+
+
+def _from_games(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    options: AdversarialTraining,
+    best: FoundMap | None,
+    chance: Agreement,
+    random: np.random.Generator,
+    *,
+    start: np.ndarray | None,
+    progress: Progress,
+) -> FoundMap | None:
+    """The best map of all games and of what was found before them; the first game begins at `start`."""
+    length = options.epochs * options.steps
+    with progress("aligning without a dictionary", options.restarts * length) as advance:
+        for game in range(options.restarts):
+            drawn = random_rotation(left.shape[1], random)
+            played = play(
+                left[: options.frequent],
+                right[: options.frequent],
+                torch.from_numpy(drawn if game or start is None else start).to(left),
+                options,
+                lambda matrix: _judged(left, right, matrix, options).closeness,
+                generator=torch.Generator(left.device).manual_seed(int(random.integers(2**62))),
+                advance=advance,
+            )
+            found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
+            logger.info("game %d: %s", game + 1, _told(found))
+            best = found if best is None or found.gain > best.gain else best
+            if best.converged:
+                advance((options.restarts - game - 1) * length)
+                break
+    return best
 
 
 def _with_direction(matrix: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from relexify.adversarial.identical import fitted_map, identical_tokens
+from relexify.adversarial.identical import check_pairs, fitted_map, identical_tokens
+from relexify.adversarial.linear import fitted_linear
 from relexify.adversarial.options import AdversarialTraining, settled
 from relexify.adversarial.search import FoundMap, find_map
 from relexify.adversarial.spaces import check_matrices, prepared
@@ -17,10 +18,12 @@ from relexify.progress import Progress, silent
 from relexify.tokens import TokenForm, Vocabulary
 from relexify.vectors import WordVectors
 
-__all__ = ["INITIALISATIONS", "Initialisation", "embedding_rows", "tokens_in_embedding_space"]
+__all__ = ["INITIALISATIONS", "MAPS", "Initialisation", "Map", "embedding_rows", "tokens_in_embedding_space"]
 
 Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
 INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
+Map = Literal["linear", "orthogonal"]
+MAPS: tuple[str, ...] = get_args(Map)
 
 
 def tokens_in_embedding_space(
@@ -29,6 +32,7 @@ def tokens_in_embedding_space(
     anchor: np.ndarray,
     initialisation: Initialisation = "fasttext-align",
     *,
+    by: Map = "linear",
     counts: np.ndarray | None = None,
     anchor_forms: Sequence[TokenForm] | None = None,
     options: AdversarialTraining | None = None,
@@ -46,6 +50,7 @@ def tokens_in_embedding_space(
         anchor: The model's rows that stand for its space, [m × d], most frequent tokens first.
         initialisation: One of Table 5's. What is random is drawn by the seed and the ids, the same with a map and
             without.
+        by: What kind of map makes the rows, see `embedding_rows`.
         counts: How often each token occurs in text of the model's language [vocabulary]. Given, a map is sought among
             the tokens that are frequent there, whose like the embedding has, rather than among those of both languages.
         anchor_forms: What the tokens of the anchor's rows say [m]. Given, no game is played: the map is fitted on the
@@ -73,6 +78,7 @@ def tokens_in_embedding_space(
     pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
     rows, found = embedding_rows(
         *(_static(vocabulary, vectors, ids, anchor.shape[1], seed), anchor, initialisation),
+        by=by,
         pairs=pairs,
         options=options,
         insist=insist,
@@ -97,6 +103,7 @@ def embedding_rows(
     anchor: np.ndarray,
     initialisation: Initialisation = "fasttext-align",
     *,
+    by: Map = "linear",
     pairs: np.ndarray | None = None,
     options: AdversarialTraining | None = None,
     insist: bool = True,
@@ -104,15 +111,15 @@ def embedding_rows(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> tuple[np.ndarray, FoundMap | None]:
-    """Static vectors with the mean and the spread of a model's rows, turned into their space where that is asked.
-
-    Mean and spread are matched with and without the map, so that the two differ in the map alone. The rows of the model
-    stay as they are.
+    """Static vectors moved into the space of a model's rows, which stay as they are.
 
     Args:
         static: Vectors of new tokens [n × d], most frequent first.
         anchor: The model's rows [m × d], most frequent tokens first.
-        initialisation: With `-align`, a map is sought.
+        initialisation: With `-align`, a map is sought; else vectors get the mean and the spread of the model's rows.
+        by: An orthogonal map turns the vectors, whose mean and spread then are the model's. A linear one is fitted to
+            the tokens that the orthogonal one makes one another's nearest, or to the pairs: it foretells the model's
+            row of a token from its vector, and says the less the less the vector tells.
         pairs: Rows of both that belong together [pairs × 2]; given, the map is fitted on them, and no game is played.
         options: How it is trained.
         insist: Refuse a map of fastText vectors that cannot be told from chance.
@@ -123,19 +130,25 @@ def embedding_rows(
     Returns:
         float32 [n × d], and what the games came to, if any were played.
     """
-    if initialisation not in INITIALISATIONS:
-        choices = ", ".join(INITIALISATIONS)
-        raise InputError(f"no rows can be made by the initialisation {initialisation!r}: choose one of {choices}")
+    for name, value, choices in (("initialisation", initialisation, INITIALISATIONS), ("map", by, MAPS)):
+        if value not in choices:
+            raise InputError(f"no rows can be made by the {name} {value!r}: choose one of {', '.join(choices)}")
     check_matrices(static, anchor)
     options = settled(options, static.shape[1])
-    rows, found = prepared(static, options, "cpu").double().numpy(), None
-    if initialisation.endswith("-align") and pairs is not None:
-        rows = rows @ fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
-    elif initialisation.endswith("-align"):
+    rows = prepared(static, options, "cpu").double().numpy()
+    mean = anchor.mean(axis=0, dtype=np.float64)
+    spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
+    if not initialisation.endswith("-align"):
+        return (mean + spread * rows).astype(np.float32), None
+    found = None
+    if pairs is None:
         # Nothing can be found in random vectors; there the map is for comparison alone.
         insist = insist and initialisation == "fasttext-align"
         found = find_map(static, anchor, options, insist=insist, seed=seed, device=device, progress=progress)
-        rows = rows @ found.matrix
-    mean = anchor.mean(axis=0, dtype=np.float64)
-    spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
-    return (mean + spread * rows).astype(np.float32), found
+        pairs = np.stack([found.agreement.source, found.agreement.target], axis=1)
+    else:
+        check_pairs(pairs, static.shape[1])
+    if by == "linear":
+        return (mean + rows @ fitted_linear(rows, anchor - mean, pairs)).astype(np.float32), found
+    matrix = found.matrix if found else fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
+    return (mean + spread * rows @ matrix).astype(np.float32), found

@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 from relexify.errors import EvidenceError
 from relexify.tokens import TokenForm
 
-__all__ = ["fitted_map", "identical_tokens"]
+__all__ = ["check_pairs", "fitted_map", "identical_tokens"]
 
 LEAST_LETTERS = 2
 """Shorter tokens are pieces of anything, and say little in either vocabulary."""
@@ -23,6 +23,19 @@ def identical_tokens(new: Sequence[TokenForm], old: Sequence[TokenForm]) -> np.n
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
+def check_pairs(pairs: np.ndarray, width: int) -> None:
+    """Refuse to fit a map on too little.
+
+    Raises:
+        EvidenceError: There are fewer pairs than a map has dimensions.
+    """
+    if len(pairs) < width:
+        raise EvidenceError(
+            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {width} wide need as many "
+            'at least: align them by their shapes (aligned_by = "unsupervised")'
+        )
+
+
 def fitted_map(rows: np.ndarray, anchor: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """The orthogonal map that brings the rows of pairs closest together, [d × d], for row vectors.
 
@@ -30,15 +43,7 @@ def fitted_map(rows: np.ndarray, anchor: np.ndarray, pairs: np.ndarray) -> np.nd
         rows: Prepared vectors [n × d].
         anchor: The model's rows, prepared likewise [m × d].
         pairs: Places in both [pairs × 2].
-
-    Raises:
-        EvidenceError: There are fewer pairs than a map has dimensions.
     """
-    if len(pairs) < rows.shape[1]:
-        raise EvidenceError(
-            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {rows.shape[1]} wide need as many "
-            'at least: align them by their shapes (aligned_by = "unsupervised")'
-        )
     fitted, _ = orthogonal_procrustes(rows[pairs[:, 0]], anchor[pairs[:, 1]])
     matrix: np.ndarray = fitted
     return matrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -90,7 +90,8 @@ def find_map(
     check(options or AdversarialTraining())
     check_spaces(source, target)
     options = settled(options, source.shape[1])
-    left, right = (prepared(_with_direction(rows), options, device) for rows in (source, target))
+    places = [np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target)]  # of those with a direction
+    left, right = (prepared(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
     random = np.random.default_rng(seed)
     chance = _chance(left, right, options, random)
     best = _from_axes(left, right, options, chance) if options.principal else None
@@ -102,7 +103,8 @@ def find_map(
         best = _from_games(left, right, options, best, chance, random, start=first, progress=progress)
     if best is None or (insist and not best.converged):
         raise EvidenceError(_refusal(best, options))
-    return best
+    near = best.agreement
+    return replace(best, agreement=replace(near, source=places[0][near.source], target=places[1][near.target]))
 
 
 def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement) -> FoundMap:
@@ -168,11 +170,6 @@ def _from_games(
                 advance((options.restarts - game - 1) * length)
                 break
     return best
-
-
-def _with_direction(matrix: np.ndarray) -> np.ndarray:
-    rows: np.ndarray = matrix[np.any(matrix != 0, axis=1)]
-    return rows
 
 
 def _judged(left: torch.Tensor, right: torch.Tensor, matrix: torch.Tensor, options: AdversarialTraining) -> Agreement:

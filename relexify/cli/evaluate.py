@@ -110,6 +110,11 @@ def evaluate(
         else:
             _language_modelling(model, language, held_out, limit, length, batch or 8, one_at_a_time, where)
         return
+    if held_out or one_at_a_time or whole_words:
+        raise InputError(
+            "--held-out, --one-at-a-time and --whole-words are for language modelling: "
+            f"leave them out, or --task {task}"
+        )
     from relexify.evaluation import Evaluation, TaskFiles, evaluate_task, find_files
 
     if data is None and not (train and test):

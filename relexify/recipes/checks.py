@@ -45,6 +45,8 @@ def check_recipe(recipe: Transfer) -> None:
             f"there is no initialisation {recipe.initialisation!r}: choose random, random-align, fasttext or "
             "fasttext-align"
         )
+    if recipe.map not in get_args(get_type_hints(Transfer)["map"]):
+        raise InputError(f"there is no map {recipe.map!r}: choose linear or orthogonal")
     if not 0 < recipe.temperature < float("inf"):
         raise InputError(f"temperature = {recipe.temperature} is not possible: give a number above 0, such as 0.1")
     for path in (recipe.dictionary, recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors):

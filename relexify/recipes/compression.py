@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,6 +24,8 @@ from relexify.recipes.steps import kept_codes, step_name
 from relexify.scoring import check_fit
 
 __all__ = ["compress_folder", "expand_folder", "model_identity"]
+
+logger = logging.getLogger(__name__)
 
 
 def compress_folder(
@@ -57,6 +60,11 @@ def compress_folder(
     rows = plain.get_input_embeddings().weight.shape[0]
     known = _rows_of(options.codes_from, rows)
     made, report = compressed(plain, options, pretrained=known, progress=progress, codes_by=_codes_once)
+    if report.embedding_after >= report.embedding_before:
+        logger.warning(
+            "the tables have %s parameters, the embedding has %s: nothing is saved; give a larger k, or fewer clusters",
+            *(f"{report.embedding_after:,}", f"{report.embedding_before:,}"),
+        )
     command = {"model": str(model), "fresh": dict(fresh or {}) or None, **asdict(options)}
     inputs = {
         name: model_identity(each) for name, each in (("model", model), ("codes_from", options.codes_from)) if each

@@ -188,6 +188,7 @@ class Transfer:
             any case, or nothing but the shapes of the two spaces. Of `trelm`: identical tokens, or else the shapes.
         alphabet: Of `trelm`: at most so many different characters in the joint vocabulary.
         initialisation: Of `trelm`: where the rows come from, as in the paper's Table 5.
+        map: Of `trelm`: a linear map foretells the model's rows, an orthogonal one turns the vectors.
         overrides: Source token by target token.
         vectors: How to train vectors.
         score: Measure bits per byte before training, against random and shuffled embeddings.
@@ -219,6 +220,7 @@ class Transfer:
     aligned_by: Literal["dictionary", "identical", "unsupervised"] = "dictionary"
     alphabet: int = 1_000
     initialisation: Literal["random", "random-align", "fasttext", "fasttext-align"] = "fasttext-align"
+    map: Literal["linear", "orthogonal"] = "linear"
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     score: bool = True

@@ -73,6 +73,7 @@ def trelm_rows(
     anchor, forms, counts = _anchor(recipe, model, old, new)
     rows, found = tokens_in_embedding_space(
         *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
+        by=recipe.map,
         counts=counts,
         anchor_forms=forms if recipe.aligned_by == "identical" else None,
         seed=recipe.seed,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,12 +67,23 @@ def run_gensim(
     model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
     # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
     model.wv.buckets_word = ngrams
-    with progress("training vectors", settled.epochs * text.lists) as advance:
+    with _undisturbed(), progress("training vectors", settled.epochs * text.lists) as advance:
         passes = _Passes(text.sentences, advance)
         model.train(passes, total_examples=text.lists, epochs=settled.epochs)
     if passes.failure is not None:
         raise passes.failure
     return model.wv
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hide the "exceptions ignored" that gensim's compiled loops tell of now and then, and that no exception is in."""
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda event: None if event.exc_type is None else told(event)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = told
 
 
 def bounded(sentences: Iterator[list[str]]) -> Iterator[list[str]]:

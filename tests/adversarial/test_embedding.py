@@ -21,12 +21,12 @@ EASY = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=800
 def test_aligned_rows_land_on_the_models_own_rows_of_the_same_tokens_which_no_one_told():
     static, shuffled, truth = turned(800, 10, 0)
     anchor = 0.02 * shuffled + 0.3  # an embedding has a scale and a common direction of its own
-    aligned, found = embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    turned_rows, found = embedding_rows(static, anchor, "fasttext-align", by="orthogonal", options=EASY)
     assert found is not None
     assert found.converged
     plain, nothing = embedding_rows(static, anchor, "fasttext", options=EASY)
     assert nothing is None
-    for rows in (aligned, plain):
+    for rows in (turned_rows, plain):
         assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.01)
         assert rows.std() == pytest.approx(anchor.std(), rel=0.2)
 
@@ -35,8 +35,46 @@ def test_aligned_rows_land_on_the_models_own_rows_of_the_same_tokens_which_no_on
         cosines = (left / np.linalg.norm(left, axis=1)[:, None]) @ (right / np.linalg.norm(right, axis=1)[:, None]).T
         return float(np.mean(cosines.argmax(axis=1) == truth))
 
-    assert share_right(aligned) > 0.9
+    foretold, _ = embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    assert share_right(turned_rows) > 0.9
+    assert share_right(foretold) > 0.9
     assert share_right(plain) < 0.1
+
+
+def test_a_linear_map_comes_closer_to_rows_that_nobody_told_of_than_an_orthogonal_one():
+    random = np.random.default_rng(0)
+    static = random.normal(size=(900, 12))
+    scales = np.geomspace(1, 0.05, 12)  # a model's rows vary in some directions, and vectors tell a part of them
+    told = random.normal(size=(12, 12)) * scales
+    anchor = 0.3 + 0.05 * (static @ told + 3 * scales * random.normal(size=(900, 12)))
+    pairs = np.stack([np.arange(300)] * 2, axis=1)
+    missed = {}
+    for by in ("linear", "orthogonal"):
+        rows, _ = embedding_rows(static, anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)
+        missed[by] = float(np.mean((rows[300:] - anchor[300:]) ** 2))
+    knowing_nothing = float(np.mean((anchor.mean(axis=0) - anchor[300:]) ** 2))
+    assert missed["linear"] < 0.8 * knowing_nothing
+    assert missed["orthogonal"] > knowing_nothing
+
+
+def test_vectors_that_tell_nothing_are_mapped_close_to_the_models_mean():
+    static, anchor = cloud(800, 10, 0), 0.02 * cloud(800, 10, 50) + 0.3
+    pairs = np.stack([np.arange(400)] * 2, axis=1)
+    foretold, turned_rows = (
+        embedding_rows(static, anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)[0] - anchor.mean(axis=0)
+        for by in ("linear", "orthogonal")
+    )
+    assert foretold.std() < 0.2 * turned_rows.std()
+
+
+def test_zero_vectors_do_not_shift_the_tokens_that_a_linear_map_is_fitted_to():
+    static, shuffled, _ = turned(800, 10, 0)
+    without, _ = embedding_rows(static, shuffled, "fasttext-align", options=EASY)
+    empty = np.zeros((3, 10))
+    mixed = np.concatenate([static[:5], empty, static[5:]])
+    rows, _ = embedding_rows(mixed, shuffled, "fasttext-align", options=EASY)
+    assert np.allclose(np.delete(rows, [5, 6, 7], axis=0), without, atol=1e-3 * shuffled.std())
+    assert np.allclose(rows[5:8], shuffled.mean(axis=0))
 
 
 def test_vectors_that_are_unlike_the_embedding_are_refused_unless_nobody_insists():
@@ -59,7 +97,7 @@ def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_hav
     drawn = {}
     for initialisation in ("random", "random-align", "fasttext", "fasttext-align"):
         rows, found = tokens_in_embedding_space(
-            vocabulary, vectors, anchor, initialisation, options=options, insist=False
+            vocabulary, vectors, anchor, initialisation, by="orthogonal", options=options, insist=False
         )
         assert (found is not None) == initialisation.endswith("-align")
         drawn[initialisation] = rows
@@ -103,9 +141,11 @@ def test_few_tokens_suffice_where_no_map_is_sought():
         embedding_rows(static, anchor, "fasttext-align")
 
 
-def test_an_unknown_initialisation_is_refused():
+def test_an_unknown_initialisation_or_map_is_refused():
     with pytest.raises(InputError, match="glove"):
         embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="map 'bent': choose one of linear, orthogonal"):
+        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), by="bent")  # type: ignore[arg-type]
 
 
 def test_pairs_that_are_told_bring_rows_onto_the_models_own_without_a_game():

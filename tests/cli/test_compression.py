@@ -84,6 +84,12 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_nothing(world, compressed
     refuses(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")
 
 
+def test_tables_that_save_nothing_are_told_of(world, tmp_path):
+    outcome = relexify("compress", world.gpt2, tmp_path / "out", "--k", 1)
+    assert outcome.status == 0, outcome.err
+    assert "nothing is saved; give a larger k" in " ".join(outcome.err.split())
+
+
 def test_compressed_random_tables_and_counted_codes(world, tmp_path):
     outcome = relexify("compress", world.bert, tmp_path / "out", "--codes", "digits", "--init", "random", "--seed", 3)
     assert outcome.status == 0, outcome.err

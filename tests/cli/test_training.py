@@ -92,6 +92,9 @@ def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_pat
     both = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time", "--whole-words")
     assert both.status == 2
     assert "choose one" in both.err
+    task = relexify("evaluate", world.bert, "--task", "nli", "--train", text, "--test", text, "--whole-words")
+    assert task.status == 2
+    assert "leave them out, or --task nli" in task.err
 
 
 def test_killed_training_goes_on_and_ends_with_the_same_bits(world, tmp_path, cache):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,3 +165,22 @@ def test_progress_hears_of_every_sentence_of_every_pass() -> None:
 
     train_vectors(lambda: iter(TEXT), SMALL, progress=progress)
     assert heard == {"counting words": [None, 120], "training vectors": [240, 240]}
+
+
+def test_only_exceptions_that_are_some_are_told_of_while_gensim_trains(monkeypatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    nothing, something = SimpleNamespace(exc_type=None), SimpleNamespace(exc_type=ValueError)
+
+    def sentences() -> Iterator[list[str]]:
+        for event in (nothing, something):
+            sys.unraisablehook(event)
+        return iter(TEXT)
+
+    train_vectors(sentences, SMALL)
+    assert something in told
+    in_training = [event for event in told if event is nothing]
+    sys.unraisablehook(nothing)
+    passes = told.count(something)
+    assert len(in_training) < passes
+    assert told[-1] is nothing

@@ -10,8 +10,8 @@ RESTRAINTS = np.geomspace(1e-3, 10, 13)
 """What may be added to the variance of a component, which is one on average; the more, the shorter the rows."""
 
 
-def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """The map that foretells how far a model's rows are from their mean, by ridge regression, [d × d].
+def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, float]:
+    """The map that foretells how far a model's rows are from their mean, by ridge regression.
 
     It is restrained so far that each pair is foretold best by all others. Unlike an orthogonal map, it makes short
     rows where vectors tell little of the model's.
@@ -20,6 +20,9 @@ def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -
         rows: Prepared vectors [n × d].
         deviations: The model's rows without their mean [m × d].
         pairs: Places in both [pairs × 2].
+
+    Returns:
+        The map [d × d], and which share of the variance of a pair's row the other pairs foretell; it may be negative.
     """
     known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
     variances, axes = np.linalg.eigh(known.T @ known)
@@ -34,5 +37,5 @@ def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -
         return float(np.mean((residuals / (1 - leverage)[:, None]) ** 2))
 
     restraint = min(RESTRAINTS * len(pairs), key=missed)
-    fitted: np.ndarray = axes @ (product / (variances + restraint)[:, None])
-    return fitted
+    fitted = axes @ (product / (variances + restraint)[:, None])
+    return fitted, 1 - missed(restraint) / float(np.mean(wanted**2))

@@ -30,6 +30,10 @@ class Batches(Protocol):
     def asked(self) -> float:
         """The share of places that are asked for: less than 1 where gaps are filled."""
 
+    @property
+    def objectives(self) -> int:
+        """Rows take turns between so many objectives, and the means of their losses are added."""
+
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels of the sequences at some positions."""
 
@@ -69,6 +73,11 @@ class Blocks:
         """The share of places that are asked for."""
         return 1.0 if self.masks is None else self.masks.share
 
+    @property
+    def objectives(self) -> int:
+        """One."""
+        return 1
+
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels of the sequences at some positions."""
         wide = self.body + (self.masks is None)
@@ -107,6 +116,11 @@ class TwoTexts:
     def asked(self) -> float:
         """The larger share of places that are asked for."""
         return max(self.first.asked, self.second.asked)
+
+    @property
+    def objectives(self) -> int:
+        """One: tokens of both languages count alike."""
+        return 1
 
     def batch(self, positions: list[int]) -> Batch:
         """Inputs and labels: first the rows of the first language, then as many of the second."""

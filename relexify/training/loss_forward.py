@@ -32,9 +32,14 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def loss_forward(
-    model: Any, *, compiled: bool = False, stream: torch.dtype | None = None, asked: float = 1.0
+    model: Any,
+    *,
+    compiled: bool = False,
+    stream: torch.dtype | None = None,
+    asked: float = 1.0,
+    objectives: int = 1,
 ) -> Iterator[None]:
-    """Let a language model return the summed nats of its labels.
+    """Let a language model return the summed nats of its labels; of several objectives, in training, those of each.
 
     Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
     over the rows is added to the mean over the tokens.
@@ -50,18 +55,19 @@ def loss_forward(
         compiled: Compile its blocks and the loss.
         stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
         asked: The share of places that have labels; where it is less than 1, the head works at those places alone.
+        objectives: Rows take turns between so many in training.
     """
     if isinstance(model, BilingualModel):
         with _both_forward(model, compiled, stream, asked):
             yield
         return
-    with _one_forward(model, compiled, stream, asked, waits=_head_can_wait(model)):
+    with _one_forward(model, compiled, stream, asked, objectives, waits=_head_can_wait(model)):
         yield
 
 
 @contextmanager
 def _one_forward(
-    model: Any, compiled: bool, stream: torch.dtype | None, asked: float, *, waits: bool
+    model: Any, compiled: bool, stream: torch.dtype | None, asked: float, objectives: int = 1, *, waits: bool
 ) -> Iterator[None]:
     heads, use_cache = _heads_of(model), getattr(model.config, "use_cache", None)
     own_forward = model.forward
@@ -81,6 +87,13 @@ def _one_forward(
         nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
         return nats if lost is None else nats + lost
 
+    def of_rows(rows: slice, hidden: torch.Tensor, shares: list[tuple[Any, torch.Tensor]]) -> torch.Tensor:
+        if not waits:
+            flat, wanted = hidden[rows].flatten(0, 1).float(), shares[0][1][rows].flatten()
+            return cross_entropy(flat, wanted, ignore_index=IGNORED, reduction="sum")
+        parts = [of_head(hidden[rows], head, wanted[rows]) for head, wanted in shares]
+        return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
+
     def forward(
         input_ids: torch.Tensor,
         labels: torch.Tensor,
@@ -88,12 +101,10 @@ def _one_forward(
         **arrays: Any,
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
-        if waits:
-            parts = [of_head(output.logits, *each) for each in _shares(model, heads, labels, arrays)]
-            nats = parts[0] if len(parts) == 1 else torch.stack(parts).sum()
-        else:
-            flat = output.logits.flatten(0, 1).float()
-            nats = cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+        shares = _shares(model, heads, labels, arrays)
+        turns = objectives if model.training else 1
+        nats_of_each = [of_rows(slice(turn, None, turns), output.logits, shares) for turn in range(turns)]
+        nats = nats_of_each[0] if turns == 1 else torch.stack(nats_of_each)
         if next_sentence_label is None:
             return nats
         # The sum is divided by the number of labels later on: so many times the mean, for BERT's sum of two means.

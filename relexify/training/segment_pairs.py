@@ -38,6 +38,11 @@ class InLanguage:
         """The share of places that are asked for."""
         return self.text.asked
 
+    @property
+    def objectives(self) -> int:
+        """Those of the text."""
+        return self.text.objectives
+
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions."""
         rows = self.text.batch(positions)
@@ -76,6 +81,7 @@ class SegmentPairs:
         self.packed, self.seed = packed, seed
         self.masks = Masks(tokenizer, masking, seed)
         self.asked = masking
+        self.objectives = 1
 
     def batch(self, positions: list[int]) -> Batch:
         """The rows at some positions."""

@@ -143,6 +143,7 @@ def run_stage(
             compiled=compiled,
             stream=torch.bfloat16 if arguments.bf16 else None,
             asked=_asked(text),
+            objectives=text.blocks.objectives,
         ),
     ):
         clock = _Clock(advance)

@@ -79,10 +79,12 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], torch.Tensor]:
-        """The parts of one step, and how many labels count in all of them on all devices."""
+        """The parts of one step, and how many labels count in all of them on all devices, for each objective."""
         parts = list(islice(epoch_iterator, num_batches))
-        counts = [(part["labels"] != IGNORED).sum() for part in parts]
-        count = torch.stack(counts).sum().to(device) if counts else torch.zeros((), device=device)
+        turns = self.train_dataset.blocks.objectives
+        labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
+        counts = [known.sum(dim=(0, 2)) for known in labels]
+        count = torch.stack(counts).sum(dim=0).to(device) if counts else torch.zeros(turns, device=device)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -110,9 +112,9 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Mean nats a label of the whole step; devices average their gradients, hence their number."""
+        """Mean nats a label of the whole step, or the sum of each objective's; devices average, hence their number."""
         asked = num_items_in_batch.clamp(min=1)  # chance may leave a few short sequences without a masked token
-        loss: torch.Tensor = model(**inputs) * self.args.world_size / asked
+        loss: torch.Tensor = (model(**inputs) * self.args.world_size / asked).sum()
         self._finite &= loss.detach().isfinite()
         return loss
 

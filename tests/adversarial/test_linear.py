@@ -25,17 +25,24 @@ def test_of_all_restraints_that_is_taken_under_which_each_pair_is_foretold_best_
         return float(np.mean([(known[one] @ maps[one] - wanted[one]) ** 2 for one in range(40)]))
 
     best = min(RESTRAINTS, key=missed)
-    assert np.allclose(fitted_linear(rows, deviations, pairs), ridge(known, wanted, best))
+    matrix, explained = fitted_linear(rows, deviations, pairs)
+    assert np.allclose(matrix, ridge(known, wanted, best))
+    assert explained == pytest.approx(1 - missed(best) / np.mean(wanted**2))
 
 
 def test_the_less_vectors_tell_the_shorter_are_the_rows():
     random = np.random.default_rng(0)
     rows, told, drawn = random.normal(size=(500, 6)), random.normal(size=(6, 6)), random.normal(size=(500, 6))
     pairs = np.stack([np.arange(500)] * 2, axis=1)
-    lengths = []
+    lengths, shares = [], []
     for noise in (0.0, 6.0, 300.0):
         deviations = rows @ told + noise * drawn
         deviations /= deviations.std()
-        lengths.append(float((rows @ fitted_linear(rows, deviations, pairs)).std()))
+        matrix, explained = fitted_linear(rows, deviations, pairs)
+        lengths.append(float((rows @ matrix).std()))
+        shares.append(explained)
     assert lengths[0] == pytest.approx(1, abs=0.01)
     assert 1 > 2 * lengths[1] > 4 * lengths[2]
+    assert shares[0] > 0.99
+    assert shares[1] == pytest.approx(lengths[1] ** 2, abs=0.05)
+    assert shares[2] < 0.01

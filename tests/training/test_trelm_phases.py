@@ -19,6 +19,7 @@ from relexify.training.aligned_pairs import AlignedPairs, aligned_pairs
 from relexify.training.loss_forward import loss_forward
 from relexify.training.pair_batches import PairBatches
 from relexify.training.phase_parameters import phase_pattern
+from relexify.training.trainer import StageTrainer
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 from tests import pico
 from tests.training.runs import assert_close, in_a_process, in_two_processes
@@ -210,6 +211,31 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: World) -> No
         with loss_forward(model):
             nats = model(**rows)
     assert torch.allclose(nats, whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
+@pytest.mark.parametrize("micro_batch", [None, 2])
+def test_pairs_and_gaps_have_a_mean_loss_each(
+    bert_world: World, objective: str, micro_batch: int | None, monkeypatch: Any
+) -> None:
+    config = bert_world.start / "config.json"
+    config.write_text(re.sub(r'("\w*dropout_prob": )0\.1', r"\g<1>0.0", config.read_text()))
+    told, own = [], StageTrainer.compute_loss
+
+    def listening(trainer: Any, *inputs: Any, **options: Any) -> torch.Tensor:
+        told.append(own(trainer, *inputs, **options))
+        return told[-1]
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", listening)
+    training = replace(TRAINING, steps=1, micro_batch=micro_batch)
+    bert_world.direction("source-to-target", objective=objective, training=training)
+    batches = PairBatches(bert_world.pairs(), bert_world.tokenizer, objective=objective, length=24)
+    rows = batches.batch(list(range(TRAINING.batch)))
+    with torch.no_grad():
+        model = load_model(bert_world.start)
+        halves = [{name: array[turn::2] for name, array in rows.items()} for turn in (0, 1)]
+        expected = sum(model(**half).loss for half in halves)
+    assert sum(told).item() == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: World) -> None:

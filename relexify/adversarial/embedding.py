@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -26,6 +27,9 @@ Map = Literal["linear", "orthogonal"]
 MAPS: tuple[str, ...] = get_args(Map)
 LEAST_EXPLAINED = 0.01
 """Of the variance of a model's rows: vectors that tell more are believed. Random ones reached 0.000, others 0.12."""
+
+
+logger = logging.getLogger(__name__)
 
 
 def tokens_in_embedding_space(
@@ -121,7 +125,8 @@ def embedding_rows(
         initialisation: With `-align`, a map is sought; else vectors get the mean and the spread of the model's rows.
         by: An orthogonal map turns the vectors. A linear one is fitted to the tokens that the orthogonal one makes one
             another's nearest, or to the pairs: it foretells the model's row of a token from its vector. Both give the
-            model's mean and spread; what a linear map foretells without knowing anything stays close to the mean.
+            spread of the model's rows about their mean, but a linear map that knows nothing leaves rows as short as it
+            makes them.
         pairs: Rows of both that belong together [pairs × 2]; given, the map is fitted on them, and no game is played.
         options: How it is trained.
         insist: Refuse a map of fastText vectors that cannot be told from chance.
@@ -154,7 +159,14 @@ def embedding_rows(
         matrix = found.matrix if found else fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
         return (mean + spread * rows @ matrix).astype(np.float32), found
     matrix, explained = fitted_linear(rows, anchor - mean, pairs)
+    logger.info("vectors foretell %.1f %% of the variance of a model's rows", 100 * explained)
     foretold = rows @ matrix
     if found.converged if found else explained >= LEAST_EXPLAINED:
-        foretold *= spread / float(np.sqrt(np.mean(foretold[rows.any(axis=1)] ** 2)))
+        foretold *= spread / max(float(np.sqrt(np.mean(foretold[rows.any(axis=1)] ** 2))), 1e-30)
+    elif initialisation == "fasttext-align":
+        logger.warning(
+            "the vectors of %d common tokens tell nothing of the model's rows, and all new rows stay close to their "
+            "mean: train vectors on more text",
+            len(pairs),
+        )
     return (mean + foretold).astype(np.float32), found

@@ -2,7 +2,8 @@
 
 Who belongs to whom is a transport plan between the words of both spaces. It begins as a guess by frequency alone; a map
 is fitted to it, cosines under the map make the plan surer, and so on, while cosines count more and more. That a word is
-placed by a map that other words were fitted to, never by its own, keeps the guess from proving itself right.
+placed by a map that other words were fitted to, never by its own, keeps the guess from proving itself right. It begins
+with few words, the most frequent ones, of which frequency tells most; more and more join them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ from relexify.progress import Advance, Progress, silent
 
 __all__ = ["FrequencyMap", "map_by_frequency"]
 
-ROUNDS = 30
-FIRST_SURENESS, LAST_SURENESS = 0.35, 2.7
-"""What a cosine counts against the guess by frequency, in standard deviations of all cosines."""
+BEGINNINGS = (700, 1_000)
+"""Words that a map begins with; one map for each, since that two of them meet is what a map is believed from."""
+GROWTH = 1.6
+"""How many times as many words come next."""
+SURENESS = np.geomspace(0.35, 2.7, 30)
+"""What a cosine counts against the guess by frequency, in standard deviations of all cosines, round by round."""
+LATER_SURENESS = np.geomspace(1.5, 2.7, 10)
+"""The same where more words join."""
 FOLDS = 4
 """Parts of the words; each is placed by a map of the others."""
 BALANCES = 3
@@ -32,11 +38,15 @@ NEIGHBOURS = 10
 
 NEAR_SPREADS = 3
 """Words are alike in frequency where the logarithms of their ranks differ by no more than so many spreads."""
-LEAST_STABILITY, LEAST_WORDS = 0.005, 10
-"""What a map is believed from: a share of the words, and a number of them. Random vectors 384 wide reached 0.000; a
-language's tokens in counted vectors and in an encoder's embedding 0.31."""
-TIMES_CHANCE, TIMES_EXPECTED = 5, 2
-"""And over what two maps would do that know nothing of each other, or nothing of frequency."""
+FEWEST = 10
+"""With fewer words there is nothing to begin with."""
+LEAST_STABILITY, LEAST_WORDS = 0.05, 100
+"""What a map is believed from: a share of the words and a number of them together. Clouds of 400 to 1,000 words that
+had nothing to do with each other reached up to 106 words,"""
+TIMES_CHANCE = 3
+"""and so many times what is reached where there is nothing to find."""
+BANDS = 20
+"""Parts of the words by frequency, in each of which they have a mean of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +55,16 @@ class FrequencyMap:
 
     Attributes:
         matrix: Orthogonal, float64 [d × d], for row vectors.
-        stability: The share of source words that two further maps send to the same target word, one of them fitted to
-            every other source word and one to the rest, and which that word is like in frequency.
-        stable: Whether that is more than chance. Where there is nothing to find, the two maps know nothing of each
-            other, or they agree about the shape of the clouds, and frequencies do not. Spaces that have no more in
-            common than how vectors change with frequency, in about as many directions as there are, deceive it.
+        stability: The share of source words that two maps which began with different words send to the same target
+            word, and which that word is like in frequency.
+        chance: The same of a source whose words have changed places, so that there is nothing to find, while its shape
+            and how its vectors change with frequency have stayed.
+        stable: Whether the two are told apart.
     """
 
     matrix: np.ndarray
     stability: float
+    chance: float
     stable: bool
 
 
@@ -62,7 +73,7 @@ def map_by_frequency(
 ) -> FrequencyMap:
     """Find the orthogonal map under which words of like frequency and like vectors meet.
 
-    Of words with the very same vector only the most frequent counts: in both halves, they would agree with themselves.
+    Of words with the very same vector only the most frequent counts: they would agree with themselves.
 
     Args:
         source: Prepared vectors [n × d], most frequent first.
@@ -71,24 +82,64 @@ def map_by_frequency(
         progress: Told of every round.
     """
     first_places = [_distinct(rows) for rows in (source, target)]
-    if min(map(len, first_places)) < LEAST_WORDS:
-        return FrequencyMap(np.eye(source.shape[1]), 0.0, stable=False)
+    fewest, most = (choose(map(len, first_places)) for choose in (min, max))
+    if fewest < FEWEST:
+        return FrequencyMap(np.eye(source.shape[1]), 0.0, 0.0, stable=False)
     ranks, others = (torch.log(places.to(source.dtype) + RANK_OFFSET) for places in first_places)
-    source, target = (
-        torch.nn.functional.normalize(rows[places], dim=1)
-        for rows, places in zip((source, target), first_places, strict=True)
-    )
-    guess = -TAIL * torch.log1p(((ranks[:, None] - others) / spread) ** 2)
-    with progress("aligning by frequency", 3 * ROUNDS) as advance:
-        halves = [_annealed(source[part::2], target, guess[part::2], advance) for part in (0, 1)]
-        product = _annealed(source, target, guess, advance)
-    first, second = (_nearest(source @ _orthogonal(half), target) for half in halves)
-    near = (ranks[:, None] - others).abs() <= NEAR_SPREADS * spread
-    same, like = first == second, near.gather(1, first[:, None]).squeeze(1)
-    stability, expected = float((same & like).double().mean()), float(same.double().mean() * near.double().mean())
-    least = max(LEAST_STABILITY, LEAST_WORDS / len(source), TIMES_CHANCE * _coincidence(first, second, len(target)))
+    source, target = (rows[places] for rows, places in zip((source, target), first_places, strict=True))
+    apart = (ranks[:, None] - others).abs() / spread
+    growths = [_growth(min(first, fewest * (2 + at) // 3), most) for at, first in enumerate(BEGINNINGS)]
+    rounds = 2 * sum(len(SURENESS) + len(LATER_SURENESS) * (len(sizes) - 1) for sizes in growths)
+    with progress("aligning by frequency", rounds) as advance:
+        product, stability = _grown_twice(source, target, apart, growths, advance)
+        _, chance = _grown_twice(_places_changed(source, ranks), target, apart, growths, advance)
     left, _, right = np.linalg.svd(product.double().cpu().numpy())
-    return FrequencyMap(left @ right, stability, stable=stability >= max(least, TIMES_EXPECTED * expected))
+    least = max(LEAST_STABILITY + LEAST_WORDS / len(source), TIMES_CHANCE * chance)
+    return FrequencyMap(left @ right, stability, chance, stable=stability >= least)
+
+
+def _grown_twice(
+    source: torch.Tensor, target: torch.Tensor, apart: torch.Tensor, growths: list[list[int]], advance: Advance
+) -> tuple[torch.Tensor, float]:
+    """The sum of x yᵀ [d × d] of two maps, and the share of words that they send to the same one of like frequency."""
+    source, target = (torch.nn.functional.normalize(rows, dim=1) for rows in (source, target))
+    guess = -TAIL * torch.log1p(apart**2)
+    products = [_grown(source, target, guess, sizes, advance) for sizes in growths]
+    first, second = (_nearest(source @ _orthogonal(product), target) for product in products)
+    like = apart.gather(1, first[:, None]).squeeze(1) <= NEAR_SPREADS
+    return torch.stack(products).sum(dim=0), float(((first == second) & like).double().mean())
+
+
+def _places_changed(rows: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
+    """Each word with the mean of its own place, and what another one has beside the mean of its place."""
+    share = (ranks - ranks[0]) / (ranks[-1] - ranks[0])
+    bands = (share * BANDS).long().clamp(max=BANDS - 1)
+    counts = torch.zeros(BANDS, dtype=rows.dtype, device=rows.device).index_add_(0, bands, torch.ones_like(share))
+    sums = torch.zeros(BANDS, rows.shape[1], dtype=rows.dtype, device=rows.device).index_add_(0, bands, rows)
+    means = (sums / counts.clamp(min=1)[:, None])[bands]
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows))).to(rows.device)
+    return means + (rows - means)[order]
+
+
+def _growth(first: int, most: int) -> list[int]:
+    """Numbers of words, from the first on until all have joined."""
+    sizes = [first]
+    while sizes[-1] < most:
+        sizes.append(min(int(GROWTH * sizes[-1]) + 1, most))
+    return sizes
+
+
+def _grown(
+    source: torch.Tensor, target: torch.Tensor, guess: torch.Tensor, sizes: list[int], advance: Advance
+) -> torch.Tensor:
+    """The sum of x yᵀ [d × d] of the last plan, of so many words of both sides at a time."""
+    product = None
+    for size in sizes:
+        surenesses = SURENESS if product is None else LATER_SURENESS
+        part = source[:size], target[:size], guess[:size, :size]
+        product = _annealed(*part, surenesses, product, advance)
+    assert product is not None
+    return product
 
 
 def _distinct(rows: torch.Tensor) -> torch.Tensor:
@@ -97,19 +148,32 @@ def _distinct(rows: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.sort(places)).to(rows.device)
 
 
-def _annealed(source: torch.Tensor, target: torch.Tensor, guess: torch.Tensor, advance: Advance) -> torch.Tensor:
-    """The sum of x yᵀ [d × d] of the last plan, from the logarithms of a first one [n × m]."""
+def _annealed(
+    source: torch.Tensor,
+    target: torch.Tensor,
+    guess: torch.Tensor,
+    surenesses: np.ndarray,
+    start: torch.Tensor | None,
+    advance: Advance,
+) -> torch.Tensor:
+    """The sum of x yᵀ [d × d] of the last plan, from a guess [n × m], in logarithms, and such a sum of fewer words."""
     folds = [torch.arange(part, len(source), FOLDS, device=source.device) for part in range(FOLDS)]
     belief = guess
-    for sureness in np.geomspace(FIRST_SURENESS, LAST_SURENESS, ROUNDS):
+    if start is not None:
+        belief = _belief(guess, source @ _orthogonal(start) @ target.T, surenesses[0])
+    for sureness in surenesses:
         plan = _balanced(belief)
         products = [source[fold].T @ (plan[fold] @ target) for fold in folds]
         cosines = torch.empty_like(guess)
         for fold, own in zip(folds, products, strict=True):
             cosines[fold] = source[fold] @ _orthogonal(sum(products) - own) @ target.T
-        belief = guess + cosines * (sureness / cosines.square().mean().sqrt())
+        belief = _belief(guess, cosines, sureness)
         advance(1)
     return source.T @ (_balanced(belief) @ target)
+
+
+def _belief(guess: torch.Tensor, cosines: torch.Tensor, sureness: float) -> torch.Tensor:
+    return guess + cosines * (sureness / cosines.square().mean().sqrt())
 
 
 def _balanced(belief: torch.Tensor) -> torch.Tensor:
@@ -138,9 +202,3 @@ def _nearest(mapped: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     cosines = mapped @ target.T
     crowding = cosines.topk(min(NEIGHBOURS, len(cosines)), dim=0).values.mean(dim=0)
     return (2 * cosines - crowding).argmax(dim=1)
-
-
-def _coincidence(first: torch.Tensor, second: torch.Tensor, places: int) -> float:
-    """How often two maps that know nothing of each other choose the same: some target words are everybody's nearest."""
-    shares = [torch.bincount(chosen, minlength=places).double() / len(chosen) for chosen in (first, second)]
-    return float(shares[0] @ shares[1])

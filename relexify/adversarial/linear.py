@@ -22,7 +22,8 @@ def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -
         pairs: Places in both [pairs × 2].
 
     Returns:
-        The map [d × d], and which share of the variance of a pair's row the other pairs foretell; it may be negative.
+        The map [d × d], and which share of the variance of a pair's row the other pairs foretell beyond what all
+        pairs have in common; it may be negative.
     """
     known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
     variances, axes = np.linalg.eigh(known.T @ known)
@@ -38,4 +39,5 @@ def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -
 
     restraint = min(RESTRAINTS * len(pairs), key=missed)
     fitted = axes @ (product / (variances + restraint)[:, None])
-    return fitted, 1 - missed(restraint) / float(np.mean(wanted**2))
+    variance = float(np.mean((wanted - wanted.mean(axis=0)) ** 2))
+    return fitted, 1 - missed(restraint) / variance if variance else 0.0

@@ -48,7 +48,7 @@ class AdversarialTraining:
     restarts: int = 3
     principal: bool = True
     by_frequency: int = 4_000
-    frequency_spread: float = 0.1
+    frequency_spread: float = 0.2
     epochs: int = 4
     steps: int = 1_000
     batch: int = 128

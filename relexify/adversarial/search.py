@@ -129,8 +129,9 @@ def _from_frequency(
     first, second = left[: options.by_frequency], right[: options.by_frequency]
     guessed = map_by_frequency(first, second, spread=options.frequency_spread, progress=progress)
     logger.info(
-        "frequency: maps of different words send %.1f %% of the words to the same neighbour, which is %s",
-        *(100 * guessed.stability, "more than chance" if guessed.stable else "what chance would do"),
+        "frequency: maps that began with different words send %.1f %% of all to the same neighbour, and %.1f %% where "
+        "there is nothing to find",
+        *(100 * guessed.stability, 100 * guessed.chance),
     )
     if not guessed.stable:
         return None

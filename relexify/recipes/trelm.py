@@ -81,9 +81,7 @@ def trelm_rows(
         progress=progress,
     )
     if found is not None and found.stability:
-        logger.info(
-            "the map by frequency holds for %.1f %% of the frequent tokens in two halves", 100 * found.stability
-        )
+        logger.info("two maps by frequency send %.1f %% of the frequent tokens to the same row", 100 * found.stability)
     elif found is not None:
         logger.info(
             "%.1f %% of the frequent tokens are one another's nearest in the embedding, under random rotations %.1f %%",

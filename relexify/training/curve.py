@@ -25,7 +25,8 @@ class Measurement:
         stage: The stage that was running.
         bits_per_byte: Comparable across tokenizers.
         perplexity: Of a token; of a masked language model, the pseudo-perplexity.
-        loss: Mean training loss, in nats a token, since the last measurement; None before the first step.
+        loss: Mean training loss, in nats a token, since the last measurement; None before the first step. Where there
+            are two objectives, the sum of theirs.
         by_language: Of a bilingual model, the bits per byte of each language; `bits_per_byte` is their mean, and
             `perplexity` the geometric mean of theirs.
     """

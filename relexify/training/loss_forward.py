@@ -101,7 +101,7 @@ def _one_forward(
         **arrays: Any,
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
-        shares = _shares(model, heads, labels, arrays)
+        shares = _shares(model, heads, labels, arrays) if waits else [(None, labels)]
         turns = objectives if model.training else 1
         nats_of_each = [of_rows(slice(turn, None, turns), output.logits, shares) for turn in range(turns)]
         nats = nats_of_each[0] if turns == 1 else torch.stack(nats_of_each)

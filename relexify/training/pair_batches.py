@@ -1,7 +1,7 @@
 """What is learnt from pairs of sentences: CdLM (TreLM, section 3.2), TLM and BRLM, each beside MLM.
 
 Even positions of a run are a pair, odd ones the masked target sentence of the same pair (Algorithm 1, lines 9 to 13).
-The two have a loss each (line 14), the mean over its own tokens: a translation asks for all tokens, a gap for a few.
+The two have a loss each, here the mean over its own tokens: a translation asks for all tokens, gaps for a few.
 A row follows from its position and the seed alone, as in `batches`.
 """
 

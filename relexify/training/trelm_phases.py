@@ -139,7 +139,8 @@ def train_direction(
             masking=plan.masking,
             seed=plan.seed,
         )
-        identity = {"pairs": pairs.identity(), "objective": objective, **text_identity(tokenizers[TARGET], measured)}
+        weighing = {"objective": objective, "losses": "a mean each"}  # or an older run would go on with another loss
+        identity = {"pairs": pairs.identity(), **weighing, **text_identity(tokenizers[TARGET], measured)}
         return _Prepared(batches, {None: measured}, identity)
 
     return _train(direction, model, output, prepare, training, processes, overwrite, progress)

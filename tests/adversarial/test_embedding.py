@@ -58,7 +58,7 @@ def test_a_linear_map_comes_closer_to_rows_that_nobody_told_of_than_an_orthogona
     assert close["linear"] > 1.2 * close["orthogonal"] > 0.1
 
 
-def test_vectors_that_tell_nothing_are_mapped_close_to_the_models_mean():
+def test_vectors_that_tell_nothing_are_mapped_close_to_the_models_mean(caplog):
     static, anchor = cloud(800, 10, 0), 0.02 * cloud(800, 10, 50) + 0.3
     pairs = np.stack([np.arange(400)] * 2, axis=1)
     foretold, turned_rows = (
@@ -66,6 +66,26 @@ def test_vectors_that_tell_nothing_are_mapped_close_to_the_models_mean():
         for by in ("linear", "orthogonal")
     )
     assert foretold.std() < 0.2 * turned_rows.std()
+    assert "400 common tokens tell nothing" in caplog.text
+
+
+@pytest.mark.parametrize("by", ["linear", "orthogonal"])
+def test_a_model_whose_rows_are_all_alike_gives_rows_like_them(by):
+    anchor = np.full((60, 6), 0.3)
+    pairs = np.stack([np.arange(20)] * 2, axis=1)
+    rows, _ = embedding_rows(cloud(50, 6, 0), anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)
+    assert np.allclose(rows, 0.3)
+
+
+def test_what_all_pairs_have_in_common_is_not_taken_for_knowledge(caplog):
+    random = np.random.default_rng(0)
+    common = np.linspace(1, 2, 10)  # of the pairs, on both sides, and of no other token
+    static, anchor = random.normal(size=(900, 10)), random.normal(size=(900, 10))
+    static[:300] += common
+    anchor[:300] += common
+    pairs = np.stack([np.arange(300)] * 2, axis=1)
+    embedding_rows(static, anchor, "fasttext-align", pairs=pairs, options=EASY)
+    assert "300 common tokens tell nothing" in caplog.text
 
 
 def test_zero_vectors_do_not_shift_the_tokens_that_a_linear_map_is_fitted_to():

@@ -44,6 +44,7 @@ def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
     left, right = both(source, target)
     found = map_by_frequency(left, right, spread=0.1)
     assert found.stable
+    assert found.stability > 5 * found.chance
     assert cosine_of_pairs(left, right, found.matrix, truth) > 0.6  # with the right map it is 0.71
     assert np.allclose(found.matrix.T @ found.matrix, np.eye(WIDTH), atol=1e-9)
     with pytest.raises(EvidenceError):
@@ -60,6 +61,16 @@ def test_where_ranks_or_vectors_have_nothing_in_common_the_map_is_not_believed(s
     shuffled = np.random.default_rng(seed).permutation(source)
     for others in (shuffled, cloud(WORDS, WIDTH, seed), np.random.default_rng(99).normal(size=source.shape)):
         assert not map_by_frequency(*both(others, target), spread=0.1).stable
+
+
+def test_how_vectors_change_with_frequency_does_not_prove_a_map():
+    random = np.random.default_rng(0)
+    source, target = random.normal(size=(2, WORDS, WIDTH))
+    along = np.zeros((WORDS, WIDTH))
+    along[:, :8] = 2 * np.sin(np.linspace(0, 6, WORDS)[:, None] * np.arange(1, 9))
+    found = map_by_frequency(*both(source + along, target + along @ random_rotation(WIDTH, random)), spread=0.2)
+    assert found.stability > 0.2  # two maps do agree about it,
+    assert not found.stable  # and would with any words
 
 
 def test_spaces_of_different_size_are_brought_together_too():

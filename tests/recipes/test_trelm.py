@@ -63,12 +63,22 @@ def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_a
     assert not recipe.output.exists()
 
 
+def test_the_map_of_a_recipe_makes_its_rows(recipe):
+    made = {}
+    for kind in ("linear", "orthogonal"):
+        run_transfer(replace(recipe, initialisation="random-align", aligned_by="identical", map=kind, overwrite=True))
+        model = AutoModelForMaskedLM.from_pretrained(recipe.output)
+        made[kind] = model.get_input_embeddings().weight.detach().numpy()
+    assert made["linear"].shape == made["orthogonal"].shape
+    assert made["linear"].std() < 0.7 * made["orthogonal"].std()  # nothing is foretold from random vectors
+
+
 def test_text_of_the_models_language_is_needed(recipe):
     with pytest.raises(InputError, match="--source-corpus"):
         run_transfer(replace(recipe, source_corpus=None))
 
 
-@pytest.mark.parametrize("key", ["aligned_by", "initialisation"])
+@pytest.mark.parametrize("key", ["aligned_by", "initialisation", "map"])
 def test_a_recipe_file_refuses_choices_that_there_are_not(key, tmp_path):
     file = tmp_path / "recipe.toml"
     text = 'output = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "trelm"\n'

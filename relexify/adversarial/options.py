@@ -19,11 +19,11 @@ class AdversarialTraining:
     Attributes:
         restarts: Games with different starts, at most, or 0 for none; the first that is told apart from chance ends
             the search.
-        principal: Try first whether the principal axes of both spaces meet, and start the first game there; the others
-            start at random.
-        by_frequency: Try next whether so many most frequent words of both spaces can be brought together by how
+        by_frequency: Try first whether so many most frequent words of both spaces can be brought together by how
             frequent they are (`map_by_frequency`); 0 not to. It takes the square of that number of cells several times.
         frequency_spread: How far the logarithms of the ranks of two words that belong together differ, about.
+        principal: Try next whether the principal axes of both spaces meet, and start the first game there; the others
+            start at random.
         epochs: After each of them every map is judged, and the best so far kept.
         steps: Updates of the map in an epoch.
         batch: Vectors of either space in an update.
@@ -46,9 +46,9 @@ class AdversarialTraining:
     """
 
     restarts: int = 3
-    principal: bool = True
     by_frequency: int = 4_000
     frequency_spread: float = 0.2
+    principal: bool = True
     epochs: int = 4
     steps: int = 1_000
     batch: int = 128

@@ -1,4 +1,4 @@
-"""The search for a map: by principal axes, by frequency, by games; compared with what chance reaches."""
+"""The search for a map: by frequency, by principal axes, by games; compared with what chance reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relexify.adversarial.options import AdversarialTraining, check, settled
 from relexify.adversarial.refinement import refine
 from relexify.adversarial.spaces import check_spaces, prepared, principal_axes, random_rotation
 from relexify.errors import EvidenceError
-from relexify.progress import Progress, silent
+from relexify.progress import Advance, Progress, silent
 
 __all__ = ["FoundMap", "find_map"]
 
@@ -36,20 +36,23 @@ class FoundMap:
     Attributes:
         matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
         agreement: How well the spaces agree under it.
-        chance: The best agreement that random rotations of the same data reached with the same refinement.
+        chance: The best agreement that random rotations of the same data reached with the same refinement; None where
+            frequency was enough, which has a chance of its own.
         games: How many games were played until it was found; none where principal axes or frequency were enough.
         stability: Of a map by frequency that is told apart from chance, see `FrequencyMap`; zero for others.
     """
 
     matrix: np.ndarray
     agreement: Agreement
-    chance: Agreement
+    chance: Agreement | None
     games: int
     stability: float = 0.0
 
     @property
     def gain(self) -> float:
         """How many times as strong the agreement is as that of chance; about 1 where nothing was found."""
+        if self.chance is None:
+            return 0.0
         return self.agreement.strength / max(self.chance.strength, 1e-9)
 
     @property
@@ -70,7 +73,7 @@ def find_map(
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
-    The principal axes of both spaces are tried first, then how frequent words are. Where neither is enough, games are
+    How frequent words are is tried first, then the principal axes of both spaces. Where neither is enough, games are
     played, from the axes and from random rotations, until one is told apart from chance, at most as many as the
     options say.
 
@@ -92,40 +95,18 @@ def find_map(
     options = settled(options, source.shape[1])
     places = [np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target)]  # of those with a direction
     left, right = (prepared(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
-    random = np.random.default_rng(seed)
-    chance = _chance(left, right, options, random)
-    best = _from_axes(left, right, options, chance) if options.principal else None
-    first = None if best is None else best.matrix
-    if best is None or not best.converged:
-        guessed = _from_frequency(left, right, options, chance, progress)
-        best = guessed or best
-    if best is None or (best.gain < CLEAR_GAIN and not best.stability):
-        best = _from_games(left, right, options, best, chance, random, start=first, progress=progress)
+    best = _from_frequency(left, right, options, progress) if options.by_frequency else None
+    best = best or _from_shapes(left, right, options, seed, progress)
     if best is None or (insist and not best.converged):
         raise EvidenceError(_refusal(best, options))
     near = best.agreement
     return replace(best, agreement=replace(near, source=places[0][near.source], target=places[1][near.target]))
 
 
-def _from_axes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement) -> FoundMap:
-    """The best refined map between the principal axes of both spaces, taken over fewer and more frequent words."""
-    judged = options.judged or len(left)
-    axes = (
-        principal_axes(left[:words]) @ principal_axes(right[:words]).T
-        for words in (judged // 2, judged, 2 * judged, options.frequent)
-    )
-    found = (FoundMap(*_refined(left, right, matrix, options), chance, 0) for matrix in axes)
-    best = max(found, key=lambda one: one.gain)
-    logger.info("principal axes: %s", _told(best))
-    return best
-
-
 def _from_frequency(
-    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement, progress: Progress
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, progress: Progress
 ) -> FoundMap | None:
     """The map that begins with the words' frequencies, as it is: refined on its own pairs it is no better."""
-    if not options.by_frequency:
-        return None
     first, second = left[: options.by_frequency], right[: options.by_frequency]
     guessed = map_by_frequency(first, second, spread=options.frequency_spread, progress=progress)
     logger.info(
@@ -136,7 +117,37 @@ def _from_frequency(
     if not guessed.stable:
         return None
     agreement = _judged(left, right, torch.from_numpy(guessed.matrix).to(left), options)
-    return FoundMap(guessed.matrix, agreement, chance, 0, guessed.stability)
+    return FoundMap(guessed.matrix, agreement, None, 0, guessed.stability)
+
+
+def _from_shapes(
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, seed: int, progress: Progress
+) -> FoundMap | None:
+    """The best map of the principal axes and of the games."""
+    random = np.random.default_rng(seed)
+    with progress("comparing with random rotations", CHANCES + int(options.principal)) as advance:
+        chance = _chance(left, right, options, random, advance)
+        best = _from_axes(left, right, options, chance, advance) if options.principal else None
+    if best is not None and best.gain >= CLEAR_GAIN:
+        return best
+    start = None if best is None else best.matrix
+    return _from_games(left, right, options, best, chance, random, start=start, progress=progress)
+
+
+def _from_axes(
+    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement, advance: Advance
+) -> FoundMap:
+    """The best map between the principal axes of both spaces, taken over fewer and more frequent words, refined."""
+    judged = options.judged or len(left)
+    axes = (
+        torch.from_numpy(principal_axes(left[:words]) @ principal_axes(right[:words]).T)
+        for words in (judged // 2, judged, 2 * judged, options.frequent)
+    )
+    first = max(axes, key=lambda matrix: _judged(left, right, matrix.to(left), options).closeness)
+    best = FoundMap(*_refined(left, right, first.numpy(), options), chance, 0)
+    advance(1)
+    logger.info("principal axes: %s", _told(best))
+    return best
 
 
 def _from_games(
@@ -185,18 +196,25 @@ def _refined(
 
 
 def _chance(
-    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, random: np.random.Generator
+    left: torch.Tensor,
+    right: torch.Tensor,
+    options: AdversarialTraining,
+    random: np.random.Generator,
+    advance: Advance,
 ) -> Agreement:
     """What refinement makes of random rotations: it finds pairs in any data, and fits them."""
-    rotations = (random_rotation(left.shape[1], random) for _ in range(CHANCES))
-    reached = (_refined(left, right, rotation, options)[1] for rotation in rotations)
+    reached = []
+    for _ in range(CHANCES):
+        reached.append(_refined(left, right, random_rotation(left.shape[1], random), options)[1])
+        advance(1)
     return max(reached, key=lambda agreement: agreement.strength)
 
 
 def _told(found: FoundMap) -> str:
+    rotated = 0.0 if found.chance is None else found.chance.share
     return (
         f"frequent words agree {found.gain:.2f} times as well as under random rotations "
-        f"({found.agreement.share:.0%} are one another's nearest, under random rotations {found.chance.share:.0%})"
+        f"({found.agreement.share:.0%} are one another's nearest, under random rotations {rotated:.0%})"
     )
 
 

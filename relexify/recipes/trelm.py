@@ -82,7 +82,7 @@ def trelm_rows(
     )
     if found is not None and found.stability:
         logger.info("two maps by frequency send %.1f %% of the frequent tokens to the same row", 100 * found.stability)
-    elif found is not None:
+    elif found is not None and found.chance is not None:
         logger.info(
             "%.1f %% of the frequent tokens are one another's nearest in the embedding, under random rotations %.1f %%",
             *(100 * found.agreement.share, 100 * found.chance.share),

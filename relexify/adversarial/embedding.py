@@ -158,15 +158,23 @@ def embedding_rows(
     if by == "orthogonal":
         matrix = found.matrix if found else fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
         return (mean + spread * rows @ matrix).astype(np.float32), found
-    matrix, explained = fitted_linear(rows, anchor - mean, pairs)
+    foretold = _foretold(rows, anchor - mean, pairs, found, spread, warn=initialisation == "fasttext-align")
+    return (mean + foretold).astype(np.float32), found
+
+
+def _foretold(
+    rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray, found: FoundMap | None, spread: float, *, warn: bool
+) -> np.ndarray:
+    """What a linear map makes of all vectors [n × d], at the spread of the model's rows if it is believed."""
+    matrix, explained = fitted_linear(rows, deviations, pairs)
     logger.info("vectors foretell %.1f %% of the variance of a model's rows", 100 * explained)
-    foretold = rows @ matrix
+    foretold: np.ndarray = rows @ matrix
     if found.converged if found else explained >= LEAST_EXPLAINED:
         foretold *= spread / max(float(np.sqrt(np.mean(foretold[rows.any(axis=1)] ** 2))), 1e-30)
-    elif initialisation == "fasttext-align":
+    elif warn:
         logger.warning(
             "the vectors of %d common tokens tell nothing of the model's rows, and all new rows stay close to their "
             "mean: train vectors on more text",
             len(pairs),
         )
-    return (mean + foretold).astype(np.float32), found
+    return foretold

@@ -25,6 +25,8 @@ def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -
         The map [d × d], and which share of the variance of a pair's row the other pairs foretell beyond what all
         pairs have in common; it may be negative.
     """
+    if not len(pairs):
+        return np.zeros((rows.shape[1], rows.shape[1])), 0.0
     known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
     variances, axes = np.linalg.eigh(known.T @ known)
     turned = known @ axes

@@ -95,10 +95,7 @@ def _one_forward(
         return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
 
     def forward(
-        input_ids: torch.Tensor,
-        labels: torch.Tensor,
-        next_sentence_label: torch.Tensor | None = None,
-        **arrays: Any,
+        input_ids: torch.Tensor, labels: torch.Tensor, next_sentence_label: Any = None, **arrays: Any
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
         shares = _shares(model, heads, labels, arrays) if waits else [(None, labels)]
@@ -108,9 +105,8 @@ def _one_forward(
         if next_sentence_label is None:
             return nats
         # The sum is divided by the number of labels later on: so many times the mean, for BERT's sum of two means.
-        return nats + (labels != IGNORED).sum() * cross_entropy(
-            output.next_sentence_logits.float(), next_sentence_label
-        )
+        follows = cross_entropy(output.next_sentence_logits.float(), next_sentence_label)
+        return nats + (labels != IGNORED).sum() * follows
 
     blocks = repeated_blocks(model) if compiled else []
     hook = model.get_input_embeddings().register_forward_hook(_handed_on(stream)) if stream else None

@@ -46,3 +46,9 @@ def test_the_less_vectors_tell_the_shorter_are_the_rows():
     assert shares[0] > 0.99
     assert shares[1] == pytest.approx(lengths[1] ** 2, abs=0.05)
     assert shares[2] < 0.01
+
+
+def test_no_pairs_foretell_nothing():
+    matrix, explained = fitted_linear(np.ones((4, 3)), np.ones((5, 3)), np.zeros((0, 2), np.int64))
+    assert not matrix.any()
+    assert explained == 0

@@ -133,12 +133,10 @@ def _grown(
     source: torch.Tensor, target: torch.Tensor, guess: torch.Tensor, sizes: list[int], advance: Advance
 ) -> torch.Tensor:
     """The sum of x yᵀ [d × d] of the last plan, of so many words of both sides at a time."""
-    product = None
-    for size in sizes:
-        surenesses = SURENESS if product is None else LATER_SURENESS
-        part = source[:size], target[:size], guess[:size, :size]
-        product = _annealed(*part, surenesses, product, advance)
-    assert product is not None
+    parts = [(source[:size], target[:size], guess[:size, :size]) for size in sizes]
+    product = _annealed(*parts[0], SURENESS, None, advance)
+    for part in parts[1:]:
+        product = _annealed(*part, LATER_SURENESS, product, advance)
     return product
 
 

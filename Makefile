@@ -1,11 +1,11 @@
 # make demo   the main job on an embedded default, with a real model, no Hub
 # make test   every test, after the checks
-# make check  ruff, mypy, import-linter      make fix   let ruff mend what it can      make house  docs/house.md
+# make check  ruff, mypy, import-linter      make fix   let ruff mend what it can
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fix house clean
+.PHONY: install demo test check fix clean
 
 install: $(STAMP)
 
@@ -32,8 +32,6 @@ fix: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-house: install
-	$(BIN)/python docs/make_house.py
 
 clean:
 	rm -rf .venv build dist *.egg-info

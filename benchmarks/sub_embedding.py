@@ -24,11 +24,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.models import FactoredHead, SubEmbedding, clustered_codes, smallest_base
-from relexify.models.sub_codes import random_codes, table_sizes
-from relexify.models.sub_tables import fitted_tables, reconstruction_error, shared_digits
-from relexify.training.factored_loss import chunk_loss, chunk_places, head_weight
-from relexify.training.fused_loss import head_nats
+from relexify.systems.compression.clustering import clustered_codes
+from relexify.systems.compression.codes import random_codes, smallest_base, table_sizes
+from relexify.systems.compression.embedding import SubEmbedding
+from relexify.systems.compression.head import FactoredHead
+from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
+from relexify.systems.compression.tables import fitted_tables, reconstruction_error, shared_digits
+from relexify.training.loss.chunked import head_nats
 
 
 def main() -> None:

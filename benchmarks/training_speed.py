@@ -24,7 +24,8 @@ def main() -> None:
     import torch
 
     import relexify as rx
-    from relexify.training import Training, train
+    from relexify.training.plan import Training
+    from relexify.training.run import train
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -81,8 +82,8 @@ def first_batches(model: Any, tokenizer: Any, corpus: str, training: Any) -> lis
     """What the model's own forward takes: a decoder shifts its labels itself."""
     import relexify as rx
     from relexify.scoring import model_kind
-    from relexify.training.batches import Blocks
-    from relexify.training.packing import pack
+    from relexify.training.data.batches import Blocks
+    from relexify.training.data.packing import pack
 
     kind = model_kind(model)
     blocks = Blocks(pack(rx.Corpus.open(corpus).split()[0], tokenizer), tokenizer, kind, length=training.length)

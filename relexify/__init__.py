@@ -18,9 +18,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relexify.version import __version__
+
 if TYPE_CHECKING:
-    from relexify.adversarial import AdversarialTraining, FoundMap, align_unsupervised, tokens_in_embedding_space
-    from relexify.artifacts import Provenance
     from relexify.errors import (
         EvidenceError,
         GraftError,
@@ -31,8 +31,27 @@ if TYPE_CHECKING:
         TrainingError,
         VocabularyError,
     )
-    from relexify.grafting import Graft, graft, load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
-    from relexify.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
+    from relexify.evidence.alignment import Rotation, align
+    from relexify.evidence.alignment.unsupervised import AdversarialTraining, FoundMap, align_unsupervised
+    from relexify.evidence.bitext import (
+        Aligning,
+        Bitext,
+        align_bitext,
+        aligned_counts,
+        encode_bitext,
+        read_links,
+        symmetrise,
+    )
+    from relexify.evidence.lexicon import BilingualLexicon, count_words, package_frequencies, vector_frequencies
+    from relexify.evidence.vectors import (
+        SubwordVectors,
+        VectorTraining,
+        WordVectors,
+        subwords_from_ngrams,
+        subwords_from_words,
+        train_vectors,
+    )
+    from relexify.grafting import Graft, graft
     from relexify.methods import (
         aligned_tokens,
         blended,
@@ -52,51 +71,31 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
-    from relexify.models import (
-        Bilingual,
-        BilingualModel,
-        Compression,
-        TriLayerForMaskedLM,
-        compressed,
-        expanded,
-        with_trilayer,
-    )
-    from relexify.parallel import (
-        Aligning,
-        Bitext,
-        align_bitext,
-        aligned_counts,
-        encode_bitext,
-        read_links,
-        symmetrise,
-    )
-    from relexify.recipes import (
-        RecipeFile,
-        Transfer,
-        TransferResult,
-        Trelm,
-        TrelmResult,
-        read_recipe,
-        run_comparison,
-        run_recipe,
-        run_transfer,
-        run_trelm,
-    )
+    from relexify.pretrained import load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
+    from relexify.recipes.file.schema import RecipeFile, read_recipe
+    from relexify.recipes.run import run_comparison, run_recipe
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
+    from relexify.storage.files import Provenance
+    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.model import BilingualModel
+    from relexify.systems.bilingual.training import train_bilingual
+    from relexify.systems.compression.compress import compressed
+    from relexify.systems.compression.model import expanded
+    from relexify.systems.compression.options import Compression
+    from relexify.systems.transfer.options import Transfer
+    from relexify.systems.transfer.run import TransferResult, run_transfer
+    from relexify.systems.trelm.model.building import with_trilayer
+    from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+    from relexify.systems.trelm.options import Trelm
+    from relexify.systems.trelm.run import TrelmResult, run_trelm
+    from relexify.systems.trelm.vector_rows import tokens_in_embedding_space
     from relexify.text import Corpus
-    from relexify.tokens import (
-        SubwordVectors,
-        TokenForm,
-        Vocabulary,
-        subwords_from_ngrams,
-        subwords_from_words,
-        vocabulary_of,
-    )
-    from relexify.training import Curve, Measurement, Stage, Training, TrainingResult, train, train_bilingual
-    from relexify.vectors import Rotation, VectorTraining, WordVectors, align, train_vectors
-
-__version__ = "0.1.0"
+    from relexify.tokens import TokenForm, Vocabulary, vocabulary_of
+    from relexify.training.curve import Curve, Measurement
+    from relexify.training.plan import Stage, Training
+    from relexify.training.result import TrainingResult
+    from relexify.training.run import train
 
 __all__ = [
     "AdversarialTraining",
@@ -197,19 +196,109 @@ __all__ = [
     "with_trilayer",
 ]
 
-_ROOMS = (
-    "errors", "artifacts", "text", "lexicon", "vectors", "tokens", "parallel", "mixture", "methods", "adversarial",
-    "grafting", "scoring", "models", "training", "reports", "recipes",
-)  # fmt: skip
+_MODULES = {
+    "EvidenceError": "relexify.errors",
+    "GraftError": "relexify.errors",
+    "InputError": "relexify.errors",
+    "MissingExtra": "relexify.errors",
+    "OutputError": "relexify.errors",
+    "RelexifyError": "relexify.errors",
+    "TrainingError": "relexify.errors",
+    "VocabularyError": "relexify.errors",
+    "Rotation": "relexify.evidence.alignment",
+    "align": "relexify.evidence.alignment",
+    "AdversarialTraining": "relexify.evidence.alignment.unsupervised",
+    "FoundMap": "relexify.evidence.alignment.unsupervised",
+    "align_unsupervised": "relexify.evidence.alignment.unsupervised",
+    "Aligning": "relexify.evidence.bitext",
+    "Bitext": "relexify.evidence.bitext",
+    "align_bitext": "relexify.evidence.bitext",
+    "aligned_counts": "relexify.evidence.bitext",
+    "encode_bitext": "relexify.evidence.bitext",
+    "read_links": "relexify.evidence.bitext",
+    "symmetrise": "relexify.evidence.bitext",
+    "BilingualLexicon": "relexify.evidence.lexicon",
+    "count_words": "relexify.evidence.lexicon",
+    "package_frequencies": "relexify.evidence.lexicon",
+    "vector_frequencies": "relexify.evidence.lexicon",
+    "SubwordVectors": "relexify.evidence.vectors",
+    "VectorTraining": "relexify.evidence.vectors",
+    "WordVectors": "relexify.evidence.vectors",
+    "subwords_from_ngrams": "relexify.evidence.vectors",
+    "subwords_from_words": "relexify.evidence.vectors",
+    "train_vectors": "relexify.evidence.vectors",
+    "Graft": "relexify.grafting",
+    "graft": "relexify.grafting",
+    "aligned_tokens": "relexify.methods",
+    "blended": "relexify.methods",
+    "focus": "relexify.methods",
+    "fvt": "relexify.methods",
+    "neutral": "relexify.methods",
+    "ramen": "relexify.methods",
+    "ramen_random": "relexify.methods",
+    "ramen_vectors": "relexify.methods",
+    "random": "relexify.methods",
+    "shared": "relexify.methods",
+    "shuffle": "relexify.methods",
+    "special": "relexify.methods",
+    "trans_tokens": "relexify.methods",
+    "translations": "relexify.methods",
+    "vector_neighbours": "relexify.methods",
+    "wechsel": "relexify.methods",
+    "Fallback": "relexify.mixture",
+    "Mixture": "relexify.mixture",
+    "Origin": "relexify.mixture",
+    "ReadyRows": "relexify.mixture",
+    "blend": "relexify.mixture",
+    "first_of": "relexify.mixture",
+    "load_model": "relexify.pretrained",
+    "load_tokenizer": "relexify.pretrained",
+    "train_joint_tokenizer": "relexify.pretrained",
+    "train_tokenizer": "relexify.pretrained",
+    "RecipeFile": "relexify.recipes.file.schema",
+    "read_recipe": "relexify.recipes.file.schema",
+    "run_comparison": "relexify.recipes.run",
+    "run_recipe": "relexify.recipes.run",
+    "Comparison": "relexify.reports",
+    "plot_curves": "relexify.reports",
+    "Score": "relexify.scoring",
+    "bits_per_byte": "relexify.scoring",
+    "bits_per_byte_of_words": "relexify.scoring",
+    "bits_per_word": "relexify.scoring",
+    "language_model_scores": "relexify.scoring",
+    "Provenance": "relexify.storage.files",
+    "Bilingual": "relexify.systems.bilingual.folder",
+    "BilingualModel": "relexify.systems.bilingual.model",
+    "train_bilingual": "relexify.systems.bilingual.training",
+    "compressed": "relexify.systems.compression.compress",
+    "expanded": "relexify.systems.compression.model",
+    "Compression": "relexify.systems.compression.options",
+    "Transfer": "relexify.systems.transfer.options",
+    "TransferResult": "relexify.systems.transfer.run",
+    "run_transfer": "relexify.systems.transfer.run",
+    "with_trilayer": "relexify.systems.trelm.model.building",
+    "TriLayerForMaskedLM": "relexify.systems.trelm.model.trilayer",
+    "Trelm": "relexify.systems.trelm.options",
+    "TrelmResult": "relexify.systems.trelm.run",
+    "run_trelm": "relexify.systems.trelm.run",
+    "tokens_in_embedding_space": "relexify.systems.trelm.vector_rows",
+    "Corpus": "relexify.text",
+    "TokenForm": "relexify.tokens",
+    "Vocabulary": "relexify.tokens",
+    "vocabulary_of": "relexify.tokens",
+    "Curve": "relexify.training.curve",
+    "Measurement": "relexify.training.curve",
+    "Stage": "relexify.training.plan",
+    "Training": "relexify.training.plan",
+    "TrainingResult": "relexify.training.result",
+    "train": "relexify.training.run",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at first use, from the lowest room that has it."""
-    if name in __all__:
-        for room in _ROOMS:
-            module = import_module(f"relexify.{room}")
-            if name in module.__all__:
-                return getattr(module, name)
+    """Import a public name at first use."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'relexify' has no attribute {name!r}")
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relexify.lexicon import BilingualLexicon
+from relexify.evidence.alignment import align
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods import subword_vectors, wechsel
 from relexify.neighbours import nearest, normalised
-from relexify.vectors import align, load_vectors
 
 ORACLE = Path(os.environ.get("RELEXIFY_DATA", "../shared/data")).parent / "oracle"
 pytestmark = pytest.mark.skipif(not ORACLE.is_dir(), reason="the peer's matrices are not on this machine")

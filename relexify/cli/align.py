@@ -44,11 +44,11 @@ def align(
     By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces and
     how frequent words are, alone.
     """
-    from relexify.artifacts import check_output
-    from relexify.lexicon import BilingualLexicon
-    from relexify.recipes.evidence import choose_lexicon
-    from relexify.vectors import align as fit
-    from relexify.vectors import load_vectors
+    from relexify.evidence.alignment import align as fit
+    from relexify.evidence.lexicon import BilingualLexicon
+    from relexify.evidence.vectors.formats.loading import load_vectors
+    from relexify.storage.files import check_output
+    from relexify.systems.transfer.evidence import choose_lexicon
 
     check_output(output, overwrite=overwrite, file=True)
     old, new = load_vectors(source), load_vectors(target)
@@ -59,7 +59,7 @@ def align(
     given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
     with bars() as progress:
         if unsupervised:
-            from relexify.adversarial import AdversarialTraining, align_unsupervised
+            from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised
 
             rotation = align_unsupervised(
                 *(old, new),

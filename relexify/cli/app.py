@@ -64,7 +64,7 @@ app.command("demo")(demo.demo)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from relexify import __version__
+        from relexify.version import __version__
 
         results.print(__version__, highlight=False)
         raise typer.Exit

@@ -76,7 +76,7 @@ def bilingual(
 
     Example: relexify bilingual bert-base-cased bert-swahili bert-en-sw --corpus swahili.txt --source-corpus english.txt
     """
-    from relexify.training import train_bilingual
+    from relexify.systems.bilingual.training import train_bilingual
 
     options = replace(
         RAMEN,
@@ -126,9 +126,10 @@ def export(
 
     Example: relexify export bert-en-sw sw bert-sw
     """
-    from relexify.artifacts import check_output
-    from relexify.grafting import is_trilayer
-    from relexify.models import Bilingual, export_language
+    from relexify.pretrained import is_trilayer
+    from relexify.storage.files import check_output
+    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.trelm.model.folder import export_language
 
     check_output(output, overwrite=overwrite)
     if is_trilayer(model):

@@ -12,7 +12,7 @@ from relexify.cli.console import results, table
 from relexify.cli.progress import bars
 
 if TYPE_CHECKING:
-    from relexify.models import CompressionReport
+    from relexify.systems.compression.compress import CompressionReport
 
 __all__ = ["compress", "expand"]
 
@@ -56,8 +56,8 @@ def compress(
 
     Example: relexify compress gpt2-swahili gpt2-swahili-small --k 3 --clusters 100 --equal-size
     """
-    from relexify.models import Compression
-    from relexify.recipes.compression import compress_folder
+    from relexify.systems.compression.folder import compress_folder
+    from relexify.systems.compression.options import Compression
 
     options = Compression(k, clusters, codes, codes_from, equal_size, init, head, seed)
     with bars() as progress:
@@ -76,7 +76,7 @@ def expand(
 
     Example: relexify expand gpt2-swahili-small gpt2-swahili-plain
     """
-    from relexify.recipes.compression import expand_folder
+    from relexify.systems.compression.folder import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)
     results.print(f"The model is in [bold]{escape(str(output))}[/]", soft_wrap=True)

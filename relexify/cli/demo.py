@@ -31,7 +31,7 @@ def demo(
     """
     from dataclasses import replace
 
-    from relexify.recipes.demonstration import Demonstration, run_demonstration
+    from relexify.recipes.demo import Demonstration, run_demonstration
 
     start = time.monotonic()
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)

@@ -115,7 +115,8 @@ def evaluate(
             "--held-out, --one-at-a-time and --whole-words are for language modelling: "
             f"leave them out, or --task {task}"
         )
-    from relexify.evaluation import Evaluation, TaskFiles, evaluate_task, find_files
+    from relexify.evaluation.data.files import TaskFiles, find_files
+    from relexify.evaluation.tasks import Evaluation, evaluate_task
 
     if data is None and not (train and test):
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
@@ -150,9 +151,9 @@ def _language_modelling(
     one_at_a_time: bool,
     device: str,
 ) -> None:
-    from relexify.models import load_speaker
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
+    from relexify.systems.bilingual.folder import load_speaker
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
@@ -173,8 +174,8 @@ def _language_modelling(
 def _whole_words(
     model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
 ) -> None:
-    from relexify.models import load_speaker
     from relexify.scoring import bits_per_byte_of_words
+    from relexify.systems.bilingual.folder import load_speaker
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)

@@ -41,8 +41,10 @@ def grid(
 
     Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.grid import GridSearch, grid_rows, run_grid
-    from relexify.recipes.recipe_file import read_recipe
+    from relexify.recipes.file.schema import read_recipe
+    from relexify.recipes.grid.plan import GridSearch
+    from relexify.recipes.grid.run import run_grid
+    from relexify.recipes.grid.table import grid_rows
 
     read = read_recipe(recipe, set_ or ())
     if read.transfer is None:

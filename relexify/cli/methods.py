@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from relexify.cli.console import results
-from relexify.recipes.recipe import METHODS
+from relexify.systems.transfer.options import METHODS
 
 __all__ = ["methods"]
 

@@ -29,12 +29,12 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
 
     Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
     """
+    from relexify.recipes.file.schema import read_recipe
     from relexify.recipes.measuring import output_scores
-    from relexify.recipes.recipe_file import read_recipe
-    from relexify.recipes.running import run_recipe
-    from relexify.recipes.trelm_scores import trelm_scores
+    from relexify.recipes.run import run_recipe
     from relexify.reports import task_result_rows
-    from relexify.training import TrainingResult
+    from relexify.systems.trelm.scores import trelm_scores
+    from relexify.training.result import TrainingResult
 
     read = read_recipe(recipe, set_ or ())
     with bars() as progress:
@@ -62,8 +62,8 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
-    from relexify.recipes.recipe_file import read_recipe
-    from relexify.recipes.running import run_comparison
+    from relexify.recipes.file.schema import read_recipe
+    from relexify.recipes.run import run_comparison
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, set_ or ())

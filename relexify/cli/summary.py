@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from relexify.cli.console import results, table
 
 if TYPE_CHECKING:
+    from relexify.evidence.alignment import Rotation
     from relexify.scoring import Score
-    from relexify.training import Curve, TrainingResult
-    from relexify.vectors import Rotation
+    from relexify.training.curve import Curve
+    from relexify.training.result import TrainingResult
 
 __all__ = ["print_alignment", "print_curve", "print_effort", "print_measured", "print_scores", "print_tokens"]
 

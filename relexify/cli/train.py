@@ -94,9 +94,9 @@ def train(
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
     """
     from relexify.errors import InputError
-    from relexify.grafting import has_head, load_config, with_added_head
-    from relexify.training import train as run_training
+    from relexify.pretrained import has_head, load_config, with_added_head
     from relexify.training.plan import plan_stages
+    from relexify.training.run import train as run_training
 
     options = Training(
         steps=steps,

@@ -13,7 +13,7 @@ from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment, print_scores, print_tokens
 from relexify.errors import InputError
-from relexify.recipes.recipe import DEFAULT_VOCABULARY, METHODS, Transfer
+from relexify.systems.transfer.options import DEFAULT_VOCABULARY, METHODS, Transfer
 
 __all__ = ["transfer"]
 
@@ -122,7 +122,7 @@ def transfer(
     Example: relexify transfer smollm2-135m smollm2-swahili --corpus swahili.txt --source-corpus english.txt
     --dictionary en-sw.tsv
     """
-    from relexify.recipes.transfer import run_transfer
+    from relexify.systems.transfer.run import run_transfer
 
     recipe = Transfer(
         model=model,

@@ -12,7 +12,7 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_curve, print_effort, print_measured
-from relexify.recipes.trelm_options import COMMONALITY, SPECIFIC, TRANSFER, Trelm
+from relexify.systems.trelm.options import COMMONALITY, SPECIFIC, TRANSFER, Trelm
 
 __all__ = ["trelm"]
 
@@ -109,7 +109,7 @@ def trelm(
     Example: relexify trelm grafted bert-de --vocabularies separate --source-model bert-base-cased --corpus de.txt
     --source-corpus en.txt --bitext news.tsv
     """
-    from relexify.recipes.trelm_run import run_trelm
+    from relexify.systems.trelm.run import run_trelm
 
     changes: dict[str, Any] = {
         "batch": batch,

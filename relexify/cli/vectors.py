@@ -42,12 +42,12 @@ def train(
 
     Vectors that were trained before on the same text with the same options are found in the cache.
     """
-    from relexify.artifacts import check_output
-    from relexify.grafting import load_tokenizer
-    from relexify.recipes import trained_vectors
-    from relexify.recipes.trelm import token_vectors
+    from relexify.evidence.vectors import VectorTraining
+    from relexify.pretrained import load_tokenizer
+    from relexify.storage.files import check_output
+    from relexify.systems.transfer.evidence import trained_vectors
+    from relexify.systems.trelm.embedding_space import token_vectors
     from relexify.text import Corpus
-    from relexify.vectors import VectorTraining
 
     check_output(output, overwrite=overwrite, file=True)
     options = VectorTraining(
@@ -67,7 +67,7 @@ def train(
 @app.command()
 def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, .safetensors, word2vec.")]) -> None:
     """Tell what a vectors file holds."""
-    from relexify.vectors import load_vectors
+    from relexify.evidence.vectors.formats.loading import load_vectors
 
     vectors = load_vectors(path)
     shown = table(str(path), "what", "value")
@@ -90,8 +90,8 @@ def nearest(
     among: Annotated[int, typer.Option(min=1, help="Search among so many of the most frequent words.")] = 100_000,
 ) -> None:
     """Show the words nearest to given ones."""
+    from relexify.evidence.vectors.formats.loading import load_vectors
     from relexify.neighbours import nearest as find
-    from relexify.vectors import load_vectors
 
     vectors = load_vectors(path)
     queries = vectors.lookup(words)

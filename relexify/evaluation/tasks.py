@@ -14,23 +14,21 @@ import torch
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from relexify.errors import InputError
-from relexify.evaluation.finetuning import FineTuning, fine_tune
+from relexify.evaluation.data.files import TaskData, TaskFiles, find_files, read_task
+from relexify.evaluation.data.labelled_lines import GLUE_TASKS
+from relexify.evaluation.data.labelled_texts import Example
+from relexify.evaluation.finetuning.options import FineTuning
+from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.metrics import Confusion, LabelRow
-from relexify.evaluation.pairs import GLUE_TASKS, Example
-from relexify.evaluation.parsing import (
-    ParserTraining,
-    attachment_scores,
-    load_parser,
-    parse,
-    swap_lexicon,
-    train_parser,
-)
-from relexify.evaluation.probes import probe_pairs, probe_words
-from relexify.evaluation.task_data import TaskData, TaskFiles, find_files, read_task
-from relexify.grafting import is_bilingual, load_config, load_model, load_tokenizer, resolve
-from relexify.models.bilingual_folder import exported
+from relexify.evaluation.parsing.run import swap_lexicon
+from relexify.evaluation.parsing.trainer import ParserTraining
+from relexify.evaluation.parsing.training import load_parser, train_parser
+from relexify.evaluation.parsing.trees import attachment_scores, parse
+from relexify.evaluation.probing.probes import probe_pairs, probe_words
+from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
+from relexify.systems.bilingual.folder import exported
 
 __all__ = [
     "EVALUATIONS",

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from relexify.artifacts import MARKER, Provenance, write_file, write_folder
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
-from relexify.grafting.tokenizer import save_tokenizer
 from relexify.mixture import Mixture, Origin, ReadyRows
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft"]

@@ -1,4 +1,4 @@
-"""One paper, one small file: evidence in, Mixture out."""
+"""Initialisation methods: evidence in, a Mixture out. One paper, one file."""
 
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.blended import blended

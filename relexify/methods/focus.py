@@ -13,11 +13,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import shared, special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
 from relexify.neighbours import normalised
 from relexify.progress import Progress, silent
-from relexify.tokens import SubwordVectors, vocabulary_of
+from relexify.tokens import vocabulary_of
 
 __all__ = ["focus"]
 

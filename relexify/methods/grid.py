@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relexify.errors import InputError
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.wechsel import search_neighbours, weigh_neighbours
 from relexify.mixture import Mixture
 from relexify.progress import Progress, silent
-from relexify.tokens import SubwordVectors
 
 __all__ = ["neighbour_grid"]
 

@@ -14,12 +14,13 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.baselines import random
 from relexify.methods.copying import special
 from relexify.methods.wechsel import check_subwords
 from relexify.mixture import Fallback, Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
 from relexify.progress import Progress, silent
-from relexify.tokens import SubwordVectors, vocabulary_of
+from relexify.tokens import vocabulary_of
 
 __all__ = ["aligned_tokens", "ramen", "ramen_random", "ramen_vectors"]
 

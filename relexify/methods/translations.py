@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from relexify.lexicon import BilingualLexicon
+from relexify.evidence.lexicon import BilingualLexicon
 from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.tokens import encode_words, vocabulary_of
 

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import SubwordVectors, subwords_from_ngrams, subwords_from_words
+from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.methods.copying import special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
 from relexify.neighbours import nearest
 from relexify.progress import Progress, silent
-from relexify.tokens import SubwordVectors, subwords_from_ngrams, subwords_from_words
-from relexify.vectors.word_vectors import WordVectors
 
 __all__ = [
     "Neighbours",

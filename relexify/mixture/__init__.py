@@ -1,4 +1,4 @@
-"""The hinge: Mixture, its weights and its composition."""
+"""The Mixture: each target token as a weighted sum of source tokens."""
 
 from relexify.mixture.composition import blend, first_of, mixture_of_rows, mixture_of_weights
 from relexify.mixture.mixture import Fallback, Mixture, Origin

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from relexify.artifacts import Provenance, load_arrays, save_arrays
 from relexify.errors import VocabularyError
+from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import Family, Spelling
 
 __all__ = ["Fallback", "Mixture", "Origin"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relexify.artifacts import write_file
-from relexify.recipes.grafts import read_note, transfer_identity
+from relexify.recipes.compare.trials import training_identity
+from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.preparing import start_identity
-from relexify.recipes.recipe_file import RecipeFile
-from relexify.recipes.trials import training_identity
+from relexify.storage.files import write_file
+from relexify.systems.transfer.grafts import read_note, transfer_identity
 from relexify.text import Corpus
-from relexify.training import is_trained
+from relexify.training.result import is_trained
 
 __all__ = ["is_finished", "note_finished"]
 

@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from relexify.artifacts import MARKER, check_output, write_file
 from relexify.progress import Progress
-from relexify.recipes.task_entries import TaskEntry
+from relexify.recipes.file.task_entries import TaskEntry
 from relexify.reports import TaskScores
+from relexify.storage.files import MARKER, check_output, write_file
 
 __all__ = ["check_place", "kept_scores", "measure", "measure_output", "output_scores"]
 
@@ -35,7 +35,7 @@ def measure(
         progress: Told about everything that takes long.
         of: Tells models apart that are measured in the same folder.
     """
-    from relexify.evaluation import evaluate_task
+    from relexify.evaluation.tasks import evaluate_task
 
     place = _place(entry, moment, folder, of)
     found = kept_scores(entry, moment, folder, of=of)

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import MARKER, check_output, write_file, write_folder
-from relexify.grafting import fresh_model, load_tokenizer, save_tokenizer
+from relexify.pretrained import fresh_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress
-from relexify.recipes.compression import compress_folder, model_identity
-from relexify.recipes.grafts import read_note
-from relexify.recipes.recipe_file import RecipeFile
+from relexify.recipes.file.schema import RecipeFile
+from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.systems.compression.folder import compress_folder, model_identity
+from relexify.systems.transfer.grafts import read_note
 
 __all__ = ["prepare_start", "start_identity"]
 

@@ -1,4 +1,4 @@
-"""Tables and plots: which initialisation learns how fast, and where tokens lie."""
+"""Tables, plots and reports."""
 
 from relexify.reports.comparison import Comparison, Reach, Statistic, step_reaching, steps_to_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components

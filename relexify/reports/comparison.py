@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from relexify.artifacts import write_file
 from relexify.errors import InputError
 from relexify.reports.task_scores import TaskScores
+from relexify.storage.files import write_file
 from relexify.training.curve import Curve, Measurement
 
 __all__ = ["METRICS", "Comparison", "Reach", "Statistic", "step_reaching", "steps_to_reach"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from relexify.artifacts import write_file
 from relexify.errors import InputError
 from relexify.reports.geometry import LayerSimilarities, Principal
 from relexify.reports.plots import COLOURS, FAINT, GREY, METADATA, own_style
+from relexify.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

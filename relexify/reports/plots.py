@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relexify.artifacts import write_file
 from relexify.errors import InputError, MissingExtra
 from relexify.reports.comparison import METRICS, Comparison, Statistic
+from relexify.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

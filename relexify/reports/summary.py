@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import write_file
 from relexify.errors import MissingExtra
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
@@ -15,6 +14,7 @@ from relexify.reports.stage_tables import stage_rows
 from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
 from relexify.reports.task_scores import mean_scores
 from relexify.reports.task_tables import task_rows
+from relexify.storage.files import write_file
 
 __all__ = ["write_report"]
 

@@ -1,4 +1,4 @@
-"""How well a model knows a text: bits per byte and perplexity, and the value that a score is."""
+"""Score a language model on text: bits per byte and perplexity."""
 
 from relexify.scoring.bits import bits_per_byte, check_fit, language_model_scores, scores_of, usable_length
 from relexify.scoring.bits_per_word import bits_per_word, bits_per_word_of

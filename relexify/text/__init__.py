@@ -1,4 +1,4 @@
-"""Text: corpora of every kind, words, and an invented language whose dictionary is known."""
+"""Text: corpora of any size and format, words, and invented languages."""
 
 from relexify.text.corpus import Corpus
 from relexify.text.invented import InventedLanguage, invent

@@ -13,8 +13,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from relexify.artifacts import sha256_of
 from relexify.errors import InputError, MissingExtra
+from relexify.storage.files import sha256_of
 from relexify.text.decoding import compression_of, read_blocks
 
 __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]

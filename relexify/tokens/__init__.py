@@ -1,11 +1,10 @@
-"""Vocabularies and canonical token forms, old pieces, subword vectors, tokenizer training."""
+"""Tokenizers: vocabularies, canonical token forms, special tokens, and tokenizer training."""
 
 from relexify.tokens.encoding import Encoder, encodable, encoder_of, separator_of
 from relexify.tokens.forms import Family, Spelling, TokenForm
 from relexify.tokens.joint import in_turn, joint_wordpiece
 from relexify.tokens.pieces import encode_words, old_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
-from relexify.tokens.subwords import SubwordVectors, subwords_from_ngrams, subwords_from_words
 from relexify.tokens.training import retrained
 from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
 
@@ -15,7 +14,6 @@ __all__ = [
     "Encoder",
     "Family",
     "Spelling",
-    "SubwordVectors",
     "TokenForm",
     "Vocabulary",
     "backend_of",
@@ -27,7 +25,5 @@ __all__ = [
     "old_pieces",
     "retrained",
     "separator_of",
-    "subwords_from_ngrams",
-    "subwords_from_words",
     "vocabulary_of",
 ]

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import write_file
 from relexify.errors import InputError
+from relexify.storage.files import write_file
 
 __all__ = ["Curve", "Measurement"]
 

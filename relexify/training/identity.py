@@ -15,9 +15,9 @@ import torch
 
 from relexify.errors import InputError
 from relexify.scoring import HeldOut
+from relexify.storage.checkpoints import RUN_FILE, claim_folder, find_checkpoint
 from relexify.tokens import encoder_of
-from relexify.training.checkpoints import RUN_FILE, claim_folder, find_checkpoint
-from relexify.training.packing import PackedText
+from relexify.training.data.packing import PackedText
 from relexify.training.plan import Stage, Training
 
 __all__ = ["claim_work", "digest_of", "identity_of", "model_digest", "text_identity"]

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import MARKER, write_file, write_folder
+from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.training.curve import Curve
 from relexify.training.identity import digest_of
+from relexify.training.job import Subject, notes_of
 from relexify.training.plan import Training
-from relexify.training.subject import Subject, notes_of
 
 __all__ = [
     "CURVE_FILE",

@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
-from relexify.artifacts import check_output
 from relexify.progress import Progress, silent
-from relexify.training.checkpoints import only_one
+from relexify.storage.checkpoints import only_one
+from relexify.storage.files import check_output
+from relexify.training.engine.stages import run_stages
 from relexify.training.identity import claim_work, digest_of, identity_of
+from relexify.training.job import Subject, notes_of, one_language
 from relexify.training.plan import Training, plan_stages
 from relexify.training.result import (
     CURVE_FILE,
@@ -31,8 +33,6 @@ from relexify.training.result import (
     work_folder,
     write_result,
 )
-from relexify.training.stages import run_stages
-from relexify.training.subject import Subject, notes_of, one_language
 
 __all__ = ["CURVE_FILE", "TrainingResult", "finished_training", "is_trained", "run_training", "train"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.grafting import hollow_model
+from relexify.pretrained import hollow_model
 from relexify.scoring import model_kind, usable_length
-from relexify.training.freezing import trained_names
+from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
 
 __all__ = ["check_learner", "check_stages", "check_trainable", "check_trainable_name"]

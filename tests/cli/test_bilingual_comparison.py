@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relexify.reports import Comparison, stage_rows
-from relexify.training import Curve
+from relexify.training.curve import Curve
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE
 

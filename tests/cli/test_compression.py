@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from relexify import load_model
-from relexify.models import is_compressed
+from relexify.pretrained import load_model
+from relexify.systems.compression.model import is_compressed
 from tests.cli.command import relexify
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import pico
 from tests.cli.command import refused, relexify
-from tests.vectors.fasttext_file import FastTextFile
+from tests.evidence.vectors.fasttext_file import FastTextFile
 
 FVT = ("--method", "fvt", "--no-score")
 CORRUPT = FastTextFile(entries=1_000_000)

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.mixture import Mixture
-from relexify.recipes import METHODS
+from relexify.systems.transfer.options import METHODS
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE

@@ -14,15 +14,15 @@ import torch
 from transformers import BertConfig, BertForPreTraining
 
 from relexify.errors import InputError
-from relexify.grafting import load_model
-from relexify.models import with_trilayer
-from relexify.recipes import trelm_run as trelm_recipe
-from relexify.recipes.recipe_file import read_recipe, recipe_text
-from relexify.recipes.running import run_recipe
-from relexify.recipes.trelm_options import Trelm
-from relexify.recipes.trelm_scores import trelm_scores
+from relexify.evidence.vectors import WordVectors
+from relexify.pretrained import load_model
+from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.run import run_recipe
+from relexify.systems.trelm import run as trelm_recipe
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.options import Trelm
+from relexify.systems.trelm.scores import trelm_scores
 from relexify.tokens import vocabulary_of
-from relexify.vectors import WordVectors
 from tests import pico
 from tests.cli.command import relexify
 

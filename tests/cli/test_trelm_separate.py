@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.grafting import load_model, load_tokenizer
-from relexify.models import load_tokenizers
-from relexify.recipes.recipe_file import read_recipe, recipe_text
-from relexify.recipes.running import run_recipe
+from relexify.pretrained import load_model, load_tokenizer
+from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.run import run_recipe
+from relexify.systems.trelm.model.folder import load_tokenizers
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.test_trelm import Texts, recipe, texts  # noqa: F401 (a fixture)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relexify.vectors import Rotation, WordVectors
-from tests.adversarial.clouds import cloud, turned
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.vectors import WordVectors
 from tests.cli.command import relexify
+from tests.evidence.alignment.clouds import cloud, turned
 
 WORDS = 400
 
@@ -36,7 +37,7 @@ def test_two_languages_are_aligned_with_no_dictionary_and_measured_with_one(fold
 
 
 def test_spaces_that_do_not_fit_are_refused_in_a_sentence_and_nothing_is_written(folder, tmp_path, monkeypatch):
-    from relexify.adversarial import options
+    from relexify.evidence.alignment.unsupervised import options
 
     short = options.AdversarialTraining(restarts=1, epochs=1, steps=20)
     monkeypatch.setattr(options, "AdversarialTraining", lambda: short)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from relexify import __version__
-from relexify.recipes import METHODS
-from relexify.vectors import Rotation, load_vectors
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.systems.transfer.options import METHODS
+from relexify.version import __version__
 from tests import pico
 from tests.cli.command import relexify
 

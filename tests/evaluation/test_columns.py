@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relexify.errors import InputError
-from relexify.evaluation.columns import TaggedSentence, read_columns
+from relexify.evaluation.data.columns import TaggedSentence, read_columns
 
 
 @pytest.fixture

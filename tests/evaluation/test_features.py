@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from relexify.errors import InputError, VocabularyError
-from relexify.evaluation.features import sentence_means, word_means
+from relexify.evaluation.probing.features import sentence_means, word_means
 from tests import pico
 
 TEXTS = [

@@ -15,12 +15,15 @@ import pytest
 import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
-from relexify.evaluation import finetuning, task_trainer
-from relexify.evaluation.columns import TaggedSentence
-from relexify.evaluation.finetuning import TASKS, FineTuning, TaskResult, fine_tune
+from relexify.evaluation.data.columns import TaggedSentence
+from relexify.evaluation.data.labelled_texts import Example
+from relexify.evaluation.finetuning import run as finetuning
+from relexify.evaluation.finetuning import trainer as task_trainer
+from relexify.evaluation.finetuning.learner import Learner
+from relexify.evaluation.finetuning.options import TASKS, FineTuning
+from relexify.evaluation.finetuning.results import TaskResult
+from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.metrics import LabelRow
-from relexify.evaluation.pairs import Example
-from relexify.evaluation.task_learner import Learner
 from tests import pico
 
 QUICK = {"learning_rate": 1e-2, "batch": 32, "seeds": (0,), "length": 32}

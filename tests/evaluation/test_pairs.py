@@ -12,15 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evaluation.pairs import (
-    Example,
-    FieldNames,
-    read_data_set,
-    read_examples,
-    read_glue,
-    read_nli,
-    read_records,
-)
+from relexify.evaluation.data.labelled_lines import read_glue, read_nli
+from relexify.evaluation.data.labelled_records import FieldNames, read_data_set, read_records
+from relexify.evaluation.data.labelled_texts import Example
+from relexify.evaluation.data.pairs import read_examples
 
 NLI = 'He said "no.\tHe refused.\tentailment\nIt\'s "late\t"It" is early.\tcontradiction\n'
 NLI_EXAMPLES = [

@@ -17,20 +17,13 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, GraftError, InputError, OutputError, TrainingError, VocabularyError
-from relexify.evaluation.parser_inputs import cut_sentences, padded_batch
-from relexify.evaluation.parsing import (
-    NO_HEAD,
-    Parse,
-    ParserTraining,
-    attachment_scores,
-    best_tree,
-    load_parser,
-    parse,
-    swap_lexicon,
-    train_parser,
-)
-from relexify.evaluation.treebank import ParsedSentence
-from relexify.models.biaffine import IGNORED, BiaffineParser
+from relexify.evaluation.data.treebank import ParsedSentence
+from relexify.evaluation.parsing.biaffine import IGNORED, BiaffineParser
+from relexify.evaluation.parsing.inputs import cut_sentences, padded_batch
+from relexify.evaluation.parsing.run import swap_lexicon
+from relexify.evaluation.parsing.trainer import ParserTraining
+from relexify.evaluation.parsing.training import load_parser, train_parser
+from relexify.evaluation.parsing.trees import NO_HEAD, Parse, attachment_scores, best_tree, parse
 from tests import pico
 
 # She read old books , slowly .

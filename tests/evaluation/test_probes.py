@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evaluation.probes import fit_probe, probe_pairs, probe_words
+from relexify.evaluation.probing.probes import fit_probe, probe_pairs, probe_words
 from tests import pico
 
 DRAW = np.random.default_rng(0)

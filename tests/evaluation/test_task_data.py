@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evaluation import Evaluation, TaskFiles, evaluate_task
-from relexify.evaluation.task_data import read_task
-from relexify.evaluation.tasks import check_evaluated_model, check_evaluation
+from relexify.evaluation.data.files import TaskFiles, read_task
+from relexify.evaluation.tasks import Evaluation, check_evaluated_model, check_evaluation, evaluate_task
 from tests import pico
 
 TREE = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tdoor\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evaluation.treebank import ParsedSentence, read_treebank
+from relexify.evaluation.data.treebank import ParsedSentence, read_treebank
 
 
 def line(*fields: str) -> str:

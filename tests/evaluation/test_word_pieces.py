@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.evaluation.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
+from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
 from relexify.scoring import IGNORED, frame_of
 from tests import pico
 

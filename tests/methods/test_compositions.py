@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relexify.errors import VocabularyError
-from relexify.lexicon import BilingualLexicon
+from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods import blended, fvt, neutral, pieces, random, shared, shuffle, special, translations
 from relexify.mixture import Origin, first_of
 from relexify.tokens import vocabulary_of

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods import vector_neighbours
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import softmax_weights
 from relexify.progress import silent
-from relexify.tokens import SubwordVectors, vocabulary_of
+from relexify.tokens import vocabulary_of
 from tests import pico
 
 OLD = vocabulary_of(pico.byte_level())

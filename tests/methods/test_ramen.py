@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import SubwordVectors, WordVectors, subwords_from_words
 from relexify.methods import (
     aligned_tokens,
     blended,
@@ -21,8 +22,7 @@ from relexify.methods import (
     trans_tokens,
 )
 from relexify.mixture import Fallback, Origin, first_of
-from relexify.tokens import SubwordVectors, subwords_from_words, vocabulary_of
-from relexify.vectors import WordVectors
+from relexify.tokens import vocabulary_of
 from tests import pico
 
 OLD = pico.byte_level()

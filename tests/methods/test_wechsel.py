@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import (
+    VectorTraining,
+    WordVectors,
+    subwords_from_ngrams,
+    subwords_from_words,
+    train_vectors,
+)
 from relexify.methods import vector_neighbours, wechsel
 from relexify.mixture import Origin
-from relexify.tokens import subwords_from_ngrams, subwords_from_words, vocabulary_of
-from relexify.vectors import VectorTraining, WordVectors, train_vectors
+from relexify.tokens import vocabulary_of
 from tests import pico
 
 OLD = pico.byte_level()

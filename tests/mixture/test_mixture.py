@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from relexify.artifacts import Provenance, load_arrays, save_arrays
 from relexify.errors import InputError, VocabularyError
 from relexify.mixture import (
     Fallback,
@@ -24,6 +23,7 @@ from relexify.mixture import (
     rows_to_csr,
     softmax_weights,
 )
+from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import vocabulary_of
 from tests import pico
 

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
+from relexify.evidence.vectors import VectorTraining
 from relexify.progress import silent
-from relexify.recipes import Transfer, run_transfer
-from relexify.recipes.demonstration import make_material
-from relexify.recipes.grid import GridCell, GridResult, GridSearch, best_cell, grid_rows, run_grid
+from relexify.recipes.demo import make_material
+from relexify.recipes.grid.plan import GridCell, GridSearch
+from relexify.recipes.grid.run import run_grid
+from relexify.recipes.grid.table import GridResult, best_cell, grid_rows
 from relexify.scoring import Score
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, split_words
-from relexify.vectors import VectorTraining
 from tests import pico
 
 MATERIAL = make_material(0, 500, limit=150_000)

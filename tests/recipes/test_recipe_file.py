@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
-from relexify.lexicon import BilingualLexicon
-from relexify.models import Compression
-from relexify.recipes.recipe import METHODS, Transfer
-from relexify.recipes.recipe_file import RUNS, Comparing, RecipeFile, Run, read_recipe, recipe_text
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import VectorTraining
+from relexify.recipes.file.comparing import RUNS, Comparing, Run
+from relexify.recipes.file.schema import RecipeFile, read_recipe, recipe_text
+from relexify.systems.compression.options import Compression
+from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.training.plan import PLANS, RAMEN, Stage, Training, plan_stages
-from relexify.vectors import VectorTraining
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.recipes import TaskEntry, read_recipe, recipe_text
-from relexify.recipes.task_entries import check_tasks
+from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.file.task_entries import TaskEntry, check_tasks
 from tests import pico
 
 TOP = 'output = "out"\nmodel = "gpt2"\ncorpus = "text.txt"\n'

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from relexify.evidence.vectors import WordVectors, subwords_from_words
 from relexify.methods import fvt, neutral, shared
-from relexify.tokens import TokenForm, encode_words, old_pieces, retrained, subwords_from_words, vocabulary_of
-from relexify.vectors import WordVectors
+from relexify.tokens import TokenForm, encode_words, old_pieces, retrained, vocabulary_of
 from tests import pico
 
 LINES = pico.sentences(words=pico.foreign_words(), seed=3)

@@ -19,7 +19,10 @@ import torch
 from safetensors.torch import load_file
 
 from relexify.progress import Progress, silent
-from relexify.training import Curve, Training, TrainingResult, train
+from relexify.training.curve import Curve
+from relexify.training.plan import Training
+from relexify.training.result import TrainingResult
+from relexify.training.run import train
 from tests import pico
 
 LENGTH, BATCH = 16, 4
@@ -176,10 +179,10 @@ class Moment:
 
 
 _PLACES = {
-    "writing": ("relexify.training.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
-    "sealing": ("relexify.training.trainer", "seal"),
-    "rotating": ("relexify.training.checkpoints.shutil", "rmtree"),
-    "keeping a stage": ("relexify.training.stages", "keep_stage"),
+    "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
+    "sealing": ("relexify.training.engine.trainer", "seal"),
+    "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
+    "keeping a stage": ("relexify.training.engine.stages", "keep_stage"),
     "finishing": ("relexify.training.run", "write_result"),
 }
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, SequentialSampler
 from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, frame_of
 from relexify.text import Corpus
-from relexify.training.batches import Blocks, Sequences, TwoTexts
-from relexify.training.packing import PackedText, pack
+from relexify.training.data.batches import Blocks, Sequences, TwoTexts
+from relexify.training.data.packing import PackedText, pack
 from tests import pico
 
 LENGTH = 16

@@ -9,11 +9,12 @@ import torch
 from transformers import masking_utils
 from transformers.utils import import_utils
 
-from relexify.models import Compression, compressed
 from relexify.scoring import IGNORED
-from relexify.training.captured import WARM_CALLS, CapturedPass
-from relexify.training.loss_forward import loss_forward
-from relexify.training.unpadded import unpadded
+from relexify.systems.compression.compress import compressed
+from relexify.systems.compression.options import Compression
+from relexify.training.engine.cuda_graph import WARM_CALLS, CapturedPass
+from relexify.training.loss.forward import loss_forward
+from relexify.training.loss.unpadded import unpadded
 from tests import pico
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")

@@ -9,7 +9,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.grafting import lexical_axes
-from relexify.training.freezing import freeze_all_but, trained_names
+from relexify.training.engine.freezing import freeze_all_but, trained_names
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.training import Stage
-from relexify.training.freezing import trained_names
+from relexify.training.engine.freezing import trained_names
+from relexify.training.plan import Stage
 from tests import pico
 from tests.training.runs import TRAINING, Moment, tensors
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from relexify.scoring import IGNORED
-from relexify.training.fused_loss import asked_places, head_nats
+from relexify.training.loss.chunked import asked_places, head_nats
 
 # Said once by torch, on a CPU without bfloat16.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")

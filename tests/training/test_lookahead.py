@@ -10,10 +10,9 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from relexify.training import Training
-from relexify.training.arguments import stage_optimiser
-from relexify.training.lookahead import LookaheadAdamW
-from relexify.training.plan import Stage
+from relexify.training.engine.arguments import stage_optimiser
+from relexify.training.engine.lookahead import LookaheadAdamW
+from relexify.training.plan import Stage, Training
 
 OPTIONS = {"lr": 0.05, "betas": (0.9, 0.98), "weight_decay": 0.1}
 
@@ -97,7 +96,7 @@ def test_a_closure_is_asked_once():
 
 
 def test_a_stage_that_asks_for_it_gets_it_with_the_options_of_the_training(tmp_path):
-    from relexify.training.arguments import stage_arguments
+    from relexify.training.engine.arguments import stage_arguments
 
     training = Training(steps=10, beta2=0.97, lookahead_steps=3, lookahead_alpha=0.8)
     stage = Stage("all", 10, learning_rate=0.25, optimiser="lookahead")

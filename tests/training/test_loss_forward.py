@@ -9,10 +9,11 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from relexify.models import Compression, compressed
 from relexify.scoring import IGNORED
-from relexify.training import factored_loss
-from relexify.training.loss_forward import loss_forward, repeated_blocks
+from relexify.systems.compression import loss as factored_loss
+from relexify.systems.compression.compress import compressed
+from relexify.systems.compression.options import Compression
+from relexify.training.loss.forward import loss_forward, repeated_blocks
 from tests import pico
 
 # Said once by torch, on a CPU without bfloat16.

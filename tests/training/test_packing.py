@@ -23,7 +23,7 @@ from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 from relexify.errors import InputError, OutputError, VocabularyError
 from relexify.text import Corpus
 from relexify.tokens import separator_of
-from relexify.training.packing import pack
+from relexify.training.data.packing import pack
 from tests import pico
 
 LINES = [

@@ -14,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from relexify.artifacts import MARKER
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.storage.checkpoints import only_one
+from relexify.storage.files import MARKER
 from relexify.text import Corpus
-from relexify.training import Stage, Training
-from relexify.training.checkpoints import only_one
+from relexify.training.plan import Stage, Training
 from tests import pico
 from tests.training.runs import (
     LINES,

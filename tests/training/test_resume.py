@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from relexify.artifacts import MARKER
-from relexify.training import Training, TrainingResult
+from relexify.storage.files import MARKER
+from relexify.training.plan import Training
+from relexify.training.result import TrainingResult
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
 
 EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)

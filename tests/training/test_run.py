@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from relexify.artifacts import MARKER
 from relexify.grafting import MIXTURE_FILE
+from relexify.storage.files import MARKER
 from relexify.text import Corpus
-from relexify.training import Curve
-from relexify.training.run import CURVE_FILE
+from relexify.training.curve import Curve
+from relexify.training.result import CURVE_FILE
 from tests import pico
 from tests.training.runs import HELD_OUT, LINES, TRAINING, Moment, assert_same_bits, tensors
 

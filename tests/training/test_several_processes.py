@@ -15,8 +15,9 @@ import pytest
 from accelerate import DistributedType, PartialState
 
 from relexify.errors import InputError
-from relexify.training import Curve, Training, TrainingResult
-from relexify.training.run import CURVE_FILE
+from relexify.training.curve import Curve
+from relexify.training.plan import Training
+from relexify.training.result import CURVE_FILE, TrainingResult
 from tests.training.runs import (
     TRAINING,
     Moment,

@@ -1,0 +1,1 @@
+"""Fine-tune a model on a task and score it."""

@@ -1,0 +1,286 @@
+"""A dependency parser on any model of transformers: deep biaffine attention (Dozat & Manning, 2017).
+
+A word is the mean of the last hidden states of its pieces; no part-of-speech tags go in (RAMEN, section 4.2). ROOT is a
+learned vector rather than a special token, because not every model has one, and because it then stays the same when
+the lexicon is swapped. A word without pieces is another learned vector. Four small perceptrons make of every word what
+it is as a head and as a dependent, for arcs and for labels:
+
+    arc(d, h)      = [dependent_d; 1] A head_h
+    label(d, h, r) = [dependent_d; 1] L_r [head_h; 1]
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from relexify.errors import GraftError
+from relexify.systems.compression.model import install, layout_of
+
+__all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
+
+IGNORED = -100
+"""The head or relation of a word that does not count, as torch has it."""
+SLOPE = 0.1
+"""Of the leaky rectifier for negative numbers, as Dozat & Manning have it."""
+
+
+class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
+    """What a parser is made of.
+
+    Attributes:
+        encoder: The config of the model below.
+        relations: The relations it knows, in the order of their scores.
+        arc_size: Width of the perceptrons for arcs.
+        label_size: Width of the perceptrons for labels.
+        dropout: On the word vectors and inside the perceptrons.
+        pooling: Whether a word is the mean of its pieces or the first of them.
+        initializer_range: Standard deviation of the two learned vectors before training.
+    """
+
+    model_type = "relexify-biaffine"
+    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
+
+    def __init__(
+        self,
+        encoder: Any = None,
+        relations: Sequence[str] = (),
+        arc_size: int = 500,
+        label_size: int = 100,
+        dropout: float = 0.33,
+        pooling: Literal["mean", "first"] = "mean",
+        initializer_range: float = 0.02,
+        **rest: Any,
+    ) -> None:
+        if isinstance(encoder, dict):
+            encoder = AutoConfig.for_model(**encoder)
+        self.encoder = encoder
+        self.relations = list(relations)
+        self.arc_size = arc_size
+        self.label_size = label_size
+        self.dropout = dropout
+        self.pooling = pooling
+        self.initializer_range = initializer_range
+        super().__init__(**rest)
+
+
+@dataclass
+class BiaffineOutput(ModelOutput):  # type: ignore[misc]
+    """What a parser says about a batch.
+
+    Attributes:
+        loss: Mean over words of the cross entropy of their heads, plus that of the labels of their gold arcs.
+        arc_scores: How well each head (0 is ROOT) fits each word; minus infinity for the word itself and for padding
+            [batch × words × 1 + words].
+        label_heads: Words as heads, for `BiaffineParser.label_scores` [batch × 1 + words × label size].
+        label_dependents: Words as dependents, for the same [batch × words × label size].
+    """
+
+    loss: torch.Tensor | None = None
+    arc_scores: torch.Tensor | None = None
+    label_heads: torch.Tensor | None = None
+    label_dependents: torch.Tensor | None = None
+
+
+class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
+    """An encoder with arc and label scores on top."""
+
+    config_class = BiaffineConfig
+    base_model_prefix = "encoder"
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    def __init__(self, config: BiaffineConfig) -> None:
+        super().__init__(config)
+        self.encoder = _bare_encoder(config.encoder)
+        width = self.encoder.get_input_embeddings().weight.shape[1]
+        width = int(getattr(self.encoder.config, "hidden_size", width))
+        self.root = nn.Parameter(torch.zeros(width))
+        self.without_pieces = nn.Parameter(torch.zeros(width))
+        self.dropout = nn.Dropout(config.dropout)
+        self.arc_head = _perceptron(width, config.arc_size, config.dropout)
+        self.arc_dependent = _perceptron(width, config.arc_size, config.dropout)
+        self.label_head = _perceptron(width, config.label_size, config.dropout)
+        self.label_dependent = _perceptron(width, config.label_size, config.dropout)
+        self.arc = Biaffine(config.arc_size, 1, bias_of_heads=False)
+        self.label = Biaffine(config.label_size, len(config.relations), bias_of_heads=True)
+        self.post_init()
+
+    @classmethod
+    def on_top_of(cls, model: Any, relations: Sequence[str], **options: Any) -> BiaffineParser:
+        """A fresh parser on a copy of a model's inner parameters, in float32.
+
+        Args:
+            model: With or without a head; the encoder of an encoder-decoder is taken alone.
+            relations: The relations to tell apart.
+            **options: For `BiaffineConfig`.
+        """
+        config = copy.deepcopy(model.config)
+        config.dtype = torch.float32
+        if getattr(config, "use_cache", None) is not None:
+            config.use_cache = False  # a decoder would keep keys and values for text that never comes
+        parser = cls(BiaffineConfig(encoder=config, relations=relations, **options))
+        wanted = parser.encoder.state_dict()
+        values = inner_encoder(model).state_dict()
+        if missing := sorted(wanted.keys() - values.keys()):
+            raise GraftError(f"{type(model).__name__} lacks {missing[0]}, which {type(parser.encoder).__name__} needs")
+        parser.encoder.load_state_dict({name: values[name] for name in wanted})
+        return parser
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        word_of_piece: torch.Tensor,
+        word_mask: torch.Tensor,
+        heads: torch.Tensor | None = None,
+        relations: torch.Tensor | None = None,
+    ) -> BiaffineOutput:
+        """Score every possible arc; with gold heads and relations, give the loss too.
+
+        Args:
+            input_ids: Pieces and special tokens [batch × pieces].
+            attention_mask: 1 for what is no padding [batch × pieces].
+            word_of_piece: Index of the word that a piece belongs to, -1 for none [batch × pieces].
+            word_mask: True for what is a word [batch × words].
+            heads: Gold heads, 0 for ROOT, `IGNORED` for what does not count [batch × words].
+            relations: Gold relations by index, `IGNORED` likewise [batch × words].
+        """
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        with torch.autocast(hidden.device.type, enabled=False):  # scores of arcs want more digits than bfloat16 has
+            words = self.dropout(self._words(hidden.to(self.root.dtype), word_of_piece, word_mask.shape[1]))
+            nodes = torch.cat([self.root.expand(len(words), 1, -1), words], dim=1)
+            arcs = self.arc(self.arc_dependent(words), self.arc_head(nodes))[..., 0]
+            arcs = arcs.masked_fill(_impossible(word_mask), -torch.inf)
+            output = BiaffineOutput(None, arcs, self.label_head(nodes), self.label_dependent(words))
+            if heads is not None and relations is not None:
+                labels = self.label_scores(output, heads.clamp(min=0))
+                output.loss = _mean_nats(arcs, heads) + _mean_nats(labels, relations)
+        return output
+
+    def label_scores(self, output: Any, heads: torch.Tensor) -> torch.Tensor:
+        """Scores of the relations between every word and its head.
+
+        Args:
+            output: Of `forward`.
+            heads: A head for every word, 0 for ROOT [batch × words].
+
+        Returns:
+            [batch × words × relations].
+        """
+        chosen = heads[..., None].expand(-1, -1, output.label_heads.shape[-1])
+        scores: torch.Tensor = self.label.between(output.label_dependents, output.label_heads.gather(1, chosen))
+        return scores
+
+    def get_input_embeddings(self) -> Any:
+        """Those of the encoder."""
+        return self.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value: Any) -> None:
+        """Those of the encoder."""
+        self.encoder.set_input_embeddings(value)
+
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> Any:
+        """Those of the encoder, with its config in step."""
+        embedding = self.encoder.resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        self.config.encoder.vocab_size = embedding.weight.shape[0]
+        return embedding
+
+    def _words(self, hidden: torch.Tensor, word_of_piece: torch.Tensor, words: int) -> torch.Tensor:
+        """Vectors of words from those of their pieces [batch × words × width]."""
+        belongs = word_of_piece[:, None, :] == torch.arange(words, device=hidden.device)[:, None]
+        if self.config.pooling == "first":
+            belongs = belongs & (belongs.cumsum(-1) == 1)
+        count = belongs.sum(-1, keepdim=True)
+        seen = hidden.masked_fill((word_of_piece < 0)[..., None], 0.0)
+        mean = (belongs.to(hidden.dtype) @ seen) / count.clamp(min=1)
+        return torch.where(count > 0, mean, self.without_pieces)
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """As Dozat & Manning: orthogonal perceptrons, biaffine scores that begin at zero."""
+        if isinstance(module, nn.Linear):
+            init.orthogonal_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, Biaffine):
+            init.zeros_(module.weight)
+        elif module is self:
+            init.normal_(self.root, std=self.config.initializer_range)
+            init.normal_(self.without_pieces, std=self.config.initializer_range)
+
+
+class Biaffine(nn.Module):
+    """A bilinear form with a one added to the dependent, and to the head where asked."""
+
+    def __init__(self, size: int, outputs: int, *, bias_of_heads: bool) -> None:
+        super().__init__()
+        self.bias_of_heads = bias_of_heads
+        self.weight = nn.Parameter(torch.zeros(outputs, size + 1, size + bias_of_heads))
+
+    def forward(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+        """Every dependent with every head [batch × dependents × heads × outputs]."""
+        heads = _with_one(heads) if self.bias_of_heads else heads
+        return torch.einsum("bdi,oij,bhj->bdho", _with_one(dependents), self.weight, heads)
+
+    def between(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+        """Every dependent with its one head [batch × dependents × outputs]."""
+        heads = _with_one(heads) if self.bias_of_heads else heads
+        return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
+
+
+def inner_encoder(model: Any) -> Any:
+    """What gives hidden states in a model with whatever head; of an encoder-decoder, the encoder."""
+    inner = model.base_model
+    return inner.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else inner
+
+
+def _bare_encoder(config: Any) -> Any:
+    """An encoder without head and pooler."""
+    takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
+    model = AutoModel.from_config(config, **({"add_pooling_layer": False} if "add_pooling_layer" in takes else {}))
+    if (layout := layout_of(config)) is not None:
+        if getattr(config, "is_encoder_decoder", False):
+            raise GraftError(
+                f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first"
+            )
+        install(model, replace(layout, head="plain"))
+    return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
+
+
+def _perceptron(width: int, size: int, dropout: float) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, size), nn.LeakyReLU(SLOPE), nn.Dropout(dropout))
+
+
+def _with_one(vectors: torch.Tensor) -> torch.Tensor:
+    return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+
+
+def _impossible(word_mask: torch.Tensor) -> torch.Tensor:
+    """Arcs from padding, and from a word to itself [batch × words × 1 + words]."""
+    padding = torch.cat([torch.zeros_like(word_mask[:, :1]), ~word_mask], dim=1)[:, None, :]
+    words = word_mask.shape[1]
+    return padding | torch.eye(words + 1, dtype=torch.bool, device=word_mask.device)[1:]
+
+
+def _mean_nats(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
+    """Cross entropy over what counts; zero where nothing does."""
+    total = cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=IGNORED, reduction="sum")
+    return total / (gold != IGNORED).sum().clamp(min=1)
+
+
+AutoConfig.register(BiaffineConfig.model_type, BiaffineConfig, exist_ok=True)
+AutoModel.register(BiaffineConfig, BiaffineParser, exist_ok=True)

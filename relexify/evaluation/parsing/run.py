@@ -1,0 +1,82 @@
+"""Dependency parsing: train a biaffine parser on a treebank, parse with it, count what is right, swap its lexicon.
+
+Zero-shot parsing (RAMEN, section 4.2): a parser that was trained on one language takes the tokenizer and the
+embeddings of a model of another one, keeps its encoder and its scores, and parses that language.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from relexify.errors import GraftError
+from relexify.evaluation.parsing.biaffine import BiaffineParser, inner_encoder
+from relexify.evaluation.parsing.trainer import ParserTraining
+from relexify.evaluation.parsing.training import SeedRun, TrainedParser, load_parser, train_parser
+from relexify.evaluation.parsing.trees import NO_HEAD, AttachmentScores, Parse, attachment_scores, best_tree, parse
+from relexify.grafting import lexical_axes
+from relexify.grafting.swap import check_positions
+from relexify.pretrained import load_model, load_tokenizer
+from relexify.scoring import check_fit
+
+__all__ = [
+    "NO_HEAD",
+    "AttachmentScores",
+    "Parse",
+    "ParserTraining",
+    "SeedRun",
+    "TrainedParser",
+    "attachment_scores",
+    "best_tree",
+    "load_parser",
+    "parse",
+    "swap_lexicon",
+    "train_parser",
+]
+
+
+def swap_lexicon(parser: BiaffineParser, target: str | Path) -> tuple[BiaffineParser, Any]:
+    """A parser for another language: the tokenizer and embeddings of a model of it, all else as it is.
+
+    Args:
+        parser: Left as it is.
+        target: A folder or name of a model that shares the parser's encoder.
+
+    Returns:
+        The new parser, and the tokenizer to parse with.
+
+    Raises:
+        GraftError: The model's encoder is not built like the parser's.
+        VocabularyError: The model's tokenizer is not its own.
+    """
+    model, tokenizer = load_model(target), load_tokenizer(target)
+    check_fit(model, tokenizer)
+    encoder = inner_encoder(model)
+    check_positions(parser.encoder, encoder, target)
+    config = copy.deepcopy(parser.config)
+    own = config.encoder
+    config.encoder = copy.deepcopy(model.config)
+    config.encoder.dtype = own.dtype
+    if getattr(own, "use_cache", None) is not None:
+        config.encoder.use_cache = own.use_cache
+    swapped = BiaffineParser(config).to(parser.dtype)
+    lexical = lexical_axes(encoder)
+    values = parser.state_dict()
+    values |= {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items() if name in lexical}
+    _check_same_build(swapped, values, target)
+    swapped.load_state_dict(values)
+    return swapped.to(parser.device).train(parser.training), tokenizer
+
+
+def _check_same_build(swapped: BiaffineParser, values: dict[str, torch.Tensor], target: str | Path) -> None:
+    wanted = {name: tuple(tensor.shape) for name, tensor in swapped.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in values.items()}
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            raise GraftError(
+                f"the encoder of {target} is not built like the parser's ({name} is {wanted.get(name)} there, "
+                f"{found.get(name)} here): give a model that shares the parser's encoder"
+            )

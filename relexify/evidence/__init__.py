@@ -1,0 +1,1 @@
+"""Evidence about the target language: dictionaries, word vectors, parallel text, alignments."""

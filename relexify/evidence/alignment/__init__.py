@@ -1,0 +1,8 @@
+"""Vector alignment: map the vectors of two languages into one space."""
+
+from relexify.evidence.alignment.procrustes import Rotation, align
+
+__all__ = [
+    "Rotation",
+    "align",
+]

@@ -1,0 +1,275 @@
+"""Bringing the word vectors of two languages into one space: orthogonal Procrustes over a dictionary."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.linalg import eigh, orthogonal_procrustes
+from scipy.sparse import csr_array
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
+from relexify.evidence.lexicon.lexicon import BilingualLexicon
+from relexify.evidence.lexicon.retrieval import Quality, translation_quality
+from relexify.evidence.vectors.word_vectors import WordVectors
+from relexify.progress import Progress, silent
+from relexify.storage.files import Provenance, load_arrays, save_arrays
+
+__all__ = ["Direction", "Rotation", "align", "measure", "reduced", "reductions"]
+
+logger = logging.getLogger(__name__)
+
+Direction = Literal["source-to-target", "target-to-source"]
+
+MOST_HELD_OUT = 1_500
+FEWEST_HELD_OUT = 10
+CANDIDATES = 50_000
+BACKGROUND = 10_000
+"""Frequent source words that CSLS compares with: more of them cost much and change little."""
+REDUCTION_WORDS = 50_000
+PAIRS_PER_COMPONENT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """A linear map from the vectors of one language into the space of the other's.
+
+    Attributes:
+        matrix: [from × to], float64, orthogonal where the widths are equal: a row v becomes v @ matrix.
+        pairs_used: How many dictionary entries it was fitted on.
+        coverage: The share of dictionary entries with a vector on both sides.
+        quality: How well it translates held-out words, where that could be measured.
+        direction: Which language is moved.
+        source_reduction: The projection [wide × narrow] of source vectors that were too wide; if the source is the
+            language that is moved, `matrix` contains it already.
+        target_reduction: The same for target vectors.
+    """
+
+    matrix: np.ndarray
+    pairs_used: int
+    coverage: float
+    quality: Quality | None = None
+    direction: Direction = "source-to-target"
+    source_reduction: np.ndarray | None = None
+    target_reduction: np.ndarray | None = None
+
+    def apply(self, source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
+        """Both languages' vectors in the one space, whichever of them moves or is reduced."""
+        if self.direction == "source-to-target":
+            return source.rotated(self.matrix), reduced(target, self.target_reduction)
+        return reduced(source, self.source_reduction), target.rotated(self.matrix)
+
+    def summary(self) -> dict[str, Any]:
+        """The facts about it as plain data."""
+        return {
+            "width": list(self.matrix.shape),
+            "pairs_used": self.pairs_used,
+            "coverage": self.coverage,
+            "direction": self.direction,
+            "quality": asdict(self.quality) if self.quality else None,
+        }
+
+    def save(self, path: str | Path, *, provenance: Provenance | None = None) -> Path:
+        """Write it as one safetensors file."""
+        reductions = {"source_reduction": self.source_reduction, "target_reduction": self.target_reduction}
+        arrays = {"matrix": self.matrix} | {name: array for name, array in reductions.items() if array is not None}
+        origin = {"provenance": provenance.as_dict()} if provenance else {}
+        return save_arrays(path, arrays, {"kind": "rotation", **self.summary(), **origin})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Rotation:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: The file is missing, damaged, or another kind of artifact.
+        """
+        arrays, facts = load_arrays(path, "rotation")
+        return cls(
+            pairs_used=facts["pairs_used"],
+            coverage=facts["coverage"],
+            quality=Quality(**facts["quality"]) if facts["quality"] else None,
+            direction=facts["direction"],
+            **{name: np.array(array) for name, array in arrays.items()},
+        )
+
+
+def align(
+    source: WordVectors,
+    target: WordVectors,
+    lexicon: BilingualLexicon,
+    *,
+    direction: Direction = "source-to-target",
+    reduce: bool = False,
+    held_out: float = 0.1,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Rotation:
+    """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
+
+    The rotation is fitted on all entries; its quality is that of a second one, fitted without the held-out words.
+
+    Args:
+        source: Vectors of the source language.
+        target: Vectors of the target language.
+        lexicon: Pairs of a source word and a target word.
+        direction: Which language is moved into the other's space.
+        reduce: Project the wider vectors on their principal directions where the widths differ.
+        held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 skips that.
+        seed: Chooses the held-out words.
+        progress: Told about lookups and searches.
+
+    Raises:
+        InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
+            swapped.
+        EvidenceError: The dictionary connects no words of the two.
+    """
+    if not 0.0 <= held_out < 1.0:
+        raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
+    source_reduction, target_reduction = reductions(source, target, reduce)
+    narrow_source, narrow_target = reduced(source, source_reduction), reduced(target, target_reduction)
+    pairs = find_correspondences(lexicon, source.index, target.index)
+    _check_evidence(pairs, lexicon, source, target, width=narrow_target.width)
+    vectors = (
+        _look_up(narrow_source, np.unique(pairs.source), progress),
+        _look_up(narrow_target, np.unique(pairs.target), progress),
+    )
+    fitted = _fit(*vectors, pairs.meetings())
+    held = choose_held_out(pairs, held_out, most=MOST_HELD_OUT, seed=seed)
+    quality = None
+    if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
+        without = _fit(*vectors, pairs.meetings(~held))
+        quality = _measure(narrow_source.rotated(without), narrow_target, pairs, held, progress)
+    forwards = direction == "source-to-target"
+    moved_reduction = source_reduction if forwards else target_reduction
+    # The best map back is the transpose: Procrustes has the same singular vectors in both directions.
+    matrix = fitted if forwards else fitted.T
+    return Rotation(
+        matrix=matrix if moved_reduction is None else moved_reduction @ matrix,
+        pairs_used=pairs.entries_used,
+        coverage=pairs.coverage,
+        quality=quality,
+        direction=direction,
+        source_reduction=source_reduction,
+        target_reduction=target_reduction,
+    )
+
+
+def measure(
+    source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0, progress: Progress = silent
+) -> Quality | None:
+    """How well vectors that lie in one space already translate a dictionary that had no part in that.
+
+    Args:
+        source: Vectors of the source language, in the one space.
+        target: Vectors of the target language.
+        lexicon: Pairs to ask for, 1,500 source words at most.
+        seed: Chooses the words.
+        progress: Told about lookups and searches.
+
+    Returns:
+        The quality, or nothing where fewer than ten words have vectors on both sides.
+    """
+    pairs = find_correspondences(lexicon, source.index, target.index)
+    asked = choose_held_out(pairs, 1.0, most=MOST_HELD_OUT, seed=seed)
+    if len(np.unique(pairs.word[asked])) < FEWEST_HELD_OUT:
+        return None
+    return _measure(source, target, pairs, asked, progress)
+
+
+def reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The projections [wide × narrow] that bring both sides to one width, each `None` where it is not needed.
+
+    Raises:
+        InputError: The widths differ and `reduce` is off.
+    """
+    if source.width == target.width:
+        return None, None
+    if not reduce:
+        raise InputError(
+            f"the source vectors have {source.width} components and the target vectors {target.width}: use vectors of "
+            "one width, or project the wider ones (--reduce, or reduce=True)"
+        )
+    if source.width > target.width:
+        return _principal_directions(source, target.width), None
+    return None, _principal_directions(target, source.width)
+
+
+def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
+    """The projection that keeps most of the frequent words' vectors, [wide × width].
+
+    The vectors are not centred: only then is it one matrix that can be folded into a rotation, and the cosines that
+    everything later relies on are not centred either.
+    """
+    frequent = vectors.lookup(vectors.words[:REDUCTION_WORDS]).astype(np.float64)
+    moments = frequent.T @ frequent
+    _, directions = eigh(moments, subset_by_index=[len(moments) - width, len(moments) - 1])
+    return np.ascontiguousarray(directions[:, ::-1])
+
+
+def reduced(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
+    """The vectors after their projection, if there is one."""
+    return vectors if reduction is None else vectors.rotated(reduction)
+
+
+def _check_evidence(
+    pairs: Correspondences, lexicon: BilingualLexicon, source: WordVectors, target: WordVectors, *, width: int
+) -> None:
+    """Refuse dictionaries that say nothing or read the wrong way round, and tell of those that say little."""
+    found = pairs.entries_used
+    swapped = find_correspondences(lexicon.swapped(), source.index, target.index).entries_used
+    name = lexicon.name or "the dictionary"
+    if swapped >= max(10, 3 * found) or (not found and swapped):
+        raise InputError(
+            f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
+            f"{swapped} the other way round; pass --swapped, or load it with swapped=True"
+        )
+    if not found:
+        raise EvidenceError(
+            f"none of the {len(lexicon)} entries of {name} has a vector on both sides: check that its languages, their "
+            "order and their script are those of the vectors"
+        )
+    if found < PAIRS_PER_COMPONENT * width:
+        logger.warning(
+            "only %d of %d entries of %s have vectors on both sides, and a rotation of width %d wants at least %d: "
+            "add a larger dictionary, or merge in BilingualLexicon.identical(source.words, target.words)",
+            *(found, len(lexicon), name, width, PAIRS_PER_COMPONENT * width),
+        )
+
+
+def _look_up(vectors: WordVectors, rows: np.ndarray, progress: Progress) -> np.ndarray:
+    return vectors.lookup([vectors.words[row] for row in rows], progress=progress)
+
+
+def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndarray:
+    """Orthogonal Procrustes, [d × d].
+
+    With S and T the stacked vectors of all pairs the solution depends on SᵀT alone, and that is UᵀCV with U and V the
+    distinct words' vectors and C the number of times two words meet: each word is looked up once, and the stacks
+    (repeats and all) are never built.
+
+    Args:
+        source: U, [s × d].
+        target: V, [t × d].
+        meetings: C, [s × t].
+    """
+    matrix, _ = orthogonal_procrustes(source.astype(np.float64), meetings @ target.astype(np.float64))
+    return np.asarray(matrix)
+
+
+def _measure(
+    rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray, progress: Progress
+) -> Quality:
+    """Ask for the held-out words among the frequent target words, to which all right answers are added."""
+    asked, answers = questions(pairs, held)
+    candidates = np.union1d(np.arange(min(CANDIDATES, len(target))), pairs.target[held])
+    return translation_quality(
+        _look_up(rotated, asked, progress),
+        _look_up(target, candidates, progress),
+        rotated.lookup(rotated.words[:BACKGROUND], progress=progress),
+        [frozenset(np.searchsorted(candidates, sorted(rows)).tolist()) for rows in answers],
+        progress=progress,
+    )

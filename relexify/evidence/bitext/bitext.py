@@ -1,0 +1,104 @@
+"""Sentences and their translations, read as often as needed, never held in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.evidence.bitext.files import FIELDS, PairFile, find_files
+
+__all__ = ["Bitext"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Sentences in the model's language, each with its translation.
+
+    Iterating yields (source, target) for every line of the files, in order and without white space around them. Where
+    one side is missing both come out empty, so that the lines can still be counted.
+
+    Attributes:
+        files: Where the pairs come from, in order.
+        swapped: The files have the target language first.
+    """
+
+    files: tuple[PairFile, ...]
+    swapped: bool = False
+
+    @classmethod
+    def open(
+        cls,
+        source: str | Path | Iterable[str | Path] | Bitext,
+        target: str | Path | None = None,
+        *,
+        fields: tuple[str, str] = FIELDS,
+        swapped: bool = False,
+    ) -> Bitext:
+        """Open parallel text; nothing is read before it is needed.
+
+        Args:
+            source: A file with a tab between sentence and translation, a file of json lines, two files of equal length
+                written as one name with braces (`"news.{en,de}.xz"`), or several of these; all may be compressed. A
+                bitext is given back.
+            target: The second of two files of equal length, where `source` is the first.
+            fields: Of json lines, the fields with the two sentences; dots lead into objects (`"translation.en"`).
+            swapped: The target language comes first.
+
+        Raises:
+            InputError: A file is missing.
+        """
+        if isinstance(source, Bitext):
+            return source
+        if target is not None and not isinstance(source, str | Path):
+            raise InputError("two files of equal length are two paths: give the others in a call of their own")
+        return cls(find_files(source, target, fields), swapped)
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its only file, or the first and how many more."""
+        first, more = self.files[0].name, len(self.files) - 1
+        return f"{first} and {more} more" if more else first
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield the pairs.
+
+        Raises:
+            InputError: A line is not a pair, or two files have different lengths.
+        """
+        for file in self.files:
+            for left, right in file.lines():
+                source, target = left.strip(), right.strip()
+                if not (source and target):
+                    yield "", ""
+                else:
+                    yield (target, source) if self.swapped else (source, target)
+
+    def ensure_pairs(self) -> int:
+        """Read everything once, and tell how many pairs have both sides.
+
+        Raises:
+            InputError: Something cannot be read, or more than half of the lines lack a side.
+        """
+        lines, complete = 0, 0
+        for source, _ in self:
+            lines += 1
+            complete += bool(source)
+        if complete * 2 < lines or not complete:
+            raise InputError(
+                f"{self.name} has {lines:,} lines, of which {lines - complete:,} lack a sentence or its translation: "
+                "give one pair on each line, with a tab between the two"
+            )
+        if complete < lines:
+            logger.warning("%s: %d of %d lines lack a side and are skipped", self.name, lines - complete, lines)
+        return complete
+
+    def fingerprint(self) -> str:
+        """The sha256 of the content, whatever the files are called."""
+        prints = [*(file.fingerprint() for file in self.files), str(self.swapped)]
+        return hashlib.sha256("\n".join(prints).encode()).hexdigest()

@@ -1,0 +1,183 @@
+"""Files that hold pairs of sentences: two columns, two files side by side, json lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, Protocol
+
+from relexify.errors import InputError
+from relexify.storage.files import sha256_of
+from relexify.text.decoding import COMPRESSIONS, read_blocks
+
+__all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "find_files"]
+
+FIELDS = ("source", "target")
+"""Fields of json lines where none are named."""
+
+_BRACES = re.compile(r"\{([^{},]+),([^{},]+)\}")
+_JSON = (".jsonl", ".ndjson", ".json")
+
+
+class PairFile(Protocol):
+    """Something that yields pairs of sentences, as often as asked."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the two sides of every line; blank lines have two empty sides."""
+
+    def fingerprint(self) -> str:
+        """The sha256 of the content, in hex."""
+
+
+def find_files(
+    source: str | Path | Iterable[str | Path], target: str | Path | None, fields: tuple[str, str]
+) -> tuple[PairFile, ...]:
+    """What names stand for, as `Bitext.open` takes them.
+
+    Raises:
+        InputError: There are none, or a file is missing.
+    """
+    if target is not None and isinstance(source, str | Path):
+        return (SideBySide(_existing(Path(source)), _existing(Path(target))),)
+    names = [source] if isinstance(source, str | Path) else list(source)
+    if not names:
+        raise InputError("no parallel text is named: give at least one file")
+    return tuple(_named(name, fields) for name in names)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A text file with a tab between the two sides; what follows a second tab is ignored."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the two columns."""
+        for number, line in enumerate(_lines(self.path), start=1):
+            if not line.strip():
+                yield "", ""
+                continue
+            if "\t" not in line:
+                raise InputError(
+                    f"{self.path}, line {number}, has no tab: put a tab between a sentence and its translation, or "
+                    "write two files of equal length as one name with braces, such as 'news.{en,de}'"
+                )
+            left, right, *_ = line.split("\t", 2)
+            yield left, right
+
+    def fingerprint(self) -> str:
+        """The sha256 of the file."""
+        return sha256_of(self.path)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Two text files of equal length: a line of one is the translation of the same line of the other."""
+
+    left: Path
+    right: Path
+
+    @property
+    def name(self) -> str:
+        """Both paths."""
+        return f"{self.left} with {self.right}"
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines side by side."""
+        for number, (left, right) in enumerate(zip_longest(_lines(self.left), _lines(self.right))):
+            if left is None or right is None:
+                short, long = (self.left, self.right) if left is None else (self.right, self.left)
+                raise InputError(
+                    f"{short} ends after line {number} and {long} goes on: line n of one must be the translation of "
+                    "line n of the other"
+                )
+            yield left, right
+
+    def fingerprint(self) -> str:
+        """The sha256 of both files, in order."""
+        return f"{sha256_of(self.left)} {sha256_of(self.right)}"
+
+
+@dataclass(frozen=True)
+class JsonPairs:
+    """A file with one json object a line, two fields of which are the sides."""
+
+    path: Path
+    fields: tuple[str, str]
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the two fields of every record."""
+        for number, line in enumerate(_lines(self.path), start=1):
+            if not line.strip():
+                yield "", ""
+                continue
+            place = f"{self.path}, line {number},"
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{place} is not json ({error}): each line must be one object") from error
+            left, right = (_field(record, field, place) for field in self.fields)
+            yield left, right
+
+    def fingerprint(self) -> str:
+        """The sha256 of the file and the fields' names."""
+        return f"{sha256_of(self.path)} {self.fields}"
+
+
+def _named(name: str | Path, fields: tuple[str, str]) -> PairFile:
+    path = Path(name).expanduser()
+    braces = _BRACES.search(str(path))
+    if braces and not path.exists():
+        before, after = str(path)[: braces.start()], str(path)[braces.end() :]
+        left, right = (_existing(Path(f"{before}{side}{after}")) for side in braces.groups())
+        return SideBySide(left, right)
+    return JsonPairs(path, fields) if _kind(_existing(path)) in _JSON else Columns(path)
+
+
+def _existing(path: Path) -> Path:
+    path = path.expanduser()
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {problem}: give a file of sentence<TAB>translation, or two as 'news.{{en,de}}'")
+    return path
+
+
+def _kind(path: Path) -> str:
+    """The ending of the name that tells the format, below that of a compression."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    return chain.from_iterable(read_blocks(path))
+
+
+def _field(record: Any, field: str, place: str) -> str:
+    """The text of a field; dots lead into objects, a null is an empty text."""
+    value = record
+    for key in field.split("."):
+        if not isinstance(value, dict) or key not in value:
+            found = ", ".join(sorted(value)) if isinstance(value, dict) else f"a {type(value).__name__}"
+            raise InputError(f"{place} has no field {field!r}, only {found}: name the two fields with the sentences")
+        value = value[key]
+    if not isinstance(value, str | None):
+        raise InputError(f"{place} has a {type(value).__name__} in the field {field!r}: name a field that holds text")
+    # Json can spell half a surrogate pair, which no encoder takes.
+    return (value or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,54 @@
+"""How parallel text is read and aligned, and what its counts are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from relexify.errors import InputError
+from relexify.evidence.bitext.encoding import Units
+from relexify.evidence.bitext.files import FIELDS
+from relexify.evidence.bitext.symmetrisation import Symmetrisation
+
+__all__ = ["Aligning", "check_aligning"]
+
+
+@dataclass(frozen=True)
+class Aligning:
+    """How to get from parallel text to counts of aligned tokens.
+
+    Attributes:
+        symmetrisation: How the two directions of an alignment become one.
+        units: What a ready alignment counts: tokens of the two tokenizers, or words as white space parts them.
+        fields: Of json lines, the fields with the two sentences, the model's language first.
+        swapped: The text, and a ready alignment of it, have the new language first.
+        most_pairs: Align no more lines than so many, evenly spread over the text.
+        smoothing: Added to the count of every pair of tokens that was seen.
+        min_count: Pairs of tokens seen less often are left out.
+    """
+
+    symmetrisation: Symmetrisation = "grow-diag-final-and"
+    units: Units = "tokens"
+    fields: tuple[str, str] = FIELDS
+    swapped: bool = False
+    most_pairs: int = 2_000_000
+    smoothing: float = 0.0
+    min_count: float = 1.0
+
+
+def check_aligning(options: Aligning) -> None:
+    """Refuse what cannot be.
+
+    Raises:
+        InputError: An option has an impossible value.
+    """
+    for name, choices in (("symmetrisation", Symmetrisation), ("units", Units)):
+        if (value := getattr(options, name)) not in get_args(choices):
+            raise InputError(f"{name} = {value!r} is not possible: choose one of {', '.join(get_args(choices))}")
+    if len(options.fields) != 2:
+        raise InputError(f"{len(options.fields)} fields are named: parallel text has two sides, so name two")
+    if options.most_pairs < 1:
+        raise InputError(f"most_pairs = {options.most_pairs} is not possible: give 1 or more")
+    for name in ("smoothing", "min_count"):
+        if not 0 <= getattr(options, name) < float("inf"):
+            raise InputError(f"{name} = {getattr(options, name)} is not possible: give 0 or more")

@@ -1,0 +1,93 @@
+"""Two directed alignments into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+
+from relexify.errors import InputError
+from relexify.evidence.bitext.links import Links, sorted_distinct
+from relexify.progress import Progress, silent
+
+__all__ = ["Symmetrisation", "symmetrise"]
+
+Symmetrisation = Literal["grow-diag-final-and", "intersection", "union", "forward"]
+
+Point = tuple[int, int]
+_AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def symmetrise(forward: Links, reverse: Links, how: Symmetrisation, *, progress: Progress = silent) -> Links:
+    """Combine two directions (Och and Ney, 2003; Koehn et al., 2005).
+
+    Args:
+        forward: Every target unit has at most one source unit.
+        reverse: Every source unit has at most one target unit.
+        how: `"intersection"` keeps what both have, `"union"` what either has, `"forward"` the first as it is.
+            `"grow-diag-final-and"` starts from the intersection, adds links of the union that touch one already there
+            (also across a corner) and bring in a unit that has none, then links of either direction between two units
+            that both have none.
+        progress: Told about lines.
+
+    Raises:
+        InputError: There is no such way.
+    """
+    if how not in get_args(Symmetrisation):
+        raise InputError(f"there is no symmetrisation {how!r}: choose one of {', '.join(get_args(Symmetrisation))}")
+    ours, theirs = forward.keys(), reverse.keys()
+    if how == "forward":
+        return Links.of_keys(ours)
+    both = np.sort(np.concatenate([ours, theirs]))
+    united = sorted_distinct(both)
+    if how == "union":
+        return Links.of_keys(united)
+    common = both[1:][np.diff(both) == 0]
+    if how == "intersection":
+        return Links.of_keys(common)
+    return _grown(*(Links.of_keys(keys) for keys in (common, united, ours, theirs)), progress=progress)
+
+
+def _grown(common: Links, united: Links, forward: Links, reverse: Links, *, progress: Progress) -> Links:
+    """Grow-diag-final-and, line by line; where both directions agree there is nothing to grow."""
+    lines, sizes = np.unique(united.line, return_counts=True)
+    differ = sizes != np.bincount(common.line, minlength=int(lines.max(initial=-1)) + 1)[lines]
+    tables = [_by_line(links, lines[differ]) for links in (common, united, forward, reverse)]
+    grown: list[tuple[int, int, int]] = []
+    with progress("symmetrising", int(differ.sum())) as advance:
+        for line, agreed, either, first, second in zip(lines[differ].tolist(), *tables, strict=True):
+            grown.extend((line, *point) for point in _grow(agreed, set(either), first, second))
+            advance(1)
+    settled = np.isin(common.line, lines[differ], invert=True)
+    return Links.of_points(np.concatenate([common.points()[settled], np.array(grown, np.int32).reshape(-1, 3)]))
+
+
+def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse: list[Point]) -> list[Point]:
+    """One pair of sentences; links in order, new ones at the end."""
+    kept = list(agreed)
+    sources, targets = {source for source, _ in kept}, {target for _, target in kept}
+    waiting = either - set(kept)
+
+    def keep(point: Point) -> None:
+        kept.append(point)
+        waiting.discard(point)
+        sources.add(point[0])
+        targets.add(point[1])
+
+    for source, target in kept:  # the list grows while it is walked
+        for down, right in _AROUND:
+            point = (source + down, target + right)
+            if point in waiting and (point[0] not in sources or point[1] not in targets):
+                keep(point)
+    for point in (*forward, *reverse):
+        if point in waiting and point[0] not in sources and point[1] not in targets:
+            keep(point)
+    return kept
+
+
+def _by_line(links: Links, lines: np.ndarray) -> Iterator[list[Point]]:
+    """The links of each line, in order."""
+    starts, ends = (np.searchsorted(links.line, lines, side) for side in ("left", "right"))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield list(zip(links.source[start:end].tolist(), links.target[start:end].tolist(), strict=True))

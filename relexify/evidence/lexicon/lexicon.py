@@ -1,0 +1,134 @@
+"""The bilingual dictionary: pairs of a word and its translation."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.evidence.lexicon.reading import read_pairs
+
+__all__ = ["BilingualLexicon"]
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class BilingualLexicon:
+    """A bilingual dictionary.
+
+    Attributes:
+        pairs: (source word, target word) in file order; exact duplicates are dropped. Sides may hold spaces.
+        name: Where it comes from, for reports.
+    """
+
+    pairs: tuple[Pair, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", tuple(dict.fromkeys(self.pairs)))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def source_words(self) -> tuple[str, ...]:
+        """The distinct source words, in the order of the pairs."""
+        return tuple(dict.fromkeys(source for source, _ in self.pairs))
+
+    @property
+    def target_words(self) -> tuple[str, ...]:
+        """The distinct target words, in the order of the pairs."""
+        return tuple(dict.fromkeys(target for _, target in self.pairs))
+
+    @classmethod
+    def load(cls, path: str | Path, *, swapped: bool = False) -> BilingualLexicon:
+        """Read a dictionary, whatever its format.
+
+        Two columns with a tab between them (Wiktionary lists, where the sides may hold spaces) or with white space
+        (MUSE), FreeDict's TEI files, FreeDict's `.index` with `.dict` or `.dict.dz` (name either, or their folder);
+        text and TEI also as `.gz` and `.xz`. Both sides come out in NFC.
+
+        Args:
+            path: The file or folder.
+            swapped: The file has the target language first.
+
+        Raises:
+            InputError: It is missing, damaged, not UTF-8, or holds no pairs.
+        """
+        path = Path(path)
+        lexicon = cls(tuple(read_pairs(path)), name=path.name)
+        if not lexicon.pairs:
+            raise InputError(
+                f"{path} holds no pairs of words: give a dictionary with a word and its translation per line"
+            )
+        return lexicon.swapped() if swapped else lexicon
+
+    @classmethod
+    def identical(
+        cls, source_words: Iterable[str], target_words: Iterable[str], *, shortest: int = 4
+    ) -> BilingualLexicon:
+        """The words that two vocabularies share, each as its own translation, in source order.
+
+        Shared long words are mostly names and loans, and shared numerals mean the same, but short words are often
+        false friends ("die", "in") and punctuation says nothing about meaning: words of fewer than `shortest` letters
+        and words with neither letters nor digits are left out. A letter without case (an ideograph, a syllable, a
+        consonant of an abjad) counts as two, since words are shorter in such scripts.
+        """
+        shared = set(target_words)
+        words = (word for word in source_words if word in shared and _is_evidence(word, shortest))
+        return cls(tuple((word, word) for word in words), name="identical words")
+
+    def swapped(self) -> BilingualLexicon:
+        """The same dictionary from the target language to the source language."""
+        return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
+
+    def merged(self, other: BilingualLexicon) -> BilingualLexicon:
+        """The pairs of both dictionaries, this one's first."""
+        name = " + ".join(filter(None, (self.name, other.name)))
+        return BilingualLexicon(self.pairs + other.pairs, name=name)
+
+    def through(self, other: BilingualLexicon, *, limit: int = 3, ambiguity: int = 20) -> BilingualLexicon:
+        """Chain two dictionaries over the language they share: A–pivot through pivot–B is A–B.
+
+        A pair scores Σ 1 / (a·b) over the pivot words that connect it, where a and b count the pivot word's
+        translations into A and B: a vague pivot word ("set") says little, two that agree say much. Each A word keeps
+        its `limit` best B words. Case of the pivot words is ignored.
+
+        Args:
+            other: The dictionary that starts with this one's target language.
+            limit: Translations kept for each word.
+            ambiguity: Pivot words with more translations than this into either language are left out.
+        """
+        before, after = _by_pivot(self.swapped()), _by_pivot(other)
+        scores: dict[str, dict[str, float]] = {source: {} for source in self.source_words}
+        for pivot, sources in before.items():
+            targets = after.get(pivot, [])
+            if not targets or max(len(sources), len(targets)) > ambiguity:
+                continue
+            share = 1.0 / (len(sources) * len(targets))
+            for source in sources:
+                found = scores[source]
+                for target in targets:
+                    found[target] = found.get(target, 0.0) + share
+        # A stable sort, so that equals stay in file order.
+        best = ((source, sorted(found, key=lambda target: -found[target])[:limit]) for source, found in scores.items())
+        pairs = tuple((source, target) for source, targets in best for target in targets)
+        return BilingualLexicon(pairs, name=" through ".join(filter(None, (self.name, other.name))))
+
+
+def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:
+    """The distinct target words of each source word, whatever the source word's case."""
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for source, target in lexicon.pairs:
+        found[source.casefold()][target] = None
+    return {source: list(targets) for source, targets in found.items()}
+
+
+def _is_evidence(word: str, shortest: int) -> bool:
+    categories = [unicodedata.category(letter) for letter in word]
+    letters = sum(2 if category == "Lo" else 1 for category in categories if category.startswith("L"))
+    return letters >= shortest if letters else any(category.startswith("N") for category in categories)

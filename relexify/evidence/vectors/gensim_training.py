@@ -1,0 +1,116 @@
+"""One run of gensim's fastText, with its traps covered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relexify.errors import MissingExtra
+from relexify.evidence.vectors.options import Settled, VectorTraining
+from relexify.progress import Advance, Progress
+
+__all__ = ["Sentences", "TrainingText", "bounded", "run_gensim"]
+
+Sentences = Callable[[], Iterator[list[str]]]
+"""Starts one pass over a text: lists of words, in order."""
+
+_LONGEST_SENTENCE = 10_000  # words; gensim silently drops what lies behind
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """A text to train on: its sentences, how many lists of words they make, and the words to train."""
+
+    sentences: Sentences
+    lists: int
+    vocabulary: dict[str, int]
+
+
+def run_gensim(
+    text: TrainingText, options: VectorTraining, settled: Settled, ngrams: list[np.ndarray], progress: Progress
+) -> Any:
+    """Run gensim, and return its `wv`.
+
+    Args:
+        text: What to train on.
+        options: How to train.
+        settled: The rest of how to train.
+        ngrams: For each word of the vocabulary, the rows that stand for its n-grams.
+        progress: Told of every sentence of every pass.
+    """
+    try:
+        from gensim.models import FastText
+    except ImportError as error:
+        raise MissingExtra("gensim", f"training {options.method} vectors", "fasttext") from error
+
+    model = FastText(
+        sg=int(options.method == "skipgram"),
+        vector_size=options.width,
+        alpha=options.learning_rate,
+        min_alpha=min(1e-4, options.learning_rate),
+        window=options.window,
+        negative=options.negative,
+        sample=options.subsampling,
+        min_n=options.shortest_ngram,
+        max_n=options.longest_ngram,
+        bucket=1 + max(int(rows.max(initial=0)) for rows in ngrams),
+        min_count=1,  # the vocabulary is cut already,
+        sorted_vocab=0,  # and sorted
+        seed=options.seed,
+        workers=options.workers,
+    )
+    model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
+    # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
+    model.wv.buckets_word = ngrams
+    with _undisturbed(), progress("training vectors", settled.epochs * text.lists) as advance:
+        passes = _Passes(text.sentences, advance)
+        model.train(passes, total_examples=text.lists, epochs=settled.epochs)
+    if passes.failure is not None:
+        raise passes.failure
+    return model.wv
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hide the "exceptions ignored" that gensim's compiled loops tell of now and then, and that no exception is in."""
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda event: None if event.exc_type is None else told(event)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = told
+
+
+def bounded(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The same words in lists that gensim does not cut."""
+    for sentence in sentences:
+        for start in range(0, len(sentence), _LONGEST_SENTENCE):
+            yield sentence[start : start + _LONGEST_SENTENCE]
+
+
+class _Passes:
+    """The text as gensim wants it: something to iterate over again and again.
+
+    gensim iterates in a thread of its own and waits for ever if that thread fails, so a failure ends the pass, and is
+    kept for later.
+    """
+
+    def __init__(self, sentences: Sentences, advance: Advance) -> None:
+        self.failure: Exception | None = None
+        self._sentences = sentences
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[list[str]]:
+        if self.failure is not None:
+            return
+        try:
+            for sentence in bounded(self._sentences()):
+                yield sentence
+                self._advance(1)
+        except Exception as failure:
+            self.failure = failure

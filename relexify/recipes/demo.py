@@ -1,0 +1,220 @@
+"""The demonstration: a real model learns a language that nobody speaks.
+
+English text that ships with Python is relexified word by word into an invented language, so that the true dictionary is
+known and every initialisation can be held against the best there could be.
+"""
+
+from __future__ import annotations
+
+import random as randomness
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import VectorTraining
+from relexify.grafting import Graft, graft
+from relexify.methods import neutral, random, shuffle, special, translations
+from relexify.mixture import Mixture, first_of
+from relexify.pretrained import load_model, load_tokenizer
+from relexify.progress import Progress, silent
+from relexify.scoring import bits_per_byte
+from relexify.storage.files import check_output, write_file, write_folder
+from relexify.systems.transfer.mixing import mix
+from relexify.systems.transfer.options import Transfer
+from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
+from relexify.tokens import retrained
+from relexify.training.plan import Training
+from relexify.training.run import train
+
+__all__ = ["Demonstration", "DemonstrationResult", "Material", "make_material", "oracle", "run_demonstration"]
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What to show.
+
+    Attributes:
+        output: The folder for text, dictionary and model.
+        model: The model that is to learn the language.
+        vocab_size: Tokens of the new vocabulary.
+        dictionary_size: How many of the most frequent words the methods may look up.
+        vector_width: Of the word vectors.
+        text_bytes: How much of the text to use; all of it where not given.
+        score_bytes: Held-out text to measure on.
+        training: How to train on.
+        seed: Of the language and all else.
+        overwrite: Replace the output folder.
+    """
+
+    output: Path
+    model: str = "smollm2-135m"
+    vocab_size: int = 8_000
+    dictionary_size: int = 3_000
+    vector_width: int = 100
+    text_bytes: int | None = None
+    score_bytes: int = 12_288
+    training: Training = field(
+        default_factory=lambda: Training(
+            steps=10, batch=8, length=128, learning_rate=1e-3, held_out_bytes=4_096, save_every=10_000
+        )
+    )
+    seed: int = 0
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Material:
+    """The text of a demonstration.
+
+    Attributes:
+        english: Paragraphs of English to learn vectors from.
+        invented: Other paragraphs, in the invented language.
+        held_out: Yet others, to measure on.
+        language: The invented language itself.
+        lexicon: As much of its dictionary as the methods may see.
+    """
+
+    english: list[str]
+    invented: list[str]
+    held_out: list[str]
+    language: InventedLanguage
+    lexicon: BilingualLexicon
+
+
+@dataclass(frozen=True)
+class DemonstrationResult:
+    """What was measured, in bits per byte.
+
+    Attributes:
+        before: Before training, by initialisation.
+        after: After the same few steps, by initialisation.
+        steps: How many steps those were.
+        sample: A paragraph of English and the same in the invented language.
+        output: Where everything lies.
+    """
+
+    before: dict[str, float]
+    after: dict[str, float]
+    steps: int
+    sample: tuple[str, str]
+    output: Path
+
+
+def run_demonstration(
+    options: Demonstration, *, tell: Callable[[str], None] = lambda text: None, progress: Progress = silent
+) -> DemonstrationResult:
+    """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
+    check_output(options.output, overwrite=options.overwrite)
+    tell("inventing a language from the English that ships with Python")
+    material = make_material(options.seed, options.dictionary_size, options.text_bytes)
+    tell(f"loading {options.model}")
+    model, old = load_model(options.model), load_tokenizer(options.model)
+    new = retrained(old, lambda: material.invented, options.vocab_size, progress=progress)
+    mixtures = _mixtures(options, material, model, old, new, tell, progress)
+    text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
+    tell("measuring every initialisation on held-out text")
+    before = {
+        name: bits_per_byte(graft(model, new, mixture, seed=options.seed).model, new, text, progress=progress).value
+        for name, mixture in mixtures.items()
+    }
+    after = {}
+    with TemporaryDirectory() as place:
+        for name in ("random", "blend"):
+            tell(f"training on for {options.training.steps} steps, from {name} embeddings")
+            trained = _trained(options, material, graft(model, new, mixtures[name], seed=options.seed), place, progress)
+            after[name] = bits_per_byte(load_model(trained), new, text, progress=progress).value
+        _save(options, material, trained)
+    english = material.english[0][:300]
+    sample = (english, material.language.translate(english))
+    return DemonstrationResult(before, after, options.training.steps, sample, options.output)
+
+
+def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> Material:
+    """Cut the text into three parts that share no paragraph and relexify two of them."""
+    paragraphs = english_from_python(limit)
+    randomness.Random(seed).shuffle(paragraphs)
+    counts = Counter(word.lower() for paragraph in paragraphs for word in split_words(paragraph) if word[0].isalpha())
+    language = invent(counts, seed)
+    held, half = len(paragraphs) // 20, len(paragraphs) // 2
+    frequent = [word for word, _ in counts.most_common(dictionary_size)]
+    lexicon = BilingualLexicon(tuple((word, language.translate(word)) for word in frequent), name="invented dictionary")
+    return Material(
+        english=paragraphs[half:],
+        invented=[language.translate(paragraph) for paragraph in paragraphs[held:half]],
+        held_out=[language.translate(paragraph) for paragraph in paragraphs[:held]],
+        language=language,
+        lexicon=lexicon,
+    )
+
+
+def _mixtures(
+    options: Demonstration,
+    material: Material,
+    model: Any,
+    old: Any,
+    new: Any,
+    tell: Callable[[str], None],
+    progress: Progress,
+) -> dict[str, Mixture]:
+    tell("training word vectors of both languages and aligning them with the dictionary")
+    recipe = Transfer(
+        model=options.model,
+        output=options.output,
+        corpus=None,
+        dictionary=material.lexicon,
+        source_corpus=Corpus.of_lines(material.english),
+        method="wechsel",
+        vectors=VectorTraining(width=options.vector_width),
+        seed=options.seed,
+    )
+    corpus = Corpus.of_lines(material.invented)
+    wechsel, rotation = mix(recipe, model, old, new, corpus, progress=progress)
+    blend, _ = mix(replace(recipe, method="blend"), model, old, new, corpus, progress=progress)
+    if rotation and rotation.quality:
+        tell(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
+    return {
+        "random": random(old, new),
+        "shuffle": shuffle(old, new, seed=options.seed),
+        "wechsel": wechsel,
+        "blend": blend,
+        "oracle": oracle(material, old, new),
+    }
+
+
+def oracle(material: Material, old: Any, new: Any) -> Mixture:
+    """The best mixture there could be: every word's true meaning, weighed by how often the word occurs."""
+    counts = Counter(word for line in material.invented for word in split_words(line) if word[0].isalpha())
+    truth = BilingualLexicon(tuple(material.language.pairs()))
+    meanings = translations(old, new, truth, frequencies=counts, whole_words=False)
+    return first_of(special(old, new), neutral(old, new), meanings, method="oracle")
+
+
+def _trained(options: Demonstration, material: Material, grafted: Graft, place: str, progress: Progress) -> Path:
+    """The folder of the grafted model after a few steps of training."""
+    start, trained = Path(place) / "grafted", Path(place) / "trained"
+    grafted.save(start, overwrite=True)
+    train(
+        start,
+        trained,
+        Corpus.of_lines(material.invented),
+        options.training,
+        held_out=Corpus.of_lines(material.held_out),
+        overwrite=True,
+        progress=progress,
+    )
+    return trained
+
+
+def _save(options: Demonstration, material: Material, trained: Path) -> None:
+    """Keep the text, the dictionary and the trained model."""
+    with write_folder(options.output, overwrite=options.overwrite) as folder:
+        write_file(folder / "english.txt", "\n".join(material.english) + "\n")
+        write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
+        write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
+        write_file(folder / "dictionary.tsv", "".join(f"{old}\t{new}\n" for old, new in material.lexicon.pairs))
+        shutil.copytree(trained, folder / "model")

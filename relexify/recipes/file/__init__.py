@@ -1,0 +1,1 @@
+"""Read, validate and write recipe files."""

@@ -1,0 +1,1 @@
+"""Search a grid of neighbours and temperatures."""

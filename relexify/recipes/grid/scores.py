@@ -1,0 +1,162 @@
+"""What the cells of a grid score before training; evidence is gathered once and searched once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.evaluation.data.columns import read_columns
+from relexify.evaluation.data.pairs import read_examples
+from relexify.evaluation.data.treebank import read_treebank
+from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
+from relexify.grafting import check_roles, graft
+from relexify.methods import blended, special
+from relexify.methods.grid import neighbour_grid
+from relexify.mixture import Mixture, first_of
+from relexify.pretrained import fresh_twin, load_model, load_tokenizer
+from relexify.progress import Progress
+from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
+from relexify.scoring import Score, language_model_scores, model_kind
+from relexify.systems.transfer.checks import open_texts
+from relexify.systems.transfer.mixing import mix, subwords_in_one_space, told_evidence
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import needed_roles, new_tokenizer
+from relexify.text import Corpus
+
+__all__ = ["BITS", "NLI", "PERPLEXITY", "POS", "GridMaterial", "gather", "scored_cells"]
+
+NLI, POS, BITS, PERPLEXITY = "NLI", "POS", "bits per byte", "perplexity"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GridMaterial:
+    """What is read before the work begins: text to learn from and to score on, and examples, training first."""
+
+    corpus: Corpus
+    held_out: str
+    nli: tuple[Sequence[PairExample], Sequence[PairExample]] | None
+    pos: tuple[Sequence[TaggedWords], Sequence[TaggedWords]] | None
+
+
+def gather(search: GridSearch, recipe: Transfer) -> GridMaterial:
+    """Read texts and examples.
+
+    Raises:
+        InputError: Something is missing, unreadable or empty.
+    """
+    corpus, held_out = open_texts(recipe)
+    limit, nli, pos = search.training_examples, search.nli, search.pos
+    return GridMaterial(
+        corpus,
+        held_out.sample_bytes(recipe.score_bytes) if recipe.score else "",
+        None if nli is None else (_pairs(nli[0])[:limit], _pairs(nli[1])),
+        None if pos is None else (_tagged(pos[0])[:limit], _tagged(pos[1])),
+    )
+
+
+def scored_cells(
+    search: GridSearch, recipe: Transfer, material: GridMaterial, pending: Sequence[GridCell], progress: Progress
+) -> Iterator[GridCell]:
+    """The pending cells with their scores, one by one; nothing is loaded where there are none."""
+    if not pending:
+        return
+    model, old = load_model(recipe.model), load_tokenizer(recipe.model)
+    new = new_tokenizer(recipe, old, material.corpus, progress)
+    check_roles(old, new, needed_roles(model))
+    material = _without_language_modelling(material, model) if model_kind(model) == "headless" else material
+    for cell, mixture in _mixtures(recipe, model, old, new, material.corpus, pending, progress):
+        body = fresh_twin(model, seed=recipe.seed) if cell.initialisation == "fullrand" else model
+        result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+        scores = _scores(search, result.model.to(recipe.device), new, material, progress)
+        logger.info("%s: %s", label_of(cell), ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
+        yield replace(cell, scores=scores)
+
+
+def _pairs(source: Pairs) -> Sequence[PairExample]:
+    if not isinstance(source, str | Path):
+        return source
+    examples = read_examples(source)
+    if any(example.second is None for example in examples):
+        raise InputError(f"{source} has texts without a second one: give premises and hypotheses")
+    return [(example.first, example.second or "", example.label) for example in examples]
+
+
+def _tagged(source: Tagged) -> Sequence[TaggedWords]:
+    if not isinstance(source, str | Path):
+        return source
+    if ".conllu" in Path(source).suffixes:
+        return [(sentence.words, sentence.upos) for sentence in read_treebank(source)]
+    return [(sentence.words, sentence.tags) for sentence in read_columns(source)]
+
+
+def _without_language_modelling(material: GridMaterial, model: Any) -> GridMaterial:
+    if not (material.nli or material.pos):
+        raise InputError(f"{type(model).__name__} has no language-modelling head: give NLI or POS files to score on")
+    logger.warning("%s has no language-modelling head, so its perplexity is not scored", type(model).__name__)
+    return replace(material, held_out="")
+
+
+def _mixtures(
+    recipe: Transfer,
+    model: Any,
+    old: Any,
+    new: Any,
+    corpus: Corpus,
+    pending: Sequence[GridCell],
+    progress: Progress,
+) -> Iterator[tuple[GridCell, Mixture]]:
+    """The mixture of every pending cell; those with neighbours share their evidence and one search."""
+    grid = {(cell.neighbours, cell.temperature): cell for cell in pending if cell.neighbours and cell.temperature}
+    if grid:
+        source, target, _ = subwords_in_one_space(recipe, model, old, new, corpus, progress=progress)
+        found = neighbour_grid(
+            source,
+            target,
+            neighbours=sorted({count for count, _ in grid}),
+            temperatures=sorted({temperature for _, temperature in grid}),
+            device=recipe.device,
+            progress=progress,
+        )
+        complete = _completion(recipe, old, new, progress)
+        for key, cell in grid.items():
+            yield cell, complete(found[key])
+    for cell in pending:
+        if cell.neighbours is None:
+            baseline = replace(recipe, method=cell.initialisation, overrides={})
+            yield cell, mix(baseline, model, old, new, corpus)[0]
+
+
+def _completion(recipe: Transfer, old: Any, new: Any, progress: Progress) -> Callable[[Mixture], Mixture]:
+    """What a method adds to what the vectors say."""
+    if recipe.method == "blend":
+        told = told_evidence(recipe, old, new, progress=progress)
+        return lambda vectors: blended(old, new, vectors, *told, overrides=recipe.overrides)
+    steering = special(old, new, overrides=recipe.overrides)
+    return lambda vectors: first_of(steering, vectors, method=recipe.method)
+
+
+def _scores(
+    search: GridSearch, model: Any, tokenizer: Any, material: GridMaterial, progress: Progress
+) -> dict[str, Score]:
+    """Everything that can be measured before training."""
+    scores: dict[str, Score] = {}
+    options: dict[str, Any] = {
+        "penalty": search.penalty,
+        "length": search.length,
+        "batch": search.batch,
+        "progress": progress,
+    }
+    if material.nli is not None:
+        scores[NLI] = probe_pairs(model, tokenizer, *material.nli, **options)
+    if material.pos is not None:
+        scores[POS] = probe_words(model, tokenizer, *material.pos, **options)
+    if material.held_out:
+        lines = material.held_out.splitlines()
+        scores[BITS], scores[PERPLEXITY] = language_model_scores(model, tokenizer, lines, progress=progress)
+    return scores

@@ -1,0 +1,1 @@
+"""Storage: atomic files, fingerprints, the cache, work folders and checkpoints."""

@@ -1,0 +1,1 @@
+"""RAMEN: one encoder with the embeddings of two languages."""

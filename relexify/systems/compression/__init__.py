@@ -1,0 +1,1 @@
+"""k-sub-embeddings: compress an embedding matrix into k small tables."""

@@ -1,0 +1,1 @@
+"""Transfer: WECHSEL and every other initialisation. Evidence in, a grafted model out."""

@@ -1,0 +1,1 @@
+"""TreLM: cross-lingual transfer with a TRILayer and CdLM, in three phases."""

@@ -1,0 +1,1 @@
+"""The TRILayer model of TreLM."""

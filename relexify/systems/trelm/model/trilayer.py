@@ -1,0 +1,201 @@
+"""A masked language model with a TRILayer in its middle (TreLM: Li et al., section 3.2).
+
+The layers of a BERT, RoBERTa or ALBERT are cut into two halves, and one more layer, the TRILayer, is put between them.
+What the lower half made of a sentence is put into the order of its translation before it goes through the TRILayer,
+and position and language are added again, since that order has lost them:
+
+    E_inp = E_word + E_seg + E_pos + E_lng                              the sentence, with the placeholder [P] after it
+    H_TL  = TRANSFORMER_TL(H^O + E_lng + E_pos)                         language and positions of the translation
+
+Where nothing is to be translated the order stays as it was, so masked language modelling is the same forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, pad
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from transformers.activations import ACT2FN
+from transformers.utils import ModelOutput
+
+from relexify.errors import InputError
+from relexify.systems.trelm.model.backbone import family_of
+from relexify.systems.trelm.model.config import TriLayerConfig
+from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrainedModel
+from relexify.systems.trelm.model.reordering import reorder
+
+__all__ = ["MaskedHead", "TriLayerForMaskedLM", "TriLayerModel", "TriLayerOutput"]
+
+IGNORED = -100
+
+
+class MaskedHead(nn.Module):
+    """Scores of tokens, as the heads of BERT, RoBERTa and ALBERT all have it; narrower where embeddings are."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__()
+        inner = config.backbone
+        width = int(getattr(inner, "embedding_size", inner.hidden_size))
+        self.dense = nn.Linear(inner.hidden_size, width)
+        self.activation = ACT2FN[family_of(inner).head_activation or inner.hidden_act]
+        self.norm = nn.LayerNorm(width, eps=inner.layer_norm_eps)
+        narrow = config.embedding_size
+        self.narrowing = None if narrow is None else nn.Linear(width, narrow, bias=False)
+        self.decoder = nn.Linear(narrow or width, config.vocab_size)
+        self.source_decoder: nn.Linear | None = None
+        if config.source_vocab_size is not None:
+            self.source_decoder = nn.Linear(width, config.source_vocab_size)
+
+    def forward(self, hidden: torch.Tensor, of_source: torch.Tensor | bool = False) -> torch.Tensor:
+        """Logits [… × tokens of the vocabulary].
+
+        Args:
+            hidden: Last states [batch × target × width].
+            of_source: With separate vocabularies, whether a place is of the first language: one answer for all, or
+                [batch × target]. Where places differ, a shorter vocabulary goes on with minus infinity.
+        """
+        hidden = self.norm(self.activation(self.dense(hidden)))
+        hidden = hidden if self.narrowing is None else self.narrowing(hidden)
+        logits: torch.Tensor
+        if self.source_decoder is None or isinstance(of_source, bool):
+            logits = (self.source_decoder if self.source_decoder is not None and of_source else self.decoder)(hidden)
+            return logits
+        both = self.source_decoder(hidden), self.decoder(hidden)
+        widest = max(each.shape[-1] for each in both)
+        first, second = (pad(each, (0, widest - each.shape[-1]), value=float("-inf")) for each in both)
+        return torch.where(of_source[..., None], first, second)
+
+
+@dataclass
+class TriLayerOutput(ModelOutput):  # type: ignore[misc]
+    """What a model with a TRILayer says about a batch.
+
+    Attributes:
+        loss: Mean cross entropy of the labels, plus that of the next sentences.
+        logits: Scores of tokens [batch × target × vocabulary].
+        next_sentence_logits: Scores that the second segment follows the first, and that it does not [batch × 2].
+        hidden_states: Of the embeddings and all layers, where asked for.
+    """
+
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+    next_sentence_logits: torch.Tensor | None = None
+    hidden_states: tuple[torch.Tensor, ...] | None = None
+
+
+class TriLayerForMaskedLM(TriLayerPreTrainedModel):
+    """The encoder with a head for tokens, and where asked one for next sentences."""
+
+    _tied_weights_keys = {  # noqa: RUF012 (the name and kind that transformers asks for)
+        "head.decoder.weight": "model.backbone.embeddings.word_embeddings.weight"
+    }
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config)
+        if config.source_vocab_size is not None:
+            own = {"head.source_decoder.weight": "model.source_words.weight"}
+            self._tied_weights_keys = type(self)._tied_weights_keys | own
+        self.model = TriLayerModel(config)
+        self.head = MaskedHead(config)
+        self.next_sentence = nn.Linear(config.hidden_size, 2) if config.next_sentence else None
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        *,
+        bridge: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        language: str | None = None,
+        languages: torch.Tensor | None = None,
+        target_languages: torch.Tensor | None = None,
+        next_sentence_label: torch.Tensor | None = None,
+        **inputs: Any,
+    ) -> TriLayerOutput:
+        """Scores of the tokens of the target sequence, and the loss where labels are given.
+
+        Args:
+            input_ids: As for `TriLayerModel` [batch × source].
+            attention_mask: As there.
+            token_type_ids: As there.
+            bridge: Which target position's last state predicts the token of a position; its own if not given
+                [batch × target].
+            labels: Tokens of the target sequence, -100 where none is asked for [batch × target].
+            language: As there.
+            languages: As there.
+            target_languages: As there.
+            next_sentence_label: 0 where the second segment follows the first, 1 where it does not [batch].
+            **inputs: Whatever else `TriLayerModel` takes.
+
+        Raises:
+            InputError: The sentence is too long, or the alignment does not fit it.
+        """
+        told: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
+        encoded = self.model(input_ids, attention_mask, token_type_ids, **told, **inputs)
+        hidden = encoded.last_hidden_state
+        follows = None
+        if self.next_sentence is not None:
+            follows = self.next_sentence(self.model.backbone.pooler(hidden))
+        of_source = self.of_source(hidden.shape[:2], **told)
+        logits = self.head(hidden if bridge is None else reorder(hidden, bridge), of_source)
+        loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
+        if next_sentence_label is not None:
+            if follows is None:
+                raise InputError("the model has no head for next sentences: begin with a BERT that has one")
+            nats = _mean_nats(follows, next_sentence_label)
+            loss = nats if loss is None else loss + nats
+        return TriLayerOutput(loss, logits, follows, encoded.hidden_states)
+
+    def of_source(
+        self,
+        places: tuple[int, ...],
+        *,
+        language: str | None = None,
+        languages: torch.Tensor | None = None,
+        target_languages: torch.Tensor | None = None,
+        **rest: Any,
+    ) -> torch.Tensor | bool:
+        """Which places are written in the first language, where each has a vocabulary of its own.
+
+        Args:
+            places: Rows and target positions.
+            language: As for `forward`.
+            languages: As for `forward`.
+            target_languages: As for `forward`.
+            **rest: What else a batch has; it has no meaning here.
+
+        Returns:
+            One answer for all, or [batch × target].
+        """
+        if self.head.source_decoder is None:
+            return False
+        written = languages if target_languages is None else target_languages
+        last = len(self.config.languages) - 1
+        if written is None:
+            return bool(self.config.place_of(language) != last)
+        return ((written if written.dim() == 2 else written[:, None]) != last).expand(places)
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """The last layer of the head; that of the last language, where each has its own."""
+        return self.head.decoder
+
+    def set_output_embeddings(self, value: nn.Linear) -> None:
+        """The last layer of the head."""
+        self.head.decoder = value
+
+
+def _mean_nats(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross entropy over what counts; zero where nothing does."""
+    total = cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
+    return total / (labels != IGNORED).sum().clamp(min=1)
+
+
+AutoConfig.register(TriLayerConfig.model_type, TriLayerConfig, exist_ok=True)
+AutoModel.register(TriLayerConfig, TriLayerModel, exist_ok=True)
+AutoModelForMaskedLM.register(TriLayerConfig, TriLayerForMaskedLM, exist_ok=True)

@@ -1,0 +1,270 @@
+"""TreLM from a model to a model: the phases one after the other; stopped at whatever moment, the same call goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from accelerate import PartialState
+
+from relexify.errors import InputError
+from relexify.pretrained import load_config
+from relexify.progress import Progress, silent
+from relexify.scoring import Score
+from relexify.storage.files import MARKER, check_output, sha256_of, write_file
+from relexify.systems.trelm.model.folder import load_tokenizers
+from relexify.systems.trelm.options import Trelm, check_trelm
+from relexify.systems.trelm.pair_batches import Direction
+from relexify.systems.trelm.pairs import check_pairs, measured_translations, open_pairs, pairs_to_learn
+from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
+from relexify.systems.trelm.scores import phases_of, trelm_scores
+from relexify.systems.trelm.start import check_start, write_start
+from relexify.text import Corpus
+from relexify.training.job import HELD_OUT_EVERY, notes_of
+from relexify.training.plan import Training
+from relexify.training.result import TrainingResult, finished_training, is_trained
+
+__all__ = ["TrelmResult", "check_run", "run_trelm"]
+
+_ASKED = "asked.json"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrelmResult:
+    """What TreLM came to.
+
+    Attributes:
+        training: The last phase, whose output is the model.
+        scores: Bits per word at the end and after every phase, and BLEU of translations where pairs to measure on
+            were given.
+    """
+
+    training: TrainingResult
+    scores: tuple[Score, ...]
+
+
+def run_trelm(
+    model: str | Path,
+    output: str | Path,
+    corpus: Any,
+    options: Trelm,
+    *,
+    held_out: Any = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> TrelmResult:
+    """Take a masked language model over to another language.
+
+    Beside the output lies `OUTPUT.trelm` until the work is done, with a model for every phase.
+
+    Args:
+        model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages, or with separate vocabularies that
+            of the new language: a folder or a Hub name.
+        output: The folder to write.
+        corpus: Text in the new language, whatever `Corpus.open` takes.
+        options: Everything else.
+        held_out: Text in the new language to measure on; where none is given, a part of the corpus is kept aside.
+        overwrite: Replace the output, and what another run left beside it.
+        progress: Told about everything that takes long.
+
+    Raises:
+        InputError: Something about model, texts or options does not fit.
+        GraftError: A TRILayer cannot be put into the model.
+        EvidenceError: There is no pair of sentences to learn from.
+        MissingExtra: A package is needed to align, or to measure translations.
+        TrainingError: The loss is no longer a number, or the memory does not suffice.
+    """
+    output = Path(output)
+    work = output.with_name(f"{output.name}.trelm")
+    options = _readable(options)
+    asked = _asked(model, corpus, held_out, options)
+    if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
+        shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
+        return _result(finished_training(output))
+    check_start(model, options)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    if processes.is_main_process:
+        check_output(output, overwrite=overwrite)
+        _claim(work, asked, overwrite)
+        write_start(model, work / "start", options)
+    processes.wait_for_everyone()
+    try:
+        result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
+    except InputError:
+        if processes.is_main_process and not _has_learnt(work):
+            shutil.rmtree(work, ignore_errors=True)  # lest it stand in the way of the command put right
+        raise
+    if processes.is_main_process:
+        shutil.rmtree(work, ignore_errors=True)
+    return _result(result)
+
+
+def _has_learnt(work: Path) -> bool:
+    """Whether a run left more than the model that it began with."""
+    return any(path.relative_to(work).parts[0] != "start" for path in work.rglob("*.safetensors"))
+
+
+def check_run(model: str | Path, options: Trelm) -> None:
+    """Refuse what would stop `run_trelm` later on; arguments and exceptions as there."""
+    check_start(model, _readable(options))
+
+
+def _readable(options: Trelm) -> Trelm:
+    """The same, once it is known that texts and numbers do; without pairs where no phase asks for them."""
+    check_trelm(options)
+    if options.until == "commonality":
+        return replace(options, bitext=None, test_bitext=None, alignment=None)
+    check_pairs(options)
+    return options
+
+
+def _train_all(
+    model: str | Path,
+    work: Path,
+    output: Path,
+    corpus: Any,
+    held_out: Any,
+    options: Trelm,
+    asked: str,
+    overwrite: bool,
+    progress: Progress,
+) -> TrainingResult:
+    """All phases up to the one that is asked for, which writes the output."""
+    notes = _notes(model, asked, options)
+    if options.until == "commonality":
+        return _commonality(work, output, corpus, held_out, options, progress, notes, overwrite)
+    _commonality(work, work / "commonality", corpus, held_out, options, progress)
+    kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
+    _transfer(work, kept, options, progress)
+    with PartialState().main_process_first():
+        notes["trelm"] |= {"translation": measured_translations(work, options, progress), "phases": phases_of(work)}
+    return train_specific(
+        work / "combined",
+        output,
+        corpus,
+        options.specific,
+        held_out=held_out,
+        next_sentence=options.next_sentence,
+        notes=notes,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def _commonality(
+    work: Path,
+    output: Path,
+    corpus: Any,
+    held_out: Any,
+    options: Trelm,
+    progress: Progress,
+    notes: dict[str, Any] | None = None,
+    overwrite: bool = False,
+) -> TrainingResult:
+    return train_commonality(
+        work / "start",
+        output,
+        corpus,
+        options.source_corpus,
+        options.commonality,
+        held_out=held_out,
+        source_held_out=options.source_held_out,
+        notes=notes,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None:
+    """Both directions, and the model that they make together."""
+    if (work / "combined" / MARKER).exists():
+        return
+    with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
+        start = work / "start"
+        pairs = pairs_to_learn(load_tokenizers(start, load_config(start)), options, progress)
+    for direction in get_args(Direction):
+        logger.info("transfer: %s", direction)
+        train_direction(
+            work / "commonality",
+            work / direction,
+            pairs,
+            options.transfer,
+            direction=direction,
+            held_out=kept,
+            objective=options.objective,  # type: ignore[arg-type]
+            progress=progress,
+        )
+    there, back = (work / direction for direction in get_args(Direction))
+    combine_directions(there, back, work / "combined", overwrite=True)
+
+
+def _notes(model: str | Path, asked: str, options: Trelm) -> dict[str, Any]:
+    told = {
+        "asked": asked,
+        "languages": list(options.languages),
+        "objective": options.objective,
+        "trilayer": options.trilayer,
+        "vocabularies": options.vocabularies,
+        "until": options.until,
+        "commonality": _told(options.commonality),
+        "transfer": _told(options.transfer),
+        "phases": [],
+        "translation": [],
+    }
+    found = notes_of(model)
+    graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
+    return {"trained_from": str(model), **graft, "trelm": told}
+
+
+def _told(training: Training) -> dict[str, Any]:
+    return {name: value for name, value in asdict(replace(training, stages=())).items() if value is not None}
+
+
+def _result(training: TrainingResult) -> TrelmResult:
+    return TrelmResult(training, trelm_scores(training.output))
+
+
+def _asked(model: str | Path, corpus: Any, held_out: Any, options: Trelm) -> str:
+    """A name that changes with everything that the result depends on, by content."""
+    texts = [corpus, held_out, options.source_corpus, options.source_held_out]
+    bitexts = [options.bitext, options.test_bitext]
+    named = dict.fromkeys(
+        ("bitext", "test_bitext", "source_corpus", "source_held_out", "alignment", "source_model"), None
+    )
+    plain = replace(options, **named)  # type: ignore[arg-type]
+    values: dict[str, Any] = {
+        "models": [None if each is None else _content(each) for each in (model, options.source_model)],
+        "texts": [None if text is None else Corpus.open(text).fingerprint() for text in texts],
+        "bitexts": [None if text is None else open_pairs(text, options).fingerprint() for text in bitexts],
+        "alignment": None if options.alignment is None else sha256_of(options.alignment),
+        "options": asdict(plain),
+    }
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _content(model: str | Path) -> str:
+    return sha256_of(model) if Path(model).is_dir() else str(model)
+
+
+def _claim(work: Path, asked: str, overwrite: bool) -> None:
+    """Make sure that the folder beside the output is this run's."""
+    note = work / _ASKED
+    if work.exists() and any(work.iterdir()):
+        if note.exists() and json.loads(note.read_text()).get("asked") == asked:
+            return
+        if not (overwrite and note.exists()):
+            raise InputError(
+                f"{work} is what another run left, with other texts, options or another model: pass --overwrite to "
+                "begin anew, or give another output"
+            )
+        logger.warning("%s is what another run left; it is removed", work)
+        shutil.rmtree(work)
+    write_file(note, json.dumps({"asked": asked}) + "\n")

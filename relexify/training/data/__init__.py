@@ -1,0 +1,1 @@
+"""Tokenised text, packed once, and batches of it."""

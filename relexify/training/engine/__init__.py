@@ -1,0 +1,1 @@
+"""Run one stage after another with the Hugging Face Trainer."""

@@ -1,0 +1,53 @@
+"""Which parameters a stage trains; all others stay as they are, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.systems.bilingual.model import BilingualModel
+from relexify.systems.compression.model import lexical_names
+from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
+
+__all__ = ["freeze_all_but", "trained_names"]
+
+
+def trained_names(model: Any, trains: str) -> set[str]:
+    """Names of the parameters that a stage trains.
+
+    Args:
+        model: The model.
+        trains: As in `Stage.trains`.
+
+    Raises:
+        InputError: No parameter is meant.
+    """
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    if trains == EVERYTHING:
+        return names
+    if trains in (EMBEDDINGS, INNER):
+        found = model.lexical_names() if isinstance(model, BilingualModel) else lexical_names(model)
+        lexical = found & names
+        return lexical if trains == EMBEDDINGS else names - lexical
+    found = {name for name in names if re.search(trains, name)}
+    if not found:
+        raise InputError(
+            f"no parameter's name contains {trains!r}: use everything, embeddings, inner, or a regular expression "
+            f"that fits names such as {sorted(names)[0]}"
+        )
+    return found
+
+
+def freeze_all_but(model: Any, trains: str) -> list[str]:
+    """Let gradients reach only what a stage trains; gives the names of those parameters.
+
+    A parameter under two names, such as a tied head, is trained if either is meant.
+    """
+    chosen = trained_names(model, trains)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name in chosen:
+            parameter.requires_grad_(True)
+    return sorted(name for name, parameter in model.named_parameters() if parameter.requires_grad)

@@ -1,0 +1,1 @@
+"""The language-modelling loss, without materialising all logits."""

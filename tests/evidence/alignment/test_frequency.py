@@ -1,0 +1,110 @@
+"""Maps that begin with how frequent words are: right where noise hides the shapes of clouds, or else not believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised import AdversarialTraining, find_map
+from relexify.evidence.alignment.unsupervised.frequency import map_by_frequency
+from relexify.evidence.alignment.unsupervised.options import settled
+from relexify.evidence.alignment.unsupervised.spaces import prepared, random_rotation
+from tests.evidence.alignment.clouds import cloud
+
+WORDS, WIDTH = 1_000, 24
+FEW_GAMES = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=480)
+
+
+def noisy(seed: int, noise: float = 1.0, order: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Round clouds, whose axes say nothing: one, the same turned with noise, ranks that differ a little, the truth."""
+    random = np.random.default_rng(seed)
+    source = random.normal(size=(WORDS, WIDTH))
+    target = source @ random_rotation(WIDTH, random) + noise * random.normal(size=source.shape)
+    places = np.argsort(np.arange(WORDS) * np.exp(order * random.normal(size=WORDS)))
+    return source, target[places], np.argsort(places)
+
+
+def both(source: np.ndarray, target: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    options = settled(None, WIDTH)
+    return prepared(source, options, "cpu"), prepared(target, options, "cpu")
+
+
+def cosine_of_pairs(source: torch.Tensor, target: torch.Tensor, matrix: np.ndarray, truth: np.ndarray) -> float:
+    moved = source @ torch.from_numpy(matrix).to(source)
+    return float(torch.nn.functional.cosine_similarity(moved, target[torch.from_numpy(truth)]).mean())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
+    source, target, truth = noisy(seed)
+    left, right = both(source, target)
+    found = map_by_frequency(left, right, spread=0.1)
+    assert found.stable
+    assert found.stability > 5 * found.chance
+    assert cosine_of_pairs(left, right, found.matrix, truth) > 0.6  # with the right map it is 0.71
+    assert np.allclose(found.matrix.T @ found.matrix, np.eye(WIDTH), atol=1e-9)
+    with pytest.raises(EvidenceError):
+        find_map(source, target, replace(FEW_GAMES, by_frequency=0), seed=seed)
+    used = find_map(source, target, FEW_GAMES, seed=seed)
+    assert used.converged
+    assert used.games == 0
+    assert used.stability > 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_ranks_or_vectors_have_nothing_in_common_the_map_is_not_believed(seed):
+    source, target, _ = noisy(seed)
+    shuffled = np.random.default_rng(seed).permutation(source)
+    for others in (shuffled, cloud(WORDS, WIDTH, seed), np.random.default_rng(99).normal(size=source.shape)):
+        assert not map_by_frequency(*both(others, target), spread=0.1).stable
+
+
+def test_how_vectors_change_with_frequency_does_not_prove_a_map():
+    random = np.random.default_rng(0)
+    source, target = random.normal(size=(2, WORDS, WIDTH))
+    along = np.zeros((WORDS, WIDTH))
+    along[:, :8] = 2 * np.sin(np.linspace(0, 6, WORDS)[:, None] * np.arange(1, 9))
+    found = map_by_frequency(*both(source + along, target + along @ random_rotation(WIDTH, random)), spread=0.2)
+    assert found.stability > 0.2  # two maps do agree about it,
+    assert not found.stable  # and would with any words
+
+
+def test_spaces_of_different_size_are_brought_together_too():
+    source, target, truth = noisy(3, noise=0.5)
+    left, right = both(source[:800], target)  # all that it lacks is rare
+    found = map_by_frequency(left, right, spread=0.1)
+    assert found.stable
+    assert cosine_of_pairs(left, right, found.matrix, truth[:800]) > 0.8
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_words_with_the_very_same_vector_do_not_prove_a_map(seed):
+    random = np.random.default_rng(seed)
+    source, target = random.normal(size=(2, 400, 10))
+    source[-40:], target[-40:] = source[-1], target[-1]  # as of tokens that no text had
+    assert not map_by_frequency(*both(source, target), spread=0.1).stable
+    tenfold = [np.repeat(rows[:60], 10, axis=0) for rows in (source, target)]
+    assert not map_by_frequency(*both(*tenfold), spread=0.1).stable
+
+
+def test_few_words_or_few_directions_give_no_map_rather_than_a_crash():
+    random = np.random.default_rng(0)
+    wide, same = random.normal(size=(100, 4)), np.ones((100, 4))
+    few = [(random.normal(size=(5, 1)), random.normal(size=(5, 1))), (same, wide), (wide, same), (wide[:9], wide)]
+    for source, target in few:
+        found = map_by_frequency(*both(source, target), spread=0.1)
+        assert (found.stable, found.stability) == (False, 0.0)
+        assert np.array_equal(found.matrix, np.eye(source.shape[1]))
+    for words in range(1, 12):
+        options = replace(FEW_GAMES, by_frequency=words, judged=None)
+        assert not find_map(wide, random.normal(size=wide.shape), options, insist=False).stability
+
+
+def test_numbers_that_cannot_be_are_refused():
+    for wrong in ({"by_frequency": -1}, {"frequency_spread": 0.0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

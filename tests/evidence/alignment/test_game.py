@@ -1,0 +1,134 @@
+"""The pieces of the game: discriminator, orthogonality, mutual neighbours, refinement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import orthogonal_procrustes, polar
+
+from relexify.evidence.alignment.unsupervised.agreement import mutual_neighbours
+from relexify.evidence.alignment.unsupervised.discriminator import build_discriminator
+from relexify.evidence.alignment.unsupervised.game import orthogonalised, play
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
+from relexify.evidence.alignment.unsupervised.refinement import refine
+from relexify.evidence.alignment.unsupervised.spaces import prepared, random_rotation
+from relexify.evidence.lexicon.retrieval import csls_nearest
+from tests.evidence.alignment.clouds import cloud, turned
+
+SMALL = AdversarialTraining(epochs=2, steps=20, batch=16, hidden=16)
+
+
+def tensors(*clouds: np.ndarray) -> list[torch.Tensor]:
+    return [prepared(rows, AdversarialTraining(), "cpu") for rows in clouds]
+
+
+def _ever_better() -> Callable[[torch.Tensor], float]:
+    marks = iter(range(10))
+    return lambda matrix: float(next(marks))
+
+
+def error_of_orthogonality(matrix: torch.Tensor) -> float:
+    return float((matrix.T @ matrix - torch.eye(len(matrix))).abs().max())
+
+
+def test_the_discriminator_has_two_hidden_layers_with_leaky_relu():
+    discriminator = build_discriminator(5, 7, 0.2, torch.Generator().manual_seed(0))
+    assert [tuple(weight.shape) for weight in discriminator.weights] == [(5, 7), (7, 7), (7, 1)]
+    vectors = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
+    first, second, third = discriminator.weights
+    hidden = vectors @ first + discriminator.biases[0]
+    hidden = torch.where(hidden > 0, hidden, 0.2 * hidden) @ second + discriminator.biases[1]
+    expected = torch.where(hidden > 0, hidden, 0.2 * hidden) @ third + discriminator.biases[2]
+    assert torch.allclose(discriminator(vectors), expected[:, 0], atol=1e-6)
+
+
+def test_the_update_draws_a_map_towards_orthogonal_ones_and_leaves_those_alone():
+    rotation = torch.from_numpy(random_rotation(6, np.random.default_rng(0)))
+    assert torch.allclose(orthogonalised(rotation, 0.01), rotation)
+    bent = matrix = rotation + 0.2 * torch.randn(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for _ in range(500):
+        matrix = orthogonalised(matrix, 0.01)
+    identity = torch.eye(6, dtype=torch.float64)
+    assert (matrix.T @ matrix - identity).abs().max() < 1e-3 < (bent.T @ bent - identity).abs().max()
+
+
+def test_a_game_stays_closer_to_orthogonal_maps_than_one_without_the_update():
+    source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
+    errors = []
+    for beta in (0.1, 0.0):
+        played = play(
+            *(source, target, torch.eye(6), replace(SMALL, beta=beta, steps=100), _ever_better()),
+            generator=torch.Generator().manual_seed(0),
+            advance=lambda steps: None,
+        )
+        errors.append(error_of_orthogonality(played))
+    assert 0 < errors[0] < 0.2 < errors[1]
+
+
+def test_a_game_that_never_betters_its_start_gives_the_start_back():
+    source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
+    start = torch.eye(6)
+    generator = torch.Generator().manual_seed(0)
+    assert torch.equal(
+        play(source, target, start, SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None), start
+    )
+
+
+def test_a_game_that_blows_up_goes_on_from_its_best_map():
+    source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
+    wild = AdversarialTraining(epochs=3, steps=20, batch=16, hidden=16, learning_rate=1e9)
+    generator = torch.Generator().manual_seed(0)
+    played = play(
+        source, target, torch.eye(6), wild, lambda matrix: 0.0, generator=generator, advance=lambda steps: None
+    )
+    assert torch.isfinite(played).all()
+
+
+def test_games_leave_the_global_random_state_alone():
+    source, target = tensors(cloud(100, 4, 0), cloud(100, 4, 1))
+    before = torch.get_rng_state()
+    generator = torch.Generator().manual_seed(0)
+    play(source, target, torch.eye(4), SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("cells", [1 << 24, 500])
+def test_mutual_neighbours_are_those_that_csls_names_in_both_directions(monkeypatch, cells):
+    monkeypatch.setattr("relexify.evidence.alignment.unsupervised.agreement.BLOCK_CELLS", cells)
+    source, target = cloud(120, 5, 0).astype(np.float32), cloud(90, 5, 1).astype(np.float32)
+    there, back = csls_nearest(source, target, source, k=7), csls_nearest(target, source, target, k=7)
+    expected = [(row, int(there[row])) for row in range(120) if back[there[row]] == row]
+    found = mutual_neighbours(torch.from_numpy(source), torch.from_numpy(target), 7)
+    assert list(zip(found.source.tolist(), found.target.tolist(), strict=True)) == expected
+    assert found.share == pytest.approx(len(expected) / 120)
+    left, right = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (source, target))
+    cosines = left @ right.T
+    by_row, by_column = np.sort(cosines, axis=1)[:, -7:].mean(axis=1), np.sort(cosines, axis=0)[-7:].mean(axis=0)
+    assert found.mean == pytest.approx(np.mean([2 * cosines[i, j] - by_row[i] - by_column[j] for i, j in expected]))
+    assert found.cosine == pytest.approx(np.mean([cosines[i, j] for i, j in expected]))
+
+
+def test_refinement_mends_a_map_that_is_nearly_right_and_is_orthogonal():
+    source, target, truth = turned(400, 8, 0)
+    left, right = tensors(source, target)
+    right_one, _ = orthogonal_procrustes(left.double().numpy(), right.double().numpy()[truth])
+    bent, _ = polar(right_one + 0.4 * np.random.default_rng(0).normal(size=(8, 8)) / np.sqrt(8))
+    before = mutual_neighbours(left @ torch.from_numpy(bent).float(), right)
+    matrix, after = refine(left, right, bent, rounds=10)
+    assert after.closeness > before.closeness
+    assert np.allclose(matrix.T @ matrix, np.eye(8), atol=1e-9)
+    assert np.mean(truth[after.source] == after.target) > 0.95
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_refinement_never_makes_a_map_worse(seed):
+    left, right = tensors(cloud(200, 6, seed), cloud(200, 6, seed + 10))
+    start = random_rotation(6, np.random.default_rng(seed))
+    before = mutual_neighbours(left @ torch.from_numpy(start).float(), right)
+    matrix, after = refine(left, right, start, rounds=5)
+    assert after.closeness >= before.closeness
+    assert (after.closeness == before.closeness) == np.array_equal(matrix, start)

@@ -1,0 +1,116 @@
+"""Alignment without pairs: found where there is something to find, refused where there is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised, find_map
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import WordVectors
+from tests.evidence.alignment.clouds import cloud, turned
+
+QUICK = AdversarialTraining(hidden=64, steps=300, epochs=3, restarts=3, learning_rate=1.0, judged=1000)
+EASY = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=800)
+SHORT = AdversarialTraining(hidden=16, steps=10, epochs=1, restarts=1, batch=16, judged=300)
+
+
+def words_of(matrix: np.ndarray, prefix: str) -> WordVectors:
+    return WordVectors([f"{prefix}{row}" for row in range(len(matrix))], matrix.astype(np.float32))
+
+
+def dictionary(truth: np.ndarray) -> BilingualLexicon:
+    return BilingualLexicon(tuple((f"s{row}", f"t{place}") for row, place in enumerate(truth)))
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return turned(800, 10, 0)
+
+
+def test_a_planted_rotation_is_found_from_a_random_start_without_any_pair():
+    source, target, truth = turned(1000, 10, 4)
+    found = find_map(source, target, replace(QUICK, principal=False, by_frequency=0), seed=4)
+    assert found.converged
+    assert found.games > 0
+    assert np.mean(truth[found.agreement.source] == found.agreement.target) > 0.9
+    assert found.agreement.share > 0.9 > found.chance.share
+    assert np.allclose(found.matrix.T @ found.matrix, np.eye(10), atol=1e-9)
+
+
+def test_words_are_translated_by_the_rotation_and_a_dictionary_only_measures(planted):
+    source, target, truth = planted
+    sides = words_of(source, "s"), words_of(target, "t")
+    measured = align_unsupervised(*sides, options=EASY, lexicon=dictionary(truth))
+    assert isinstance(measured, Rotation)
+    assert measured.quality is not None
+    assert measured.quality.precision > 0.9
+    assert measured.quality.words == 800
+    wrong = dictionary(np.random.default_rng(0).permutation(800))
+    misled = align_unsupervised(*sides, options=EASY, lexicon=wrong)
+    assert np.array_equal(misled.matrix, measured.matrix)
+    assert misled.quality is not None
+    assert misled.quality.precision < 0.1
+
+
+def test_the_way_back_is_the_transpose(planted):
+    sides = words_of(planted[0], "s"), words_of(planted[1], "t")
+    there = align_unsupervised(*sides, options=EASY)
+    back = align_unsupervised(*sides, options=EASY, direction="target-to-source")
+    assert there.quality is None
+    assert np.array_equal(back.matrix, there.matrix.T)
+
+
+def test_unrelated_spaces_are_refused_with_the_numbers_and_a_way_out():
+    with pytest.raises(EvidenceError, match=r"could not be aligned .* in 1 games.* random rotations .* dictionary"):
+        find_map(cloud(400, 10, 0), cloud(400, 10, 50), replace(QUICK, restarts=1, steps=100))
+
+
+def test_where_nobody_insists_a_failed_map_comes_with_its_verdict():
+    found = find_map(cloud(300, 6, 0), cloud(300, 6, 50), SHORT, insist=False)
+    assert not found.converged
+    assert np.allclose(found.matrix.T @ found.matrix, np.eye(6), atol=0.1)
+
+
+def test_the_same_seed_gives_the_same_map_and_another_one_another():
+    source, target = cloud(300, 6, 0), cloud(300, 6, 50)
+    options = replace(QUICK, restarts=1, steps=30, epochs=1, principal=False, by_frequency=0)
+    maps = [find_map(source, target, options, insist=False, seed=seed).matrix for seed in (3, 3, 4)]
+    assert np.array_equal(maps[0], maps[1])
+    assert not np.allclose(maps[0], maps[2])
+
+
+def test_widths_that_differ_are_refused_or_reduced(planted):
+    source, target, truth = planted
+    wide = np.hstack([source, 1e-3 * np.random.default_rng(0).normal(size=(800, 4))])
+    sides = words_of(wide, "s"), words_of(target, "t")
+    with pytest.raises(InputError, match="14 components and the target vectors 10"):
+        align_unsupervised(*sides, options=EASY)
+    with pytest.raises(InputError, match="one width"):
+        find_map(wide, target, QUICK)
+    rotation = align_unsupervised(*sides, options=EASY, reduce=True, lexicon=dictionary(truth))
+    assert rotation.matrix.shape == (14, 10)
+    assert rotation.quality is not None
+    assert rotation.quality.precision > 0.9
+
+
+def test_too_few_words_are_refused():
+    with pytest.raises(EvidenceError, match=r"source side has 49 words .* 10 wide need at least 50"):
+        find_map(cloud(49, 10, 0), cloud(400, 10, 1), QUICK)
+
+
+def test_what_is_not_finite_is_refused():
+    broken = cloud(400, 10, 0)
+    broken[3, 2] = np.nan
+    with pytest.raises(InputError, match="target vectors hold NaN"):
+        find_map(cloud(400, 10, 1), broken, QUICK)
+
+
+@pytest.mark.parametrize("wrong", [{"restarts": -1}, {"dropout": 1.0}, {"smoothing": 0.5}, {"learning_rate": 0.0}])
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

@@ -1,0 +1,87 @@
+"""The noun itself: order, duplicates, swapping, merging, identical words, pivoting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relexify.evidence.lexicon import BilingualLexicon
+
+words = st.text("abc", min_size=1, max_size=2)
+lexicons = st.lists(st.tuples(words, words), max_size=30).map(lambda pairs: BilingualLexicon(tuple(pairs)))
+
+
+def test_exact_duplicates_are_dropped_and_the_first_keeps_its_place():
+    lexicon = BilingualLexicon((("b", "x"), ("a", "y"), ("b", "x"), ("b", "z")))
+    assert lexicon.pairs == (("b", "x"), ("a", "y"), ("b", "z"))
+    assert lexicon.source_words == ("b", "a")
+    assert lexicon.target_words == ("x", "y", "z")
+
+
+@given(lexicons)
+def test_swapping_twice_changes_nothing(lexicon):
+    assert lexicon.swapped().swapped() == lexicon
+    assert lexicon.swapped().source_words == lexicon.target_words
+
+
+def test_merging_keeps_the_first_dictionary_first_and_names_both():
+    merged = BilingualLexicon((("a", "x"),), "one").merged(BilingualLexicon((("b", "y"), ("a", "x")), "two"))
+    assert merged.pairs == (("a", "x"), ("b", "y"))
+    assert merged.name == "one + two"
+
+
+def test_identical_words_leave_out_short_words_and_punctuation_but_keep_numerals():
+    source = ["die", "Berlin", ",", "1984", "café", "only"]
+    target = ["café", "die", "1984", ",", "Berlin"]
+    assert BilingualLexicon.identical(source, target).source_words == ("Berlin", "1984", "café")
+
+
+def test_identical_words_of_scripts_without_case_may_be_half_as_long():
+    assert BilingualLexicon.identical(["日本", "日"], ["日", "日本"]).source_words == ("日本",)
+
+
+@pytest.mark.parametrize("shortest", [1, 3, 7])
+def test_the_shortest_identical_word_follows_the_argument(shortest):
+    vocabulary = ["a" * length for length in range(1, 10)]
+    found = BilingualLexicon.identical(vocabulary, vocabulary, shortest=shortest)
+    assert min(map(len, found.source_words)) == shortest
+
+
+def test_a_pivot_connects_the_outer_languages_whatever_its_case():
+    german = BilingualLexicon((("Haus", "house"), ("Hund", "Dog")), "de-en")
+    swahili = BilingualLexicon((("House", "nyumba"), ("dog", "mbwa")), "en-sw")
+    chained = german.through(swahili)
+    assert chained.pairs == (("Haus", "nyumba"), ("Hund", "mbwa"))
+    assert chained.name == "de-en through en-sw"
+
+
+def test_two_agreeing_pivots_beat_one_and_the_limit_cuts_the_rest():
+    left = BilingualLexicon((("Bank", "bank"), ("Bank", "bench")))
+    right = BilingualLexicon((("bank", "ukingo"), ("bank", "benki"), ("bench", "benchi"), ("bench", "benki")))
+    assert left.through(right, limit=1).pairs == (("Bank", "benki"),)
+
+
+def test_a_very_ambiguous_pivot_does_not_flood_the_chain():
+    left = BilingualLexicon((*((f"a{i}", "set") for i in range(100)), ("Hund", "dog")))
+    right = BilingualLexicon((*(("set", f"b{i}") for i in range(100)), ("dog", "mbwa")))
+    assert left.through(right).pairs == (("Hund", "mbwa"),)
+
+
+@given(lexicons, lexicons)
+def test_the_chain_equals_the_scores_written_out_as_loops(left, right):
+    scores = defaultdict(float)
+    for pivot in left.target_words:
+        sources = [source for source, middle in left.pairs if middle == pivot]
+        targets = [target for middle, target in right.pairs if middle == pivot]
+        for source in sources:
+            for target in targets:
+                scores[source, target] += 1 / (len(sources) * len(targets))
+    chained = left.through(right, limit=2)
+    assert set(chained.pairs) <= set(scores)
+    for source in left.source_words:
+        kept = [scores[pair] for pair in chained.pairs if pair[0] == source]
+        best = sorted((score for (word, _), score in scores.items() if word == source), reverse=True)[:2]
+        assert kept == pytest.approx(best)

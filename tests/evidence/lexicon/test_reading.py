@@ -1,0 +1,232 @@
+"""Every dictionary format, written by the tests themselves, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import tarfile
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.evidence.lexicon import BilingualLexicon
+
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+ENTRIES = {
+    "00databaseinfo": "00-database-info\nA dictionary, for tests\n",
+    "ziwa": "Ziwa /zˈiwa/ <n> (pl: {maziwa})\n1.\nlake, pond\n2.\nbreast\n",
+    "zote": "zote /zˈote/ <pron, agr: 10>\n\nall; whole (of them)\n",
+    "house": 'house /hˈaʊs/\nHaus <neut>, Heim <neut> [archit.]\n      "a house"  - ein Haus\n see: {houses}\n\n',
+    "argon": "Argon /ˈaʁɡɔn/ <n, neut>\nargon\nchemisches Element mit der Ordnungszahl 18\n",
+    "heim": "Heim /haɪ̯m/ <n, neut>\n1. hem 2.\nHaus oder Wohnung\n 3.\nStätte für Erholungssuchende\n2. lokal\n",
+    "wadudu": "wadudu /wadˈudu/ <n>\n\n Plural of {mdudu}: insect, bug\n",
+    "colour": "color, colour /ˈkʌlə/\nFarbe\n",
+    "yes please": "yes, please /jɛs pliːz/\nja gern\n",
+    "mixed": "mixed <adj>\nhaving\n; with\n",
+}
+TEI = """<?xml version="1.0" encoding="UTF-8"?>
+<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader/><text><body>
+<!-- a comment -->
+<entry><form><orth>greet</orth><orth>hail</orth><form type="infl"><orth>greeted</orth></form></form>
+  <sense><cit type="trans" xml:lang="de"><quote>grüßen</quote><quote>empfangen (formal)</quote></cit>
+    <cit type="example"><quote>greet her</quote><cit type="trans"><quote>grüß sie</quote></cit></cit>
+    <sense><def>to say hello</def><cit type="translation"><quote>begrüßen</quote></cit></sense></sense></entry>
+<entry><form><orth>old</orth></form><trans><tr>alt</tr></trans></entry>
+<entry><form><orth>lonely</orth></form></entry>
+</body></text></TEI>
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def base64(number: int) -> str:
+    digits = DIGITS[number % 64]
+    while number := number // 64:
+        digits = DIGITS[number % 64] + digits
+    return digits
+
+
+def write_dictd(folder: Path, *, compressed: bool = True, entries: dict[str, str] = ENTRIES) -> Path:
+    content, index = b"", []
+    for headword, entry in entries.items():
+        start, length = base64(len(content)), base64(len(entry.encode()))
+        aliases = [headword, "color"] if headword == "colour" else [headword]
+        index += [f"{alias}\t{start}\t{length}\n" for alias in aliases]
+        content += entry.encode()
+    write(folder / "test.index", "".join(sorted(index)))
+    if compressed:
+        (folder / "test.dict.dz").write_bytes(gzip.compress(content))
+    else:
+        (folder / "test.dict").write_bytes(content)
+    return folder / "test.index"
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "  ", " \t "])
+def test_two_columns_are_read_whatever_white_space_is_between(tmp_path, separator):
+    path = write(tmp_path / "muse.txt", f"house{separator}Haus\r\ndog{separator}Hund")
+    lexicon = BilingualLexicon.load(path)
+    assert lexicon.pairs == (("house", "Haus"), ("dog", "Hund"))
+    assert lexicon.name == "muse.txt"
+
+
+def test_sides_with_spaces_stay_whole_where_a_tab_separates_them(tmp_path):
+    path = write(tmp_path / "swahili.txt", "paternal uncle\tami\ndie\tkata roho\n")
+    assert BilingualLexicon.load(path).pairs == (("paternal uncle", "ami"), ("die", "kata roho"))
+
+
+def test_byte_order_mark_decomposed_letters_and_stray_spaces_are_tidied(tmp_path):
+    decomposed = unicodedata.normalize("NFD", "über")
+    path = write(tmp_path / "d.tsv", f"\ufeffover \t  {decomposed}\n")
+    assert BilingualLexicon.load(path).pairs == (("over", "über"),)
+
+
+def test_comments_blank_lines_and_further_columns_are_skipped_but_number_signs_are_words(tmp_path):
+    path = write(tmp_path / "d.tsv", "# en\tde\n\n#comment\nhouse\tHaus\t0.9\n#\tRaute\n#tag\tSchlagwort\n")
+    assert BilingualLexicon.load(path).pairs == (("house", "Haus"), ("#", "Raute"), ("#tag", "Schlagwort"))
+
+
+def test_unicode_line_separators_do_not_cut_a_line(tmp_path):
+    path = write(tmp_path / "d.tsv", "a\u0085b\tc\n")
+    assert len(BilingualLexicon.load(path)) == 1
+
+
+def test_loading_swapped_turns_the_columns_round(tmp_path):
+    path = write(tmp_path / "d.tsv", "Haus\thouse\n")
+    assert BilingualLexicon.load(path, swapped=True).pairs == (("house", "Haus"),)
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_text_and_tei_read_like_plain_ones(tmp_path, suffix, compress):
+    for name, text in (("d.txt", "house\tHaus\n"), ("d.tei", TEI)):
+        plain = write(tmp_path / name, text)
+        packed = tmp_path / (name + suffix)
+        packed.write_bytes(compress(text.encode()))
+        assert BilingualLexicon.load(packed).pairs == BilingualLexicon.load(plain).pairs
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("given", ["index", "dict", "folder"])
+def test_a_dictd_dictionary_is_read_from_either_file_or_its_folder(tmp_path, compressed, given):
+    index = write_dictd(tmp_path, compressed=compressed)
+    dict_file = tmp_path / ("test.dict.dz" if compressed else "test.dict")
+    lexicon = BilingualLexicon.load({"index": index, "dict": dict_file, "folder": tmp_path}[given])
+    assert set(lexicon.pairs) == {
+        ("Ziwa", "lake"), ("Ziwa", "pond"), ("Ziwa", "breast"),
+        ("zote", "all"), ("zote", "whole"),
+        ("house", "Haus"), ("house", "Heim"),
+        ("Argon", "argon"),
+        ("Heim", "hem"), ("Heim", "lokal"),
+        ("wadudu", "insect"), ("wadudu", "bug"),
+        ("color", "Farbe"), ("colour", "Farbe"),
+        ("yes, please", "ja gern"),
+        ("mixed", "having"), ("mixed", "with"),
+    }  # fmt: skip
+
+
+def test_an_indented_dictd_entry_and_one_that_only_refers_elsewhere(tmp_path):
+    entries = {"gold": "gold /gould/\n  1. aurarius; aureus\n  2. aurum\n", "au": "Au\n see: {gold}\n"}
+    write_dictd(tmp_path, entries=entries)
+    assert BilingualLexicon.load(tmp_path).pairs == (("gold", "aurarius"), ("gold", "aureus"), ("gold", "aurum"))
+
+
+def test_tei_gives_headwords_and_translations_but_no_inflections_and_examples(tmp_path):
+    expected = [(word, to) for to in ("grüßen", "empfangen", "begrüßen") for word in ("greet", "hail")]
+    assert BilingualLexicon.load(write(tmp_path / "d.tei", TEI)).pairs == (*expected, ("old", "alt"))
+    assert len(BilingualLexicon.load(write(tmp_path / "named-otherwise.xml", TEI))) == 7
+
+
+def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp_path, caplog):
+    path = write(tmp_path / "d.tsv", "a\tb\nlonely\nc\td\n\te\nf\tg\n")
+    assert BilingualLexicon.load(path).pairs == (("a", "b"), ("c", "d"), ("f", "g"))
+    assert [record.message for record in caplog.records] == [
+        f"{path}: 2 of 5 lines do not have two sides (the first is line 2); they were skipped"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no pairs of words"),
+        (b"# nothing\n\n", "holds no pairs of words"),
+        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(the first is line 2\): .* tab"),
+        (b"a\tb\ncaf\xe9\tc\n", r"not UTF-8 \(byte 0xe9 at offset 7, line 2\): .*iconv -f latin1"),
+        ("a\tb\n".encode("utf-16"), "is UTF-16: convert it with `iconv"),
+        (b"ab\0\1\2", "binary data .a zero byte at offset 2."),
+        (b"PK\x03\x04rest", "is a zip archive: unpack it"),
+        (gzip.compress(b"a\tb\n" * 100, mtime=0)[:-9], "truncated or damaged"),
+        (lzma.compress(b"a\tb\n" * 100)[:-9], "truncated or damaged"),
+    ],
+)
+def test_a_file_that_is_no_dictionary_is_told_what_is_wrong(tmp_path, content, message):
+    path = tmp_path / "d.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        BilingualLexicon.load(path)
+
+
+def test_a_tar_archive_is_told_to_be_unpacked(tmp_path):
+    inner = write(tmp_path / "d.tei", TEI)
+    with tarfile.open(tmp_path / "d.src.tar.xz", "w:xz") as archive:
+        archive.add(inner, "d.tei")
+    with pytest.raises(InputError, match="is a tar archive: unpack it"):
+        BilingualLexicon.load(tmp_path / "d.src.tar.xz")
+
+
+@pytest.mark.parametrize("name", ["absent.txt", "absent.tei", "absent.index", "absent.dict.dz"])
+def test_a_missing_file_is_named(tmp_path, name):
+    with pytest.raises(InputError, match=f"there is no dictionary at .*{name}"):
+        BilingualLexicon.load(tmp_path / name)
+
+
+def test_folders_with_no_dictionary_or_several_are_told_apart(tmp_path):
+    with pytest.raises(InputError, match="holds no dictionary"):
+        BilingualLexicon.load(tmp_path)
+    write_dictd(tmp_path)
+    write(tmp_path / "other.tei", TEI)
+    with pytest.raises(InputError, match=r"holds 2 dictionaries \(other.tei, test.index\)"):
+        BilingualLexicon.load(tmp_path)
+
+
+def test_half_of_a_dictd_pair_is_not_enough(tmp_path):
+    index = write_dictd(tmp_path)
+    (tmp_path / "test.dict.dz").rename(tmp_path / "moved.dict.dz")
+    with pytest.raises(InputError, match=r"has no entries: test.dict or .dict.dz must lie beside it"):
+        BilingualLexicon.load(index)
+    with pytest.raises(InputError, match=r"has no index: moved.index must lie beside it"):
+        BilingualLexicon.load(tmp_path / "moved.dict.dz")
+
+
+def test_a_lone_dict_file_is_read_as_columns_unless_dictd_wrote_it(tmp_path):
+    assert len(BilingualLexicon.load(write(tmp_path / "mine.dict", "house Haus\n"))) == 1
+    with pytest.raises(InputError, match=r"has no index: theirs.index must lie beside it"):
+        BilingualLexicon.load(write(tmp_path / "theirs.dict", "\n00-database-info\nhouse /haʊs/\nHaus <n>\n"))
+
+
+def test_damaged_dictd_files_are_refused_with_the_place(tmp_path):
+    index = write_dictd(tmp_path)
+    whole = (tmp_path / "test.dict.dz").read_bytes()
+    (tmp_path / "test.dict.dz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"test.dict.dz is truncated or damaged"):
+        BilingualLexicon.load(index)
+    (tmp_path / "test.dict.dz").write_bytes(gzip.compress(b"short"))
+    with pytest.raises(InputError, match=r"line \d+: the entry ends at byte \d+, but the dictionary has 5 bytes"):
+        BilingualLexicon.load(index)
+    index.write_text("word\tA\n")
+    with pytest.raises(InputError, match=r"line 1: not `headword<TAB>offset<TAB>length`"):
+        BilingualLexicon.load(index)
+
+
+def test_tei_that_declares_entities_or_is_cut_off_is_refused(tmp_path):
+    bomb = '<?xml version="1.0"?>\n<!DOCTYPE TEI [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><TEI>&b;</TEI>'
+    with pytest.raises(InputError, match="declares XML entities"):
+        BilingualLexicon.load(write(tmp_path / "bomb.tei", bomb))
+    with pytest.raises(InputError, match=r"not well-formed XML \(.*line \d+, column"):
+        BilingualLexicon.load(write(tmp_path / "cut.tei", TEI[:-30]))
+    (tmp_path / "wide.tei").write_bytes(bomb.encode("utf-16"))
+    with pytest.raises(InputError, match="not in UTF-8"):
+        BilingualLexicon.load(tmp_path / "wide.tei")

@@ -1,0 +1,125 @@
+"""Vectors by counting, against the definitions written out as loops."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.evidence.alignment import align
+from relexify.evidence.vectors import VectorTraining, counting, train_vectors
+from relexify.evidence.vectors.counting import (
+    _cooccurrences,
+    _factored,
+    _numbered,
+    _positive_information,
+    count_vectors,
+)
+from relexify.evidence.vectors.ngram_fitting import fit_ngrams
+from relexify.text import invent
+from tests import pico
+
+TEXT = [line.lower().replace(",", " ,").split() for line in pico.sentences(300)]
+WORDS = {word: 1 for line in TEXT for word in line}
+OPTIONS = VectorTraining(width=16, minimum_count=1)
+
+
+def rows():
+    return {word: row for row, word in enumerate(WORDS)}
+
+
+def counts(window=3, contexts=10):
+    blocks = _numbered(TEXT, rows(), window, lambda amount: None)
+    return _cooccurrences(blocks, len(WORDS), contexts, window)
+
+
+def test_cooccurrences_equal_a_loop_over_the_text():
+    expected = defaultdict(float)
+    for line in TEXT:
+        for i, word in enumerate(line):
+            for j in range(max(0, i - 3), min(len(line), i + 4)):
+                if i != j and rows()[line[j]] < 10:
+                    expected[rows()[word], rows()[line[j]]] += 1 / abs(i - j)
+    dense = counts().toarray()
+    assert np.count_nonzero(dense) == len(expected)
+    assert all(dense[place] == pytest.approx(value, rel=1e-5) for place, value in expected.items())
+
+
+def test_blocks_do_not_change_the_counts(monkeypatch):
+    whole = counts().toarray()
+    monkeypatch.setattr(counting, "BLOCK", 50)
+    assert np.allclose(counts().toarray(), whole, rtol=1e-5)
+
+
+def test_information_equals_its_definition():
+    dense = counts().toarray().astype(float)
+    smoothed = dense.sum(axis=0) ** 0.75
+    information = _positive_information(counts()).toarray()
+    for word, context in ((3, 2), (5, 5), (0, 9)):
+        if dense[word, context]:
+            value = math.log(dense[word, context] * smoothed.sum() / (dense[word].sum() * smoothed[context]))
+            assert information[word, context] == pytest.approx(max(0, value), abs=1e-4)
+
+
+def test_the_factors_span_what_an_exact_decomposition_spans():
+    matrix = _positive_information(counts(contexts=20))
+    vectors = _factored(matrix, 5, 0, lambda amount: None)
+    left, values, _ = np.linalg.svd(matrix.toarray())
+    exact = left[:, :5] * values[:5] ** 0.5
+    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    assert np.allclose(vectors @ vectors.T, exact @ exact.T, atol=0.02)
+
+
+def test_the_same_text_and_seed_give_the_same_bytes():
+    first, second = (train_vectors(lambda: iter(TEXT), OPTIONS) for _ in range(2))
+    assert np.array_equal(first.matrix, second.matrix)
+    assert np.array_equal(first.ngrams.matrix, second.ngrams.matrix)
+
+
+def test_known_words_are_looked_up_as_the_vectors_the_ngrams_were_fitted_to():
+    vectors = np.random.default_rng(0).standard_normal((len(WORDS), 8)).astype(np.float32)
+    made = fit_ngrams(list(WORDS), vectors, np.ones(len(WORDS)), shortest=3, longest=5, buckets=1000)
+    assert np.allclose(made.lookup(list(WORDS)), vectors, atol=1e-4)
+
+
+def test_an_unseen_form_is_near_the_words_that_share_its_ngrams():
+    stems = ["rivermouth", "riverbank", "riverbed", "teachable", "teachings", "teacherly"]
+    vectors = np.repeat(np.eye(2, dtype=np.float32), 3, axis=0)
+    made = fit_ngrams(stems, vectors, np.ones(6), shortest=3, longest=6, buckets=100_000)
+    river, teach = made.lookup(["rivers", "teach"])
+    assert river[0] > 2 * abs(river[1])
+    assert teach[1] > 2 * abs(teach[0])
+
+
+def test_what_shares_no_ngram_with_any_word_has_no_vector():
+    made = train_vectors(lambda: iter(TEXT), OPTIONS)
+    assert not made.lookup(["жжжж"]).any()
+
+
+def test_words_only_leaves_the_ngrams_out():
+    made = train_vectors(lambda: iter(TEXT), replace(OPTIONS, longest_ngram=0))
+    assert made.ngrams is None
+    assert np.allclose(np.linalg.norm(made.matrix, axis=1), 1, atol=1e-4)
+
+
+def test_a_vocabulary_smaller_than_the_width_still_has_that_width():
+    assert count_vectors(
+        lambda: iter([["a", "b", "a", "c"]] * 9), {"a": 2, "b": 1, "c": 1}, width=16, window=2, contexts=99, seed=0
+    ).shape == (3, 16)
+
+
+def test_an_invented_language_is_translated_back_through_its_vectors():
+    from relexify.evidence.lexicon import BilingualLexicon
+    from relexify.text import english_from_python, split_words
+
+    lines = [split_words(line.lower()) for line in english_from_python(400_000)]
+    language = invent([word for line in lines for word in line], seed=1)
+    half = len(lines) // 2
+    foreign = [[language.translate(word) for word in line] for line in lines[half:]]
+    source = train_vectors(lambda: iter(lines[:half]), VectorTraining(width=60))
+    target = train_vectors(lambda: iter(foreign), VectorTraining(width=60))
+    rotation = align(source, target, BilingualLexicon(tuple(language.pairs())))
+    assert rotation.quality.precision > 0.05, "chance is less than 0.001"

@@ -1,0 +1,89 @@
+"""TreLM's start, from two texts to a model with a joint vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised import AdversarialTraining
+from relexify.evidence.alignment.unsupervised import options as adversarial_options
+from relexify.evidence.vectors import VectorTraining
+from relexify.recipes.file.schema import read_recipe
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import run_transfer
+from tests import pico
+
+pytest.importorskip("gensim", reason="skip-gram vectors need gensim")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Transfer:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    model, tokenizer = pico.pair("bert")
+    model.save_pretrained(tmp_path / "bert")
+    tokenizer.save_pretrained(tmp_path / "bert")
+    for name, words in (("old", None), ("new", pico.foreign_words())):
+        (tmp_path / f"{name}.txt").write_text("\n".join(pico.sentences(300, words=words)) + "\n")
+    return Transfer(
+        model=str(tmp_path / "bert"),
+        output=tmp_path / "out",
+        corpus=tmp_path / "new.txt",
+        source_corpus=tmp_path / "old.txt",
+        method="trelm",
+        vocab_size=250,
+        initialisation="fasttext",
+        vectors=VectorTraining(epochs=1, minimum_count=1),
+        score=False,
+    )
+
+
+def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(recipe, tmp_path):
+    result = run_transfer(recipe)
+    tokenizer = AutoTokenizer.from_pretrained(recipe.output)
+    for line in (pico.sentences(1)[0], pico.sentences(1, words=pico.foreign_words())[0]):
+        assert tokenizer.unk_token not in tokenizer(line).tokens()
+    origins = result.graft.report.origins
+    assert origins["ready"] > 100
+    assert origins["special"] >= 5
+    old = pico.pair("bert")[0].get_input_embeddings().weight.detach().numpy()
+    new = AutoModelForMaskedLM.from_pretrained(recipe.output).get_input_embeddings().weight.detach().numpy()
+    assert new.std() == pytest.approx(old.std(), rel=0.5)
+    assert np.isfinite(new).all()
+
+
+def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe, monkeypatch):
+    short = AdversarialTraining(restarts=1, epochs=1, steps=20, hidden=16)
+    monkeypatch.setattr(adversarial_options, "AdversarialTraining", lambda: short)
+    with pytest.raises(EvidenceError, match=r"could not be aligned|need at least"):
+        run_transfer(replace(recipe, initialisation="fasttext-align"))
+    assert not recipe.output.exists()
+
+
+def test_the_map_of_a_recipe_makes_its_rows(recipe):
+    made = {}
+    for kind in ("linear", "orthogonal"):
+        run_transfer(replace(recipe, initialisation="random-align", aligned_by="identical", map=kind, overwrite=True))
+        model = AutoModelForMaskedLM.from_pretrained(recipe.output)
+        made[kind] = model.get_input_embeddings().weight.detach().numpy()
+    assert made["linear"].shape == made["orthogonal"].shape
+    assert made["linear"].std() < 0.7 * made["orthogonal"].std()  # nothing is foretold from random vectors
+
+
+def test_text_of_the_models_language_is_needed(recipe):
+    with pytest.raises(InputError, match="--source-corpus"):
+        run_transfer(replace(recipe, source_corpus=None))
+
+
+@pytest.mark.parametrize("key", ["aligned_by", "initialisation", "map"])
+def test_a_recipe_file_refuses_choices_that_there_are_not(key, tmp_path):
+    file = tmp_path / "recipe.toml"
+    text = 'output = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "trelm"\n'
+    (tmp_path / "new.txt").write_text("words\n")
+    file.write_text(text + f'{key} = "magic"\n')
+    with pytest.raises(InputError, match=f"{key}.*magic|magic.*{key}"):
+        read_recipe(file)

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import EvidenceError, InputError, VocabularyError
+from relexify.evidence.bitext import Bitext, DirectedLinks, EncodedBitext, Links, Side, encode_bitext
+from relexify.scoring import IGNORED
+from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.model.reordering import UNALIGNED
+from relexify.systems.trelm.next_sentences import FOLLOWS, InLanguage, SegmentPairs
+from relexify.systems.trelm.pair_batches import PairBatches
+from relexify.text import Corpus
+from relexify.training.data.batches import Blocks
+from relexify.training.data.packing import pack
+from tests import pico
+
+TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)
+CLS, SEP, MASK, PAD = (TOKENIZER.convert_tokens_to_ids(name) for name in ("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
+
+
+def side(*lines: list[int]) -> Side:
+    """Every token a unit of its own."""
+    ids = np.array([id for line in lines for id in line], np.int32)
+    return Side(ids, np.arange(len(ids) + 1), np.cumsum([0, *map(len, lines)]))
+
+
+def links(*points: tuple[int, int, int]) -> Links:
+    return Links.of_points(np.array(points, np.int32))
+
+
+def three_pairs(**options: Any) -> AlignedPairs:
+    source = side([10, 11, 12], [], [20, 21, 22, 23])
+    target = side([30, 31], [40], [50, 51, 52])
+    forward = links((0, 2, 0), (0, 0, 1), (2, 3, 0), (2, 0, 2))
+    reverse = links((0, 0, 1), (0, 1, 1), (2, 3, 0))
+    return aligned_pairs(EncodedBitext(source, target), DirectedLinks(forward, reverse), **({"longest": 8} | options))
+
+
+def test_every_token_has_its_place_in_the_other_sentence() -> None:
+    pairs = three_pairs()
+    assert pairs.lines.tolist() == [0, 2]
+    source, target = pairs.pair(0)
+    assert (source.ids.tolist(), source.places.tolist()) == ([10, 11, 12], [1, 1, UNALIGNED])
+    assert (target.ids.tolist(), target.places.tolist()) == ([30, 31], [2, 0])
+    source, target = pairs.pair(1)
+    assert source.places.tolist() == [UNALIGNED, UNALIGNED, UNALIGNED, 0]
+    assert target.places.tolist() == [3, UNALIGNED, 0]
+
+
+def test_of_several_links_the_first_counts_in_either_direction() -> None:
+    both = EncodedBitext(side([1, 2, 3]), side([4, 5]))
+    source, target = aligned_pairs(both, links((0, 2, 0), (0, 1, 0), (0, 1, 1)), longest=8).pair(0)
+    assert target.places.tolist() == [1, 1]
+    assert source.places.tolist() == [UNALIGNED, 0, 0]
+
+
+def test_pieces_of_linked_words_correspond_one_by_one() -> None:
+    # Words of two, one and three pieces against words of three pieces and one.
+    source = Side(np.arange(6, dtype=np.int32), np.array([0, 2, 3, 6]), np.array([0, 3]))
+    target = Side(np.arange(4, dtype=np.int32), np.array([0, 3, 4]), np.array([0, 2]))
+    first, second = aligned_pairs(EncodedBitext(source, target), links((0, 0, 0), (0, 2, 1)), longest=8).pair(0)
+    assert second.places.tolist() == [0, 1, 1, 3]
+    assert first.places.tolist() == [0, 1, UNALIGNED, 3, 3, 3]
+
+
+def test_long_pairs_are_left_out_and_none_left_is_said() -> None:
+    assert three_pairs(longest=3).lines.tolist() == [0]
+    assert three_pairs(together=6).lines.tolist() == [0]
+    with pytest.raises(EvidenceError, match="none of the 3 pairs"):
+        three_pairs(longest=1)
+    with pytest.raises(EvidenceError, match="no token of the parallel text is aligned"):
+        aligned_pairs(EncodedBitext(side([1]), side([2])), links(), longest=8)
+
+
+def test_the_identity_changes_with_a_link() -> None:
+    both = EncodedBitext(side([1, 2]), side([3, 4]))
+    first, second = (aligned_pairs(both, links((0, 0, place)), longest=8).identity() for place in (0, 1))
+    assert first != second
+    assert first == aligned_pairs(both, links((0, 0, 0)), longest=8).identity()
+
+
+@pytest.mark.parametrize("direction", ["source-to-target", "target-to-source"])
+def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> None:
+    pairs = three_pairs()
+    batches = PairBatches(pairs, TOKENIZER, direction=direction, seed=3)
+    read = 0 if direction == "source-to-target" else 1
+    rows = batches.batch([0, 1, 2, 3])
+    assert rows["languages"].tolist() == [read, 1, read, 1]
+    assert rows["target_languages"].tolist() == [1 - read, 1, 1 - read, 1]
+    seen = set()
+    for place in (0, 2):
+        ids = rows["input_ids"][place][rows["attention_mask"][place] == 1].tolist()
+        wanted = rows["labels"][place][rows["target_attention_mask"][place] == 1].tolist()
+        number = next(number for number in range(2) if ids == [CLS, *pairs.pair(number)[read].ids, SEP])
+        other = pairs.pair(number)[1 - read]
+        assert wanted == [CLS, *other.ids, SEP]
+        order = rows["alignment"][place][rows["target_attention_mask"][place] == 1].tolist()
+        assert order == [0, *(p if p == UNALIGNED else p + 1 for p in other.places.tolist()), len(ids) - 1]
+        assert (rows["labels"][place][rows["target_attention_mask"][place] == 0] == IGNORED).all()
+        assert (rows["input_ids"][place][rows["attention_mask"][place] == 0] == PAD).all()
+        seen.add(number)
+    assert seen == {0, 1}
+
+
+def test_beside_every_pair_its_target_sentence_is_masked_in_its_own_order() -> None:
+    pairs = three_pairs()
+    rows = PairBatches(pairs, TOKENIZER, direction="target-to-source", masking=0.9).batch([1, 3])
+    for place in range(2):
+        real = rows["attention_mask"][place] == 1
+        whole = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])[real]
+        assert whole.tolist() in [[CLS, *pairs.pair(number)[1].ids, SEP] for number in range(2)]
+        assert rows["alignment"][place][real].tolist() == list(range(int(real.sum())))
+        asked = rows["labels"][place] != IGNORED
+        assert asked.any()
+        assert not asked[~real].any()
+
+
+@pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
+def test_a_row_follows_from_its_position_alone(objective: str) -> None:
+    batches = PairBatches(three_pairs(), TOKENIZER, objective=objective, masking=0.5, seed=1)
+    together = batches.batch(list(range(8)))
+    for position in range(8):
+        alone = batches.batch([position])
+        for name, row in alone.items():
+            whole = together[name][position]
+            assert torch.equal(row[0], whole[: row.shape[1]] if row.dim() > 1 else whole), (name, position)
+    other = PairBatches(three_pairs(), TOKENIZER, objective=objective, masking=0.5, seed=2).batch(list(range(8)))
+    assert not all(torch.equal(rows, other[name]) for name, rows in together.items() if rows.shape == other[name].shape)
+
+
+def test_both_sentences_stand_in_one_sequence_with_gaps_in_both() -> None:
+    pairs = three_pairs()
+    rows = PairBatches(pairs, TOKENIZER, objective="tlm", masking=0.5).batch(list(range(0, 40, 2)))
+    gaps = {0: 0, 1: 0}
+    for place in range(20):
+        real = rows["attention_mask"][place] == 1
+        whole = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])[real]
+        sequences = [(x.ids.tolist(), y.ids.tolist()) for x, y in (pairs.pair(0), pairs.pair(1))]
+        source, target = next(pair for pair in sequences if whole.tolist() == [CLS, *pair[0], SEP, *pair[1], SEP])
+        sides = [0] * (len(source) + 2) + [1] * (len(target) + 1)
+        assert rows["token_type_ids"][place][real].tolist() == sides
+        assert rows["languages"][place][real].tolist() == sides
+        for number, label in enumerate(rows["labels"][place][real].tolist()):
+            gaps[sides[number]] += label != IGNORED
+    assert min(gaps.values()) > 5
+    one = PairBatches(pairs, TOKENIZER, objective="tlm", segments=1).batch([0])
+    assert not one["token_type_ids"].any()
+    assert "alignment" not in rows
+
+
+def test_a_bridge_leads_from_a_gap_to_its_translation() -> None:
+    pairs = three_pairs()
+    rows = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1.0, seed=0).batch([0, 2])
+    for place in range(2):
+        ids = rows["labels"][place]
+        first = 0 if 10 in ids.tolist() else 1
+        source, target = pairs.pair(first)
+        start = len(source.ids) + 2
+        expected = [0]
+        expected += [start + p if p != UNALIGNED else 1 + i for i, p in enumerate(source.places.tolist())]
+        expected += [start - 1]
+        expected += [1 + p if p != UNALIGNED else start + j for j, p in enumerate(target.places.tolist())]
+        expected += [start + len(target.ids)]
+        assert rows["bridge"][place][: len(expected)].tolist() == expected
+    without = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1e-9).batch([0])
+    real = int(without["attention_mask"].sum())
+    assert without["bridge"][0, :real].tolist() == list(range(real))
+
+
+def test_unknown_objectives_and_directions_are_refused() -> None:
+    with pytest.raises(InputError, match="no objective 'nmt'"):
+        PairBatches(three_pairs(), TOKENIZER, objective="nmt")
+    with pytest.raises(InputError, match="no direction 'up'"):
+        PairBatches(three_pairs(), TOKENIZER, direction="up")
+
+
+def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
+    lines = pico.sentences(6)
+    others = pico.sentences(6, words=pico.foreign_words())
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(lines, others, strict=True)))
+    encoded = encode_bitext(Bitext.open(file), TOKENIZER, TOKENIZER)
+    pairs = aligned_pairs(encoded, links((0, 0, 0)), longest=60)
+    for number in range(6):
+        for found, text in zip(pairs.pair(number), (lines[number], others[number]), strict=True):
+            assert found.ids.tolist() == TOKENIZER(text, add_special_tokens=False).input_ids
+
+
+def packed_text(tmp_path: Any, lines: int = 60) -> Any:
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(pico.sentences(lines)))
+    return pack(Corpus.open(file), TOKENIZER, folder=tmp_path / "cache")
+
+
+def test_second_segments_follow_the_first_in_half_of_the_cases(tmp_path: Any) -> None:
+    packed = packed_text(tmp_path)
+    pairs = SegmentPairs(packed, TOKENIZER, length=20, masking=0.3, seed=5)
+    rows = pairs.batch(list(range(200)))
+    assert rows["input_ids"].shape == (200, 20)
+    share = float((rows["next_sentence_label"] == FOLLOWS).float().mean())
+    assert 0.35 < share < 0.65
+    blocks = packed.tokens[: pairs.count * 17].reshape(-1, 17)
+    whole = torch.where(rows["labels"] == IGNORED, rows["input_ids"], rows["labels"]).numpy()
+    for row, label in zip(whole, rows["next_sentence_label"].tolist(), strict=True):
+        assert (row[0], row[9], row[-1]) == (CLS, SEP, SEP)
+        together = np.concatenate([row[1:9], row[10:-1]])
+        is_block = bool((blocks == together).all(axis=1).any())
+        assert is_block == (label == FOLLOWS)
+    assert rows["token_type_ids"][0].tolist() == [0] * 10 + [1] * 10
+    alone = pairs.batch([7])
+    assert all(torch.equal(alone[name][0], rows[name][7]) for name in rows)
+
+
+def test_next_sentences_need_text_and_a_token_between(tmp_path: Any) -> None:
+    packed = packed_text(tmp_path, 3)
+    with pytest.raises(InputError, match="too few for two sequences"):
+        SegmentPairs(packed, TOKENIZER, length=200)
+    with pytest.raises(VocabularyError, match="to part segments"):
+        SegmentPairs(packed, pico.byte_level(bos_token="<s>"), length=20)
+
+
+def test_rows_of_a_text_tell_their_language(tmp_path: Any) -> None:
+    blocks = Blocks(packed_text(tmp_path), TOKENIZER, "encoder", length=16)
+    rows = InLanguage(blocks, 1).batch([0, 1, 2])
+    assert rows["languages"].tolist() == [1, 1, 1]
+    assert torch.equal(rows["input_ids"], blocks.batch([0, 1, 2])["input_ids"])
+
+
+def test_no_row_is_padded_beyond_the_length_of_a_sequence() -> None:
+    pairs = three_pairs()
+    plain, short = (PairBatches(pairs, TOKENIZER, length=length).batch([0, 2]) for length in (None, 7))
+    assert (plain["input_ids"].shape[1], short["input_ids"].shape[1]) == (8, 7)
+    assert torch.equal(plain["input_ids"][:, :7], short["input_ids"])

@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForPreTraining, RobertaConfig, RobertaForMaskedLM
+
+from relexify.errors import InputError
+from relexify.evidence.bitext import Bitext, Links, encode_bitext
+from relexify.pretrained import load_model
+from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.model.combining import half_pattern
+from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+from relexify.systems.trelm.pair_batches import PairBatches
+from relexify.systems.trelm.phase_parameters import phase_pattern
+from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
+from relexify.training.engine.trainer import StageTrainer
+from relexify.training.loss.forward import loss_forward
+from relexify.training.plan import Training
+from tests import pico
+from tests.training.runs import assert_close, in_a_process, in_two_processes
+
+ENGLISH, FOREIGN = pico.sentences(60), pico.sentences(60, words=pico.foreign_words())
+SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
+TRAINING = Training(steps=4, batch=4, length=24, learning_rate=1e-2, save_every=2, evaluate_every=50, tensorboard=False)
+
+
+class World:
+    """A model, its tokenizer, text of two languages and pairs, in a folder."""
+
+    def __init__(self, folder: Path, family: str, **options: Any) -> None:
+        self.folder = folder
+        lines = ENGLISH + FOREIGN
+        self.tokenizer = pico.wordpiece(lines, size=300) if family == "bert" else pico.roberta_tokenizer(lines)
+        positions = {"bert": 40, "roberta": 42}[family]
+        sizes = SIZES | {"vocab_size": len(self.tokenizer), "max_position_embeddings": positions}
+        sizes |= {"pad_token_id": self.tokenizer.pad_token_id}
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            backbone = (
+                BertForPreTraining(BertConfig(**sizes))
+                if family == "bert"
+                else RobertaForMaskedLM(RobertaConfig(**sizes, type_vocab_size=1))
+            )
+        self.start = folder / "start"
+        with_trilayer(backbone, ("en", "xx"), **options).save_pretrained(self.start)
+        self.tokenizer.save_pretrained(self.start)
+        self.texts, self.held_out = {}, {}
+        for name, text in (("en", ENGLISH), ("xx", FOREIGN)):
+            self.texts[name], self.held_out[name] = folder / f"{name}.txt", folder / f"{name}.held.txt"
+            self.texts[name].write_text("\n".join(text[:50]))
+            self.held_out[name].write_text("\n".join(text[50:]))
+        (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(ENGLISH, FOREIGN, strict=True)))
+
+    def pairs(self) -> AlignedPairs:
+        encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.tokenizer, self.tokenizer)
+        points = [
+            (line, place, place)
+            for line in range(len(encoded))
+            for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
+        ]
+        return aligned_pairs(encoded, Links.of_points(np.array(points)), longest=22)
+
+    def commonality(self, name: str = "commonality", **options: Any) -> Path:
+        train_commonality(
+            self.start,
+            self.folder / name,
+            self.texts["xx"],
+            self.texts["en"],
+            held_out=self.held_out["xx"],
+            source_held_out=self.held_out["en"],
+            **({"training": TRAINING} | options),
+        )
+        return self.folder / name
+
+    def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
+        output = self.folder / (name or direction)
+        train_direction(
+            self.start,
+            output,
+            self.pairs(),
+            direction=direction,
+            held_out=self.held_out["xx"],
+            **({"training": TRAINING} | options),
+        )
+        return output
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def world(request: Any, tmp_path: Path, monkeypatch: Any) -> World:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return World(tmp_path, request.param)
+
+
+@pytest.fixture
+def bert_world(tmp_path: Path, monkeypatch: Any) -> World:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return World(tmp_path, "bert")
+
+
+def changed(before: Path, after: Path) -> set[str]:
+    first, second = (dict(load_model(folder).named_parameters()) for folder in (before, after))
+    return {name for name in first if not torch.equal(first[name], second[name])}
+
+
+def names_of(folder: Path) -> set[str]:
+    return {name for name, _ in load_model(folder).named_parameters()}
+
+
+IDLE = re.compile(r"pooler|^next_sentence")
+
+
+def test_commonality_trains_embeddings_and_trilayer_and_nothing_else(world: World) -> None:
+    output = world.commonality()
+    moved = changed(world.start, output)
+    layers = {name for name in names_of(output) if ".backbone.encoder." in name}
+    assert not moved & layers
+    assert not any(name.startswith("head.dense") or IDLE.search(name) for name in moved)
+    wanted = {name for name in names_of(output) if name.startswith(("model.trilayer.", "model.backbone.embeddings."))}
+    keys = {"model.trilayer.attention.self.key.bias"}  # no score depends on it: its gradient is zero
+    wanted |= {"model.language_embeddings.weight", "model.placeholder", "head.decoder.bias"}
+    assert wanted - moved <= keys
+    assert isinstance(load_model(output), TriLayerForMaskedLM)
+
+
+@pytest.mark.parametrize(("direction", "frozen"), [("source-to-target", "lower"), ("target-to-source", "upper")])
+def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World, direction: str, frozen: str) -> None:
+    output = world.direction(direction)
+    moved, model = changed(world.start, output), load_model(output)
+    kept = {name for name in names_of(output) if re.search(half_pattern(model, frozen), name)}
+    assert kept
+    assert not moved & kept
+    still = names_of(output) - moved - kept
+    assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
+
+
+def test_two_directions_are_combined_parameter_by_parameter(bert_world: World) -> None:
+    there, back = bert_world.direction("source-to-target"), bert_world.direction("target-to-source")
+    output = bert_world.folder / "combined"
+    combine_directions(there, back, output)
+    first, second, both = (dict(load_model(folder).named_parameters()) for folder in (there, back, output))
+    for name, value in both.items():
+        place = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
+        mean = (first[name] + second[name]) / 2
+        wanted = mean if place is None else second[name] if place < 2 else first[name]
+        assert torch.equal(value, wanted), name
+
+
+@pytest.mark.parametrize("objective", ["tlm", "brlm"])
+def test_other_objectives_train_without_a_trilayer(tmp_path: Path, monkeypatch: Any, objective: str) -> None:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    world = World(tmp_path, "roberta", trilayer=False)
+    pairs = aligned_pairs_of(world, together=35)
+    output = tmp_path / objective
+    train_direction(
+        world.start, output, pairs, TRAINING, direction="source-to-target", held_out=world.held_out["xx"],
+        objective=objective,
+    )  # fmt: skip
+    assert changed(world.start, output)
+    with pytest.raises(InputError, match="CdLM asks for a TRILayer"):
+        world.direction("source-to-target", "refused")
+
+
+def aligned_pairs_of(world: World, together: int) -> AlignedPairs:
+    whole = world.pairs()
+    lengths = np.array([sum(len(side.ids) for side in whole.pair(number)) for number in range(len(whole))])
+    return replace(whole, lines=whole.lines[lengths <= together])
+
+
+def test_language_specific_training_learns_next_sentences_where_bert_can(bert_world: World) -> None:
+    output, without = bert_world.folder / "out", bert_world.folder / "without"
+    kept = {"held_out": bert_world.held_out["xx"]}
+    train_specific(bert_world.start, output, bert_world.texts["xx"], TRAINING, **kept)
+    moved = changed(bert_world.start, output)
+    assert "next_sentence.weight" in moved
+    assert "model.backbone.pooler.dense.weight" in moved
+    train_specific(
+        bert_world.start,
+        without,
+        bert_world.texts["xx"],
+        TRAINING,
+        held_out=bert_world.held_out["xx"],
+        next_sentence=False,
+    )
+    assert not any(IDLE.search(name) for name in changed(bert_world.start, without))
+
+
+def test_next_sentences_are_refused_where_there_is_no_head(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    world = World(tmp_path, "roberta")
+    with pytest.raises(InputError, match="no head for next sentences"):
+        train_specific(
+            world.start,
+            tmp_path / "out",
+            world.texts["xx"],
+            TRAINING,
+            held_out=world.held_out["xx"],
+            next_sentence=True,
+        )
+
+
+def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: World) -> None:
+    model, batches = load_model(bert_world.start), PairBatches(bert_world.pairs(), bert_world.tokenizer, masking=0.5)
+    rows = batches.batch(list(range(6)))
+    with torch.no_grad():
+        whole = model(**rows).loss * (rows["labels"] != -100).sum()
+        with loss_forward(model):
+            nats = model(**rows)
+    assert torch.allclose(nats, whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
+@pytest.mark.parametrize("micro_batch", [None, 2])
+def test_pairs_and_gaps_have_a_mean_loss_each(
+    bert_world: World, objective: str, micro_batch: int | None, monkeypatch: Any
+) -> None:
+    config = bert_world.start / "config.json"
+    config.write_text(re.sub(r'("\w*dropout_prob": )0\.1', r"\g<1>0.0", config.read_text()))
+    told, own = [], StageTrainer.compute_loss
+
+    def listening(trainer: Any, *inputs: Any, **options: Any) -> torch.Tensor:
+        told.append(own(trainer, *inputs, **options))
+        return told[-1]
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", listening)
+    training = replace(TRAINING, steps=1, micro_batch=micro_batch)
+    bert_world.direction("source-to-target", objective=objective, training=training)
+    batches = PairBatches(bert_world.pairs(), bert_world.tokenizer, objective=objective, length=24)
+    rows = batches.batch(list(range(TRAINING.batch)))
+    with torch.no_grad():
+        model = load_model(bert_world.start)
+        halves = [{name: array[turn::2] for name, array in rows.items()} for turn in (0, 1)]
+        expected = sum(model(**half).loss for half in halves)
+    assert sum(told).item() == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: World) -> None:
+    model = load_model(bert_world.start)
+    ids = torch.randint(5, 50, (3, 10), generator=torch.Generator().manual_seed(0))
+    labels = torch.where(ids > 30, ids, -100)
+    rows = {"input_ids": ids, "labels": labels, "next_sentence_label": torch.tensor([0, 1, 1])}
+    with torch.no_grad():
+        mean = model(**rows).loss
+        with loss_forward(model):
+            assert torch.allclose(model(**rows) / (labels != -100).sum(), mean, rtol=1e-5)
+
+
+def test_phases_name_every_parameter_once(world: World) -> None:
+    model = load_model(world.start)
+    there, back = (phase_pattern(model, phase) for phase in ("source-to-target", "target-to-source"))
+    for name, _ in model.named_parameters():
+        halves = [re.search(half_pattern(model, half), name) is not None for half in ("lower", "upper")]
+        assert bool(re.search(there, name)) == (not halves[0] and not IDLE.search(name))
+        assert bool(re.search(back, name)) == (not halves[1] and not IDLE.search(name))
+
+
+def killed(world: World, output: Path) -> None:
+    """Dies after the third step, a checkpoint behind it."""
+    import os
+    import signal
+
+    from relexify.training.engine.trainer import StageTrainer
+
+    own, count = StageTrainer.training_step, [0]
+
+    def step(self: Any, *inputs: Any, **options: Any) -> Any:
+        count[0] += 1
+        if count[0] == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return own(self, *inputs, **options)
+
+    StageTrainer.training_step = step
+    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
+    train_direction(
+        world.start, output, world.pairs(), TRAINING, direction="source-to-target", held_out=world.held_out["xx"]
+    )
+
+
+def test_a_killed_direction_goes_on_and_ends_with_the_same_bits(bert_world: World) -> None:
+    whole = bert_world.direction("source-to-target")
+    output = bert_world.folder / "again"
+    assert in_a_process(killed, bert_world, output) == -9
+    assert list((bert_world.folder / "again.training").glob("*/checkpoint-2"))
+    bert_world.direction("source-to-target", "again")
+    assert not changed(whole, output)
+
+
+def in_a_group(world: World, name: str) -> None:
+    import os
+
+    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
+    world.direction("source-to-target", name, training=replace(TRAINING, batch=8))
+
+
+def test_two_processes_make_the_model_of_one(bert_world: World) -> None:
+    model = load_model(bert_world.start)
+    model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
+    model.save_pretrained(bert_world.start)
+    assert in_a_process(in_a_group, bert_world, "one") == 0
+    assert in_two_processes(in_a_group, bert_world, "two") == 0
+    assert_close(bert_world.folder / "one", bert_world.folder / "two")
+
+
+def test_a_direction_learns_to_translate(bert_world: World) -> None:
+    training = replace(TRAINING, steps=50, batch=16)
+    output = bert_world.direction("source-to-target", training=training)
+    batches = PairBatches(bert_world.pairs(), bert_world.tokenizer)
+    rows = batches.batch(list(range(0, 60, 2)))
+    with torch.no_grad():
+        before, after = (float(load_model(folder)(**rows).loss) for folder in (bert_world.start, output))
+    assert after < 0.8 * before
+
+
+def test_texts_and_options_that_do_not_fit_are_refused(bert_world: World) -> None:
+    with pytest.raises(InputError, match="odd"):
+        bert_world.commonality(training=replace(TRAINING, batch=3))
+    with pytest.raises(InputError, match="length = 40 is more than the 39 tokens"):
+        bert_world.commonality(training=replace(TRAINING, length=40))
+    with pytest.raises(InputError, match="no objective 'x'"):
+        bert_world.direction("source-to-target", objective="x")
+    plain = bert_world.folder / "plain"
+    pico.bert(bert_world.tokenizer).save_pretrained(plain)
+    bert_world.tokenizer.save_pretrained(plain)
+    with pytest.raises(InputError, match="has no language embeddings"):
+        train_specific(
+            plain, bert_world.folder / "out", bert_world.texts["xx"], TRAINING, held_out=bert_world.held_out["xx"]
+        )

@@ -1,0 +1,222 @@
+"""The phases of TreLM with a vocabulary for each language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
+
+from relexify.evidence.bitext import Bitext, Links, encode_bitext
+from relexify.pretrained import load_model, load_tokenizer
+from relexify.scoring import IGNORED
+from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.model.combining import half_pattern
+from relexify.systems.trelm.model.folder import load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.reordering import UNALIGNED
+from relexify.systems.trelm.pair_batches import PairBatches
+from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
+from tests import pico
+from tests.systems.trelm.test_phases import ENGLISH, FOREIGN, IDLE, SIZES, TRAINING, changed, names_of
+from tests.training.runs import assert_close, in_a_process, in_two_processes
+
+DECODER = re.compile(r"^head\.source_decoder\.")
+WORDS = "model.source_words.weight"
+
+
+class World:
+    """Two models with one encoder, joined, and texts of both languages, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.start = folder, folder / "start"
+        # Equally frequent pairs are joined in any order, so that other processes are handed these very tokenizers.
+        self.own, self.new = pico.wordpiece(ENGLISH, size=150), pico.wordpiece(FOREIGN, size=220)
+        sizes = SIZES | {"max_position_embeddings": 40, "pad_token_id": 0}
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            source = BertForPreTraining(BertConfig(**sizes, vocab_size=len(self.own)))
+            target = BertForMaskedLM(BertConfig(**sizes, vocab_size=len(self.new)))
+        shared = {n: v for n, v in source.state_dict().items() if n in target.state_dict() and "word_emb" not in n}
+        target.load_state_dict(
+            {n: v for n, v in shared.items() if v.shape == target.state_dict()[n].shape}, strict=False
+        )
+        model = with_trilayer(source, ("en", "xx"), target=target)
+        model.save_pretrained(self.start)
+        save_tokenizers((self.own, self.new), self.start, model.config)
+        self.texts, self.held_out = {}, {}
+        for name, text in (("en", ENGLISH), ("xx", FOREIGN)):
+            self.texts[name], self.held_out[name] = folder / f"{name}.txt", folder / f"{name}.held.txt"
+            self.texts[name].write_text("\n".join(text[:50]))
+            self.held_out[name].write_text("\n".join(text[50:]))
+        (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(ENGLISH, FOREIGN, strict=True)))
+
+    def pairs(self) -> AlignedPairs:
+        encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.own, self.new)
+        points = [
+            (line, place, place)
+            for line in range(len(encoded))
+            for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
+        ]
+        return aligned_pairs(encoded, Links.of_points(np.array(points)), longest=22)
+
+    def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
+        output = self.folder / (name or direction)
+        train_direction(
+            self.start,
+            output,
+            self.pairs(),
+            direction=direction,
+            held_out=self.held_out["xx"],
+            **({"training": TRAINING} | options),
+        )
+        return output
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: Any) -> World:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return World(tmp_path)
+
+
+def whole(rows: dict[str, torch.Tensor], place: int) -> list[int]:
+    """A row as it was before tokens were masked."""
+    real = rows["attention_mask"][place] == 1
+    filled = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])
+    return filled[real].tolist()
+
+
+def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(world: World) -> None:
+    other = pico.roberta_tokenizer(FOREIGN)
+    encoded = encode_bitext(Bitext.open(world.folder / "pairs.tsv"), world.own, other)
+    pairs = aligned_pairs(encoded, Links.of_points(np.array([(n, 0, 0) for n in range(60)])), longest=80)
+    frames = {0: (world.own.cls_token_id, world.own.sep_token_id), 1: (other.cls_token_id, other.sep_token_id)}
+    padding = {0: world.own.pad_token_id, 1: other.pad_token_id}
+    assert frames[0] != frames[1]
+    assert padding[0] != padding[1]
+    for direction, read in (("source-to-target", 0), ("target-to-source", 1)):
+        rows = PairBatches(pairs, (world.own, other), direction=direction, masking=0.5).batch(list(range(40)))
+        for place in range(40):
+            reads, writes = int(rows["languages"][place]), int(rows["target_languages"][place])
+            assert (reads, writes) == ((read, 1 - read) if place % 2 == 0 else (1, 1))
+            real = rows["attention_mask"][place] == 1
+            ids = rows["input_ids"][place]
+            assert (int(ids[real][0]), int(ids[real][-1])) == frames[reads]
+            assert set(ids[~real].tolist()) <= {padding[reads]}
+            asked = rows["labels"][place][rows["target_attention_mask"][place] == 1]
+            if place % 2 == 0:
+                assert (int(asked[0]), int(asked[-1])) == frames[writes]
+                order = rows["alignment"][place][rows["target_attention_mask"][place] == 1].tolist()
+                assert (order[0], order[-1]) == (0, int(real.sum()) - 1)
+            else:
+                hidden = ids[real][asked != IGNORED]
+                assert (hidden == other.mask_token_id).float().mean() > 0.5
+    assert UNALIGNED in rows["alignment"]
+
+
+@pytest.mark.parametrize("objective", ["tlm", "brlm"])
+def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: World, objective: str) -> None:
+    pairs = world.pairs()
+    lengths = np.array([sum(len(side.ids) for side in pairs.pair(number)) for number in range(len(pairs))])
+    pairs = replace(pairs, lines=pairs.lines[lengths <= 36])
+    batches = PairBatches(
+        pairs, (world.own, world.new), objective=objective, masking=0.5, direction="target-to-source", length=39
+    )
+    rows = batches.batch(list(range(0, 40, 2)))
+    framed = [
+        [world.new.cls_token_id, *y.ids, world.new.sep_token_id, *x.ids, world.own.sep_token_id]
+        for x, y in map(pairs.pair, range(len(pairs)))
+    ]
+    for place in range(20):
+        assert whole(rows, place) in framed
+        real = rows["attention_mask"][place] == 1
+        for language, tokenizer in enumerate((world.own, world.new)):
+            own = real & (rows["languages"][place] == language)
+            assert int(rows["input_ids"][place][own].max()) < len(tokenizer)
+    padded = rows["attention_mask"] == 0
+    assert (rows["languages"][padded] == 0).all()
+    assert (rows["input_ids"][padded] == world.own.pad_token_id).all()
+    model = load_model(world.start)
+    with torch.no_grad():
+        assert torch.isfinite(model(**rows).loss)
+
+
+def test_commonality_trains_both_tables_and_measures_both_languages(world: World) -> None:
+    output = world.folder / "out"
+    result = train_commonality(
+        world.start, output, world.texts["xx"], world.texts["en"], TRAINING,
+        held_out=world.held_out["xx"], source_held_out=world.held_out["en"],
+    )  # fmt: skip
+    moved = changed(world.start, output)
+    assert not any(".backbone.encoder." in name for name in moved)
+    wanted = {
+        WORDS,
+        "model.backbone.embeddings.word_embeddings.weight",
+        "head.decoder.bias",
+        "head.source_decoder.bias",
+    }
+    assert wanted | {"model.placeholder"} <= moved
+    assert set(result.curve.points[-1].by_language) == {"en", "xx"}
+    first, second = load_tokenizers(output, load_model(output).config)
+    assert (first.get_vocab(), second.get_vocab()) == (world.own.get_vocab(), world.new.get_vocab())
+    assert load_tokenizer(output).get_vocab() == world.new.get_vocab()
+
+
+@pytest.mark.parametrize(("direction", "frozen"), [("source-to-target", "lower"), ("target-to-source", "upper")])
+def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World, direction: str, frozen: str) -> None:
+    output = world.direction(direction)
+    moved, model = changed(world.start, output), load_model(output)
+    kept = {name for name in names_of(output) if re.search(half_pattern(model, frozen), name)}
+    assert kept
+    assert not moved & kept
+    assert {WORDS, "model.backbone.embeddings.word_embeddings.weight"} <= moved
+    still = names_of(output) - moved - kept
+    unwritten = "head.source_decoder.bias"  # on the way from the source language nothing is written in it
+    assert (unwritten in still) == (direction == "source-to-target")
+    still.discard(unwritten)
+    assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
+
+
+def test_two_directions_are_combined_and_the_new_language_leaves_the_other_vocabulary_alone(world: World) -> None:
+    there, back = world.direction("source-to-target"), world.direction("target-to-source")
+    both, output = world.folder / "combined", world.folder / "out"
+    combine_directions(there, back, both)
+    first, second, found = (dict(load_model(folder).named_parameters()) for folder in (there, back, both))
+    for name, value in found.items():
+        place = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
+        mean = (first[name] + second[name]) / 2
+        assert torch.equal(value, mean if place is None else second[name] if place < 2 else first[name]), name
+    train_specific(both, output, world.texts["xx"], TRAINING, held_out=world.held_out["xx"])
+    moved = changed(both, output)
+    assert not any(name == WORDS or DECODER.search(name) for name in moved)
+    assert {"model.backbone.embeddings.word_embeddings.weight", "next_sentence.weight"} <= moved
+    assert load_tokenizers(output, load_model(output).config)[0].get_vocab() == world.own.get_vocab()
+
+
+def test_a_direction_learns_to_translate(world: World) -> None:
+    output = world.direction("source-to-target", training=replace(TRAINING, steps=50, batch=16))
+    rows = PairBatches(world.pairs(), (world.own, world.new), length=39).batch(list(range(0, 60, 2)))
+    with torch.no_grad():
+        before, after = (float(load_model(folder)(**rows).loss) for folder in (world.start, output))
+    assert after < 0.8 * before
+
+
+def in_a_group(world: World, name: str) -> None:
+    import os
+
+    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
+    world.direction("target-to-source", name, training=replace(TRAINING, batch=8))
+
+
+def test_two_processes_make_the_model_of_one(world: World) -> None:
+    model = load_model(world.start)
+    model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
+    model.save_pretrained(world.start)
+    assert in_a_process(in_a_group, world, "one") == 0
+    assert in_two_processes(in_a_group, world, "two") == 0
+    assert_close(world.folder / "one", world.folder / "two")

@@ -1,0 +1,300 @@
+"""A TRILayer model with a vocabulary for each language (TreLM, section 6.3, CdLM*)."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM
+from transformers.masking_utils import create_bidirectional_mask
+
+from relexify.errors import GraftError, InputError, VocabularyError
+from relexify.pretrained import load_model
+from relexify.scoring import model_kind
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.model.combining import combined
+from relexify.systems.trelm.model.folder import check_fits
+from relexify.systems.trelm.model.reordering import UNALIGNED
+from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+from relexify.systems.trelm.model.vocabularies import one_language
+from relexify.systems.trelm.phase_parameters import phase_pattern
+from relexify.training.loss.forward import loss_forward
+from tests import pico
+from tests.systems.trelm.test_model import BACKBONES, LENGTHS, SIZES, _drawn, bert, logits_of_backbone, padded, roberta
+
+TOKENS = 61
+LONG = 130
+
+
+def with_vocabulary(model: Any, tokens: int, seed: int = 5) -> Any:
+    """The same model with other word embeddings, other output embeddings and another bias."""
+    kind = BertForMaskedLM if type(model).__name__.startswith("BertFor") else type(model)
+    config = copy.deepcopy(model.config)
+    config.vocab_size = tokens
+    other = kind(config).eval()
+    inner = {name: value for name, value in model.state_dict().items() if name in other.state_dict()}
+    shapes = {name: value.shape for name, value in other.state_dict().items()}
+    other.load_state_dict({n: v for n, v in inner.items() if v.shape == shapes[n]}, strict=False)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        other.get_input_embeddings().weight.copy_(
+            torch.randn(other.get_input_embeddings().weight.shape, generator=generator)
+        )
+        other.get_output_embeddings().bias.copy_(torch.randn(tokens, generator=generator))
+    other.tie_weights()
+    return other
+
+
+@pytest.fixture(params=list(BACKBONES))
+def source(request: Any) -> Any:
+    return BACKBONES[request.param]()
+
+
+def joined(source: Any, tokens: int = TOKENS, **options: Any) -> TriLayerForMaskedLM:
+    return with_trilayer(source, ("en", "xx"), target=with_vocabulary(source, tokens), **options)
+
+
+def by_hand(
+    model: TriLayerForMaskedLM,
+    words: torch.Tensor,
+    decoder: torch.nn.Linear,
+    ids: list[int],
+    alignment: list[int] | None = None,
+) -> torch.Tensor:
+    """The paper's equations without language embeddings for one sentence, given a table and a head."""
+    inner, embeddings = model.model, model.model.backbone.embeddings
+    first = 0 if embeddings.position_embeddings.padding_idx is None else embeddings.position_embeddings.padding_idx + 1
+
+    def position(count: int) -> torch.Tensor:
+        return embeddings.position_embeddings(torch.arange(first, first + count)[None])
+
+    looked_up = torch.cat([words[torch.tensor([ids])], inner.placeholder[None, None]], dim=1)
+    kind = embeddings.token_type_embeddings(torch.zeros(1, len(ids) + 1, dtype=torch.long))
+    hidden = embeddings.LayerNorm(looked_up + kind + position(len(ids) + 1))
+    mapping = getattr(inner.backbone.encoder, "embedding_hidden_mapping_in", None)
+    hidden = hidden if mapping is None else mapping(hidden)
+    mask = create_bidirectional_mask(config=inner.backbone.config, inputs_embeds=hidden, attention_mask=None)
+    for layer in inner.lower:
+        hidden = layer(hidden, mask)
+    order = list(range(len(ids))) if alignment is None else alignment
+    hidden = torch.stack([hidden[:, len(ids) if place == UNALIGNED else place] for place in order], dim=1)
+    again = position(len(order))
+    hidden = inner.trilayer(hidden + (again if mapping is None else again @ mapping.weight.T), mask)
+    for layer in inner.upper:
+        hidden = layer(hidden, mask)
+    head = model.head
+    logits: torch.Tensor = decoder(head.norm(head.activation(head.dense(hidden))))
+    return logits
+
+
+def test_masked_language_modelling_of_each_language_is_by_its_own_table_and_head(source: Any) -> None:
+    model, target = joined(source), with_vocabulary(source, TOKENS)
+    with torch.no_grad():
+        for language, own, ids in (("en", source, [7, 88, 30, 41, 7]), ("xx", target, [7, 60, 30, 41, 7])):
+            table, decoder = own.get_input_embeddings().weight, own.get_output_embeddings()
+            found = model(torch.tensor([ids]), language=language).logits
+            assert torch.equal(found, by_hand(model, table, decoder, ids))
+            assert found.shape[-1] == len(table)
+
+
+def test_an_identity_alignment_changes_no_bit(source: Any) -> None:
+    model = joined(source, LONG)
+    inputs = padded(model)
+    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    places = torch.where(inputs["attention_mask"] == 1, places, UNALIGNED)
+    real = inputs["attention_mask"] == 1
+    languages = torch.tensor([0, 1, 0])
+    with torch.no_grad():
+        plain = model(**inputs, languages=languages).logits
+        through = model(
+            **inputs, languages=languages, alignment=places, target_attention_mask=inputs["attention_mask"]
+        ).logits
+    assert torch.equal(plain[real], through[real])
+
+
+def test_a_translation_reads_by_one_vocabulary_and_writes_by_the_other(source: Any) -> None:
+    model, ids, order = joined(source), [7, 88, 30, 41], [3, UNALIGNED, 0, 0, 2, 1, UNALIGNED]
+    target = with_vocabulary(source, TOKENS)
+    arrays = {"alignment": torch.tensor([order]), "target_languages": torch.tensor([1])}
+    with torch.no_grad():
+        found = model(torch.tensor([ids]), languages=torch.tensor([0]), **arrays).logits
+        expected = by_hand(model, source.get_input_embeddings().weight, target.get_output_embeddings(), ids, order)
+    assert torch.allclose(found[..., :TOKENS], expected, atol=1e-5)
+    assert (found[..., TOKENS:] == float("-inf")).all()
+
+
+def test_rows_and_tokens_of_two_languages_go_together(source: Any) -> None:
+    model = joined(source, LONG)
+    ids = torch.tensor([[5, 6, 7], [128, 9, 129]])
+    with torch.no_grad():
+        rows = model(ids, languages=torch.tensor([0, 1])).logits
+        tokens = model(ids, languages=torch.tensor([[0, 0, 0], [1, 1, 1]])).logits
+        for row, language, count in ((0, "en", 90), (1, "xx", LONG)):
+            alone = model(ids[row : row + 1], language=language).logits[0]
+            for together in (rows, tokens):
+                assert torch.allclose(together[row, :, :count], alone, atol=1e-5)
+        assert (rows[0, :, 90:] == float("-inf")).all()
+        assert torch.equal(model(ids).logits, model(ids, language="xx").logits)
+    with pytest.raises(InputError, match="does not know the language 'de'"):
+        model(ids, language="de")
+
+
+def test_without_a_trilayer_each_language_is_its_own_model(source: Any) -> None:
+    model, target = joined(source, trilayer=False), with_vocabulary(source, TOKENS)
+    ids = torch.tensor([[5, 6, 7, 60]])
+    with torch.no_grad():
+        for language, own in (("en", source), ("xx", target)):
+            expected = logits_of_backbone(own, {"input_ids": ids})
+            assert torch.equal(model(ids, language=language).logits, expected)
+
+
+def test_there_are_no_language_embeddings_and_two_tables(source: Any) -> None:
+    model, target = joined(source), with_vocabulary(source, TOKENS)
+    names = {name for name, _ in model.named_parameters()}
+    assert not any("language_embeddings" in name for name in names)
+    assert torch.equal(model.model.source_words.weight, source.get_input_embeddings().weight)
+    assert torch.equal(model.get_input_embeddings().weight, target.get_input_embeddings().weight)
+    assert model.head.decoder.weight is model.get_input_embeddings().weight
+    assert model.head.source_decoder.weight is model.model.source_words.weight
+    everything = torch.cat([source.get_input_embeddings().weight, target.get_input_embeddings().weight])
+    assert torch.allclose(model.model.placeholder, everything.mean(dim=0), atol=1e-6)
+    assert model_kind(model) == "encoder"
+
+
+def test_it_survives_a_round_trip_bit_for_bit(source: Any, tmp_path: Any) -> None:
+    model = joined(source)
+    model.save_pretrained(tmp_path)
+    ids = torch.tensor([[5, 6, 7], [8, 60, 9]])
+    for loaded in (load_model(tmp_path), AutoModelForMaskedLM.from_pretrained(tmp_path)):
+        values = loaded.state_dict()
+        assert all(torch.equal(value, values[name]) for name, value in model.state_dict().items())
+        assert loaded.head.source_decoder.weight is loaded.model.source_words.weight
+        assert loaded.head.decoder.weight is loaded.get_input_embeddings().weight
+        with torch.no_grad():
+            languages = torch.tensor([0, 1])
+            assert torch.equal(model(ids, languages=languages).logits, loaded(ids, languages=languages).logits)
+    bare = AutoModel.from_pretrained(tmp_path)
+    with torch.no_grad():
+        for language in ("en", "xx"):
+            expected = model.model(ids, language=language).last_hidden_state
+            assert torch.equal(bare(ids, language=language).last_hidden_state, expected)
+
+
+def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
+    config = BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0, tie_word_embeddings=False)
+    source = _drawn(BertForMaskedLM(config).eval())
+    target = with_vocabulary(source, TOKENS)
+    model = with_trilayer(source, ("en", "xx"), target=target, trilayer=False)
+    model.save_pretrained(tmp_path)
+    ids = torch.tensor([[5, 6, 7, 60]])
+    for each in (model, load_model(tmp_path)):
+        assert each.head.source_decoder.weight is not each.model.source_words.weight
+        with torch.no_grad():
+            assert torch.equal(each(ids, language="en").logits, source(ids).logits)
+            assert torch.equal(each(ids, language="xx").logits, target(ids).logits)
+
+
+@pytest.mark.parametrize("language", ["en", "xx"])
+def test_one_language_alone_computes_what_it_did_in_company(source: Any, language: str, tmp_path: Any) -> None:
+    model = joined(source)
+    alone = one_language(model, language)
+    assert alone.config.languages == [language]
+    alone.save_pretrained(tmp_path)
+    ids = torch.tensor([[5, 6, 7, 60]])
+    with torch.no_grad():
+        expected = model(ids, language=language).logits
+        for each in (alone, load_model(tmp_path)):
+            assert torch.equal(each(ids).logits, expected)
+    assert sum(p.numel() for p in alone.parameters()) < sum(p.numel() for p in model.parameters())
+
+
+def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
+    model = joined(source, LONG)
+    inputs = padded(model)
+    labels = torch.where(inputs["input_ids"] > 30, inputs["input_ids"], -100)
+    languages = torch.tensor([0, 1, 0])
+    for told in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
+        for asked in (1.0, 0.9):
+            model.zero_grad()
+            whole = model(**inputs, labels=labels, **told).loss * (labels != -100).sum()
+            whole.backward()
+            wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+            model.zero_grad()
+            with loss_forward(model, asked=asked):
+                nats = model(**inputs, labels=labels, **told)
+            nats.backward()
+            assert torch.allclose(nats, whole, rtol=1e-5)
+            for name, parameter in model.named_parameters():
+                if name in wanted and parameter.grad is not None:
+                    assert torch.allclose(parameter.grad, wanted[name], atol=2e-4), name
+    with torch.no_grad():
+        assert model(**inputs, language="en").logits.shape[-1] == 90  # the heads are back
+
+
+def test_the_combination_has_the_mean_of_both_vocabularies(source: Any) -> None:
+    there, back = joined(source), joined(source)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for model in (there, back):
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    first, second, both = (dict(m.named_parameters()) for m in (there, back, combined(there, back)))
+    for name in (
+        "model.source_words.weight",
+        "model.backbone.embeddings.word_embeddings.weight",
+        "head.source_decoder.bias",
+    ):
+        assert torch.equal(both[name], (first[name] + second[name]) / 2)
+    result = combined(there, back)
+    assert result.head.source_decoder.weight is result.model.source_words.weight
+
+
+def test_phases_train_the_vocabularies_that_their_text_reaches(source: Any) -> None:
+    model = joined(source)
+
+    def trained(phase: Any) -> set[str]:
+        return {name for name, _ in model.named_parameters() if re.search(phase_pattern(model, phase), name)}
+
+    tables = {"model.source_words.weight", "model.backbone.embeddings.word_embeddings.weight"}
+    assert tables | {"head.decoder.bias", "head.source_decoder.bias", "model.placeholder"} <= trained("commonality")
+    assert tables <= trained("source-to-target")
+    assert "head.source_decoder.bias" not in trained("source-to-target")
+    assert tables | {"head.source_decoder.bias"} <= trained("target-to-source")
+    for phase in ("specific", "specific with next sentences"):
+        assert not any("source" in name for name in trained(phase))
+        assert "head.decoder.bias" in trained(phase)
+
+
+def test_what_does_not_go_together_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    source = bert()
+    target = with_vocabulary(source, TOKENS)
+    with pytest.raises(GraftError, match="a bert and a roberta"):
+        with_trilayer(source, target=roberta())
+    narrow = BertForMaskedLM(
+        BertConfig(**(SIZES | {"intermediate_size": 48}), vocab_size=TOKENS, max_position_embeddings=24)
+    )
+    with pytest.raises(GraftError, match="in one model and"):
+        with_trilayer(source, target=narrow)
+    with pytest.raises(InputError, match="embedding_size is for a joint vocabulary"):
+        with_trilayer(source, target=target, embedding_size=6)
+    with pytest.raises(InputError, match="a bilingual model has two"):
+        with_trilayer(source, ("en", "xx", "yy"), target=target)
+    with pytest.raises(InputError, match="one vocabulary for all"):
+        one_language(with_trilayer(source, ("en", "xx")), "xx")
+    other = with_vocabulary(roberta(), TOKENS)
+    other.config.pad_token_id = 3
+    with pytest.raises(GraftError, match="padding id, which is 1 in one model and 3"):
+        with_trilayer(roberta(), target=other)
+    model, big, small = with_trilayer(source, target=target), pico.wordpiece(size=200), pico.wordpiece(["a b"], size=20)
+    for tokenizers, language in (((big, small), "source"), ((small, big), "target")):
+        with pytest.raises(VocabularyError, match=f"the tokenizer of {language} has"):
+            check_fits(model, tokenizers)
+    with torch.no_grad():
+        target.base_model.encoder.layer[0].output.dense.bias.add_(1)
+    with caplog.at_level(logging.WARNING):
+        with_trilayer(source, target=target)
+    assert "differ in 1 of" in caplog.text

@@ -1,0 +1,76 @@
+"""Layers for tasks on a model with a TRILayer: over the model's own states, and learnt with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.model.tasks import TriLayerForSequenceClassification, TriLayerForTokenClassification
+from tests import pico
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def folder(request: Any, tmp_path_factory: Any) -> Path:
+    where: Path = tmp_path_factory.mktemp("trilayer") / request.param
+    with_trilayer(pico.pair(request.param)[0], ("en", "xx")).save_pretrained(where)
+    return where
+
+
+def tokens() -> torch.Tensor:
+    return torch.randint(5, 60, (3, 9), generator=torch.Generator().manual_seed(0))
+
+
+def test_answers_come_from_the_first_state_of_the_trained_encoder(folder):
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3).eval()
+    assert isinstance(model, TriLayerForSequenceClassification)
+    with torch.no_grad():
+        states = model.model(tokens()).last_hidden_state
+        expected = model.classifier(torch.tanh(model.pooler(states[:, 0])))
+        found = model(tokens(), labels=torch.tensor([0, 1, 2]))
+    torch.testing.assert_close(found.logits, expected)
+    torch.testing.assert_close(found.loss, cross_entropy(expected, torch.tensor([0, 1, 2])))
+
+
+def test_numbers_are_come_close_to(folder):
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, problem_type="regression").eval()
+    wanted = torch.tensor([0.5, 2.0, -1.0])
+    found = model(tokens(), labels=wanted)
+    torch.testing.assert_close(found.loss, ((found.logits[:, 0] - wanted) ** 2).mean())
+
+
+def test_every_token_is_answered_and_those_not_asked_for_do_not_count(folder):
+    model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=4).eval()
+    assert isinstance(model, TriLayerForTokenClassification)
+    labels = torch.full((3, 9), -100)
+    labels[:, 2] = torch.tensor([0, 3, 1])
+    found = model(tokens(), labels=labels)
+    assert found.logits.shape == (3, 9, 4)
+    torch.testing.assert_close(found.loss, cross_entropy(found.logits[:, 2], labels[:, 2]))
+
+
+def test_padding_changes_no_answer(folder):
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).eval()
+    padding = model.config.backbone.pad_token_id
+    padded = torch.cat([tokens(), torch.full((3, 4), padding)], dim=1)
+    mask = torch.cat([torch.ones(3, 9), torch.zeros(3, 4)], dim=1).long()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            model(padded, attention_mask=mask).logits, model(tokens()).logits, rtol=1e-4, atol=1e-5
+        )
+
+
+def test_the_whole_encoder_learns_and_comes_back_from_its_folder(folder, tmp_path):
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
+    model(tokens(), labels=torch.tensor([0, 1, 1])).loss.backward()
+    silent = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]
+    assert not [name for name in silent if "layer" in name and "key.bias" not in name], silent
+    model.save_pretrained(tmp_path / "saved")
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved").eval()
+    with torch.no_grad():
+        assert torch.equal(again(tokens()).logits, model.eval()(tokens()).logits)

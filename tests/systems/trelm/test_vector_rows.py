@@ -1,0 +1,211 @@
+"""Static vectors in a model's embedding space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised import AdversarialTraining
+from relexify.evidence.vectors import WordVectors
+from relexify.systems.trelm.identical import identical_tokens
+from relexify.systems.trelm.vector_rows import embedding_rows, tokens_in_embedding_space
+from relexify.tokens import TokenForm, vocabulary_of
+from tests import pico
+from tests.evidence.alignment.clouds import cloud, turned
+
+EASY = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=800)
+
+
+def test_aligned_rows_land_on_the_models_own_rows_of_the_same_tokens_which_no_one_told():
+    static, shuffled, truth = turned(800, 10, 0)
+    anchor = 0.02 * shuffled + 0.3  # an embedding has a scale and a common direction of its own
+    turned_rows, found = embedding_rows(static, anchor, "fasttext-align", by="orthogonal", options=EASY)
+    assert found is not None
+    assert found.converged
+    plain, nothing = embedding_rows(static, anchor, "fasttext", options=EASY)
+    assert nothing is None
+    for rows in (turned_rows, plain):
+        assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.01)
+        assert rows.std() == pytest.approx(anchor.std(), rel=0.2)
+
+    def share_right(rows: np.ndarray) -> float:
+        left, right = rows - anchor.mean(axis=0), anchor - anchor.mean(axis=0)
+        cosines = (left / np.linalg.norm(left, axis=1)[:, None]) @ (right / np.linalg.norm(right, axis=1)[:, None]).T
+        return float(np.mean(cosines.argmax(axis=1) == truth))
+
+    foretold, _ = embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    assert share_right(turned_rows) > 0.9
+    assert share_right(foretold) > 0.9
+    assert share_right(plain) < 0.1
+
+
+def test_a_linear_map_comes_closer_to_rows_that_nobody_told_of_than_an_orthogonal_one():
+    random = np.random.default_rng(0)
+    static = random.normal(size=(900, 12))
+    scales = np.geomspace(1, 0.05, 12)  # a model's rows vary in some directions, and vectors tell a part of them
+    told = random.normal(size=(12, 12)) * scales
+    anchor = 0.3 + 0.05 * (static @ told + 3 * scales * random.normal(size=(900, 12)))
+    pairs = np.stack([np.arange(300)] * 2, axis=1)
+    close = {}
+    for by in ("linear", "orthogonal"):
+        rows, _ = embedding_rows(static, anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)
+        left, right = (each - anchor.mean(axis=0) for each in (rows, anchor))
+        assert left.std() == pytest.approx(right.std(), rel=0.1)
+        cosines = np.sum(left * right, axis=1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+        close[by] = float(cosines[300:].mean())
+    assert close["linear"] > 1.2 * close["orthogonal"] > 0.1
+
+
+def test_vectors_that_tell_nothing_are_mapped_close_to_the_models_mean(caplog):
+    static, anchor = cloud(800, 10, 0), 0.02 * cloud(800, 10, 50) + 0.3
+    pairs = np.stack([np.arange(400)] * 2, axis=1)
+    foretold, turned_rows = (
+        embedding_rows(static, anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)[0] - anchor.mean(axis=0)
+        for by in ("linear", "orthogonal")
+    )
+    assert foretold.std() < 0.2 * turned_rows.std()
+    assert "400 common tokens tell nothing" in caplog.text
+
+
+@pytest.mark.parametrize("by", ["linear", "orthogonal"])
+def test_a_model_whose_rows_are_all_alike_gives_rows_like_them(by):
+    anchor = np.full((60, 6), 0.3)
+    pairs = np.stack([np.arange(20)] * 2, axis=1)
+    rows, _ = embedding_rows(cloud(50, 6, 0), anchor, "fasttext-align", by=by, pairs=pairs, options=EASY)
+    assert np.allclose(rows, 0.3)
+
+
+def test_what_all_pairs_have_in_common_is_not_taken_for_knowledge(caplog):
+    random = np.random.default_rng(0)
+    common = np.linspace(1, 2, 10)  # of the pairs, on both sides, and of no other token
+    static, anchor = random.normal(size=(900, 10)), random.normal(size=(900, 10))
+    static[:300] += common
+    anchor[:300] += common
+    pairs = np.stack([np.arange(300)] * 2, axis=1)
+    embedding_rows(static, anchor, "fasttext-align", pairs=pairs, options=EASY)
+    assert "300 common tokens tell nothing" in caplog.text
+
+
+def test_zero_vectors_do_not_shift_the_tokens_that_a_linear_map_is_fitted_to():
+    static, shuffled, _ = turned(800, 10, 0)
+    without, _ = embedding_rows(static, shuffled, "fasttext-align", options=EASY)
+    empty = np.zeros((3, 10))
+    mixed = np.concatenate([static[:5], empty, static[5:]])
+    rows, _ = embedding_rows(mixed, shuffled, "fasttext-align", options=EASY)
+    assert np.allclose(np.delete(rows, [5, 6, 7], axis=0), without, atol=1e-3 * shuffled.std())
+    assert np.allclose(rows[5:8], shuffled.mean(axis=0))
+
+
+def test_vectors_that_are_unlike_the_embedding_are_refused_unless_nobody_insists():
+    static, anchor = cloud(400, 6, 0), cloud(400, 6, 50)
+    with pytest.raises(EvidenceError, match="could not be aligned"):
+        embedding_rows(static, anchor, "fasttext-align", options=EASY)
+    rows, found = embedding_rows(static, anchor, "fasttext-align", options=EASY, insist=False)
+    assert rows.shape == (400, 6)
+    assert found is not None
+    assert not found.converged
+
+
+def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_have_vectors():
+    tokenizer = pico.byte_level()
+    vocabulary = vocabulary_of(tokenizer)
+    tokens = [token for token in vocabulary.tokens if token][-300:]
+    vectors = WordVectors([*tokens, "no token"], cloud(301, 4, 0).astype(np.float32))
+    anchor = cloud(300, 4, 1).astype(np.float32)
+    options = replace(EASY, judged=300)
+    drawn = {}
+    for initialisation in ("random", "random-align", "fasttext", "fasttext-align"):
+        rows, found = tokens_in_embedding_space(
+            vocabulary, vectors, anchor, initialisation, by="orthogonal", options=options, insist=False
+        )
+        assert (found is not None) == initialisation.endswith("-align")
+        drawn[initialisation] = rows
+    expected = [id for id in map(vocabulary.ids.__getitem__, tokens) if not vocabulary.forms[id].is_special]
+    for initialisation in ("fasttext", "fasttext-align"):
+        assert drawn[initialisation].ids.tolist() == expected
+    plain = [id for id, form in enumerate(vocabulary.forms) if not form.is_special]
+    for initialisation in ("random", "random-align"):
+        assert drawn[initialisation].ids.tolist() == plain
+    assert_turned(drawn["random"].vectors, drawn["random-align"].vectors, anchor)
+    assert_turned(drawn["fasttext"].vectors, drawn["fasttext-align"].vectors, anchor)
+
+
+def assert_turned(rows: np.ndarray, others: np.ndarray, anchor: np.ndarray) -> None:
+    """The two differ, and in a rotation about the model's mean alone."""
+    assert not np.allclose(rows, others, atol=0.1)
+    left, right = (each - anchor.mean(axis=0) for each in (rows, others))
+    assert np.allclose(left @ left.T, right @ right.T, rtol=1e-3, atol=1e-3 * float(np.mean(left**2)))
+
+
+def test_random_rows_need_no_vectors_and_others_say_that_they_do():
+    vocabulary = vocabulary_of(pico.byte_level())
+    anchor = cloud(300, 4, 1).astype(np.float32)
+    rows, again, other = (
+        tokens_in_embedding_space(vocabulary, None, anchor, "random", seed=seed)[0].vectors for seed in (0, 0, 1)
+    )
+    assert np.array_equal(rows, again)
+    assert not np.allclose(rows, other)
+    assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.15 * anchor.std())
+    with pytest.raises(InputError, match="needs vectors"):
+        tokens_in_embedding_space(vocabulary, None, anchor, "fasttext")
+
+
+def test_few_tokens_suffice_where_no_map_is_sought():
+    static, anchor = cloud(20, 6, 0), cloud(20, 6, 1)
+    for initialisation in ("random", "fasttext"):
+        rows, found = embedding_rows(static, anchor, initialisation)
+        assert found is None
+        assert rows.shape == (20, 6)
+    with pytest.raises(EvidenceError, match=r"20 words .* identical"):
+        embedding_rows(static, anchor, "fasttext-align")
+
+
+def test_an_unknown_initialisation_or_map_is_refused():
+    with pytest.raises(InputError, match="glove"):
+        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="map 'bent': choose one of linear, orthogonal"):
+        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), by="bent")  # type: ignore[arg-type]
+
+
+def test_pairs_that_are_told_bring_rows_onto_the_models_own_without_a_game():
+    static, shuffled, truth = turned(800, 10, 0)
+    anchor = 0.02 * shuffled + 0.3
+    pairs = np.stack([np.arange(40), truth[:40]], axis=1)
+    rows, found = embedding_rows(static, anchor, "fasttext-align", pairs=pairs, options=EASY)
+    assert found is None
+    cosines = np.sum((rows - anchor.mean(axis=0)) * (anchor[truth] - anchor.mean(axis=0)), axis=1)
+    cosines /= np.linalg.norm(rows - anchor.mean(axis=0), axis=1)
+    cosines /= np.linalg.norm(anchor[truth] - anchor.mean(axis=0), axis=1)
+    assert cosines[40:].mean() > 0.9  # those that nobody told of
+    with pytest.raises(EvidenceError, match="9 tokens in common"):
+        embedding_rows(static, anchor, "fasttext-align", pairs=pairs[:9], options=EASY)
+
+
+def test_only_tokens_of_some_letters_in_the_same_place_of_a_word_are_identical():
+    new = [TokenForm("the", True), TokenForm("ing"), TokenForm("a", True), TokenForm("haus", True)]
+    old = [TokenForm("ing", True), TokenForm("a", True), TokenForm("ing"), TokenForm("the", True)]
+    assert identical_tokens(new, old).tolist() == [[0, 3], [1, 2]]
+    assert identical_tokens(new[3:], old).shape == (0, 2)
+
+
+def test_rows_follow_the_counts_where_those_are_given():
+    tokenizer = pico.byte_level()
+    vocabulary = vocabulary_of(tokenizer)
+    ids = [id for id, form in enumerate(vocabulary.forms) if not form.is_special][:50]
+    vectors = WordVectors([vocabulary.tokens[id] for id in ids], cloud(50, 4, 0).astype(np.float32))
+    counts = np.random.default_rng(0).integers(0, 5, len(vocabulary.forms))
+    rows, _ = tokens_in_embedding_space(vocabulary, vectors, cloud(50, 4, 1), "fasttext", counts=counts)
+    assert rows.ids.tolist() == sorted(ids, key=lambda id: -counts[id])
+
+
+@pytest.mark.parametrize("initialisation", ["random", "fasttext"])
+def test_rows_without_a_map_need_no_more_tokens_than_there_are(initialisation):
+    random = np.random.default_rng(0)
+    static, anchor = random.normal(size=(30, 48)), random.normal(size=(60, 48))
+    rows, found = embedding_rows(static, anchor, initialisation)
+    assert (rows.shape, found) == ((30, 48), None)
+    with pytest.raises(EvidenceError, match="at least 240"):
+        embedding_rows(static, anchor, f"{initialisation}-align")

@@ -11,12 +11,15 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,7 @@ __all__ = [
     "save_arrays",
     "sha256_of",
     "sync_to_disk",
+    "temporary_prefix",
     "write_file",
     "write_folder",
 ]
@@ -42,6 +46,10 @@ __all__ = [
 
 MARKER = "relexify.json"
 """The file by which a folder is known as relexify's own."""
+_FOREIGN_AGE = 7 * 24 * 3600.0
+"""Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
+_TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
+"""How the name of a temporary goes on after `.NAME.`; older versions left the machine out."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]
     check_output(path, overwrite=overwrite)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
+        beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
             (beside / MARKER).touch()
@@ -198,7 +206,7 @@ def _beside(path: str | Path) -> Iterator[Path]:
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
-        handle, name = tempfile.mkstemp(prefix=_prefix(path), dir=path.absolute().parent)
+        handle, name = tempfile.mkstemp(prefix=temporary_prefix(path), dir=path.absolute().parent)
         os.close(handle)
         beside = Path(name)
         try:
@@ -219,7 +227,7 @@ def _swap(beside: Path, path: Path) -> None:
     elif _exchange(beside, path):
         _remove(beside)
     else:
-        parked = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
+        parked = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         os.replace(path, parked / path.name)
         os.replace(beside, path)
         _remove(parked)
@@ -239,19 +247,39 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _prefix(path: Path) -> str:
-    """The start of a temporary name, which tells whose it is."""
-    return f".{path.name}.{os.getpid()}."
+def temporary_prefix(path: Path) -> str:
+    """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
+    return f".{path.name}.{_machine()}.{os.getpid()}."
+
+
+def _machine() -> str:
+    """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
+    facts = [socket.gethostname()]
+    with suppress(OSError):  # outside Linux there is neither
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
 def _sweep(path: Path) -> None:
-    """Take away what killed runs left beside an output, and put a parked output back."""
+    """Remove what killed runs left beside an output, and put a parked output back."""
     for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
-        owner = leftover.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if owner.isdigit() and not _is_running(int(owner)):
-            if (leftover / path.name).exists() and not path.exists():
-                os.replace(leftover / path.name, path)
-            _remove(leftover)
+        owner = _TEMPORARY.fullmatch(leftover.name.removeprefix(f".{path.name}."))
+        if owner is None or not _is_left_over(leftover, owner["machine"], int(owner["process"])):
+            continue
+        if (leftover / path.name).exists() and not path.exists():
+            os.replace(leftover / path.name, path)
+        _remove(leftover)
+
+
+def _is_left_over(temporary: Path, machine: str | None, process: int) -> bool:
+    if machine == _machine():
+        return not _is_running(process)
+    try:
+        newest = max(entry.lstat().st_mtime for entry in (temporary, *temporary.rglob("*")))
+    except OSError:  # its owner is at work on it, or has removed it
+        return False
+    return time.time() - newest > _FOREIGN_AGE
 
 
 def _is_running(process: int) -> bool:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
 
-from relexify.artifacts import check_output, load_arrays, save_arrays, sha256_of, write_file, write_folder
+from relexify.artifacts import (
+    _machine,
+    check_output,
+    load_arrays,
+    save_arrays,
+    sha256_of,
+    temporary_prefix,
+    write_file,
+    write_folder,
+)
 from relexify.errors import InputError, OutputError
 
 
@@ -72,12 +83,64 @@ def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
 
 
 def test_a_parked_output_comes_back(tmp_path):
-    parked = tmp_path / ".out.999999999.abc"
+    parked = tmp_path / f".out.{_machine()}.999999999.abc"
     (parked / "out").mkdir(parents=True)
     (parked / "out" / "old").write_text("x")
     with pytest.raises(OutputError, match="exists already"), write_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "old").exists()
+
+
+def test_the_temporary_of_a_run_on_another_machine_is_left_alone(tmp_path, monkeypatch):
+    """Two machines share a folder; the process of the first is unknown to the second."""
+    monkeypatch.setattr("relexify.artifacts._is_running", lambda process: process == os.getpid())
+    monkeypatch.setattr("relexify.artifacts._machine", lambda: "a" * 12)
+    with write_folder(tmp_path / "out") as first:
+        (first / "first").write_text("x")
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr("relexify.artifacts._machine", lambda: "b" * 12)
+            elsewhere.setattr("os.getpid", lambda: 2)
+            elsewhere.setattr("relexify.artifacts._is_running", lambda process: process == 2)
+            write_file(tmp_path / "out.json", "{}")
+            with write_folder(tmp_path / "out") as second:
+                (second / "second").write_text("x")
+            assert first.exists()
+        shutil.rmtree(tmp_path / "out")
+    assert (tmp_path / "out" / "first").exists()
+
+
+@pytest.mark.parametrize("owner", [f"{'b' * 12}.{os.getpid()}", str(os.getpid())])
+def test_the_temporary_of_another_machine_is_removed_once_it_is_old(tmp_path, owner):
+    folder, days = tmp_path / f".out.{owner}.abcdefgh", 24 * 3600
+    folder.mkdir()
+    (folder / "half").write_text("x")
+    for age, left in ((6 * days, True), (8 * days, False)):
+        for entry in (folder / "half", folder):
+            os.utime(entry, (time.time() - age,) * 2)
+        write_file(tmp_path / "out", "new")
+        assert folder.exists() == left
+
+
+def test_a_folder_that_another_machine_still_fills_is_not_old(tmp_path):
+    folder = tmp_path / f".out.{'b' * 12}.1.abcdefgh"
+    folder.mkdir()
+    (folder / "half").write_text("x")
+    os.utime(folder, (0, 0))
+    write_file(tmp_path / "out", "new")
+    assert folder.exists()
+
+
+def test_temporaries_of_a_longer_name_are_not_swept(tmp_path):
+    other = tmp_path / f".out.json.{_machine()}.999999999.abcdefgh"
+    other.touch()
+    write_file(tmp_path / "out", "new")
+    assert other.exists()
+
+
+def test_machines_differ_by_host_name(tmp_path, monkeypatch):
+    here = temporary_prefix(tmp_path / "out")
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    assert temporary_prefix(tmp_path / "out") != here
 
 
 def test_written_files_can_be_read_by_others(tmp_path):

@@ -18,9 +18,9 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,11 @@ from relexify.errors import InputError, OutputError
 __all__ = [
     "MARKER",
     "Provenance",
+    "check_inputs",
     "check_output",
+    "check_written",
     "load_arrays",
+    "record_file",
     "save_arrays",
     "sha256_of",
     "sync_to_disk",
@@ -45,7 +48,8 @@ __all__ = [
 
 
 MARKER = "relexify.json"
-"""The file by which a folder is known as relexify's own."""
+"""The file by which a folder is known as relexify's own; its `files` lists everything that relexify wrote there."""
+_FILES = "files"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
 _TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
@@ -92,7 +96,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
 
     Args:
         path: The output.
-        overwrite: Whether an older output may be replaced; a folder only if relexify wrote it.
+        overwrite: Whether an older output may be replaced; a folder only if relexify wrote everything in it.
         file: Whether it is to be a file rather than a folder.
 
     Raises:
@@ -103,16 +107,75 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
-    if path.is_dir() and any(path.iterdir()) and not (path / MARKER).exists():
-        raise OutputError(
-            f"{path} was not written by relexify, so it is not replaced: choose another name, or remove it"
-        )
+    if path.is_dir() and any(path.iterdir()):
+        check_written(path, _listed(path))
+    _check_writable(path)
+    return path
+
+
+def _check_writable(path: Path) -> None:
     existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
+
+
+def check_inputs(output: str | Path, *inputs: Any) -> None:
+    """Make sure that replacing `output` removes none of the inputs of a command.
+
+    Args:
+        output: The file or folder to write.
+        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and whatever is
+            not on this machine is skipped.
+
+    Raises:
+        OutputError: The output is one of the inputs, or a folder that contains one.
+    """
+    output = Path(output)
+    if not output.exists():
+        return
+    for path in _paths_of(inputs):
+        for name in {path.absolute(), path.resolve()}:
+            if any(parent.exists() and parent.samefile(output) for parent in (name, *name.parents)):
+                raise OutputError(
+                    f"{output} is, or contains, the input {path}, which would be replaced: choose another output"
+                )
+
+
+def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = True) -> None:
+    """Make sure that everything in a folder was written by relexify, so that it may be removed.
+
+    Args:
+        folder: The folder.
+        written: Names relative to it, of files and of folders; None if that is not known.
+        deep: Whether folders in it are looked into.
+
+    Raises:
+        OutputError: Something else is in it, or nothing is known of it.
+    """
+    if written is None:
+        raise OutputError(
+            f"{folder} was not written by relexify, so it is not replaced: choose another name, or remove it"
+        )
+    names = set(written)
+    found = _entries(folder) if deep else sorted(entry.name for entry in folder.iterdir())
+    foreign = [name for name in found if name not in names and _without_temporary(name) not in names]
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise OutputError(
+            f"{folder} contains what relexify did not write ({shown}), so it is not replaced: "
+            "move that elsewhere, or choose another name"
+        )
+
+
+def record_file(path: str | Path) -> Path:
+    """Add a file, which is about to be written into a finished output folder, to the list of what relexify wrote."""
+    path = Path(path)
+    if (listed := _listed(path.parent)) is not None and path.name not in listed:
+        notes = json.loads((path.parent / MARKER).read_text(encoding="utf-8"))
+        write_file(path.parent / MARKER, _marker_text(notes, [*listed, path.name]))
     return path
 
 
@@ -124,20 +187,24 @@ def write_file(path: str | Path, content: bytes | str) -> Path:
 
 
 @contextmanager
-def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = False) -> Iterator[Path]:
     """Yield an empty folder to fill; on success it becomes `path`, on failure it vanishes.
 
-    With `overwrite` the old folder stays in place until the new one is complete.
+    With `overwrite` the old folder stays in place until the new one is complete. An `internal` folder belongs to the
+    cache or to the work of a run, and is replaced whatever it contains.
     """
     path = Path(path)
     _sweep(path)
-    check_output(path, overwrite=overwrite)
+    if internal:
+        _check_writable(path)
+    else:
+        check_output(path, overwrite=overwrite)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
-            (beside / MARKER).touch()
+            _write_marker(beside)
             for entry in (beside, *beside.rglob("*")):
                 os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
                 sync_to_disk(entry)
@@ -177,6 +244,61 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     if metadata.get("kind") != kind:
         raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
     return arrays, metadata
+
+
+def _write_marker(folder: Path) -> None:
+    """Write the marker, or complete the one that is there, with the list of everything in the folder."""
+    marker = folder / MARKER
+    notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
+    marker.write_text(_marker_text(notes, [*_entries(folder), MARKER]), encoding="utf-8")
+
+
+def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
+    return json.dumps({**notes, _FILES: sorted(set(names))}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _listed(folder: Path) -> list[str] | None:
+    """Return the names in the list of a folder's marker; None if it has no marker that relexify wrote."""
+    try:
+        listed = json.loads((folder / MARKER).read_text(encoding="utf-8")).get(_FILES)
+    except (OSError, ValueError, AttributeError):
+        return None
+    valid = isinstance(listed, list) and MARKER in listed and all(isinstance(name, str) for name in listed)
+    return listed if valid else None
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names of all files and folders below a folder, relative to it."""
+    return sorted(entry.relative_to(folder).as_posix() for entry in folder.rglob("*"))
+
+
+def _without_temporary(name: str) -> str:
+    """Return the name of the file that a temporary of ours was to become; other names as they are."""
+    folder, _, last = name.rpartition("/")
+    found = re.fullmatch(rf"\.(?P<name>.+?)\.{_TEMPORARY.pattern}", last)
+    return name if found is None else f"{folder}/{found['name']}".lstrip("/")
+
+
+def _paths_of(given: Any) -> Iterator[Path]:
+    """Yield the existing paths that an input stands for."""
+    if isinstance(given, str | Path):
+        name = os.path.expanduser(given)
+        if not os.path.exists(name) and "#" in name:  # FILE#FIELD of a corpus
+            name = name.rpartition("#")[0]
+        if os.path.exists(name):
+            yield Path(name)
+        elif start := re.match(r"[^*?\[{]*(?=[*?\[{])", name):  # a pattern: its matches, and the folder they are in
+            yield from map(Path, glob.glob(name, recursive=True))
+            yield Path(start[0] + "x").parent
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from _paths_of(each)
+    elif is_dataclass(given):  # an opened text: the files are its paths, while its strings may be the text itself
+        for entry in fields(given):
+            value = getattr(given, entry.name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, Path) or is_dataclass(each):
+                    yield from _paths_of(each)
 
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,9 +16,12 @@ import numpy as np
 import pytest
 
 from relexify.artifacts import (
+    MARKER,
     _machine,
+    check_inputs,
     check_output,
     load_arrays,
+    record_file,
     save_arrays,
     sha256_of,
     temporary_prefix,
@@ -24,6 +29,7 @@ from relexify.artifacts import (
     write_folder,
 )
 from relexify.errors import InputError, OutputError
+from relexify.text import Corpus
 
 
 def test_a_failed_folder_leaves_nothing_behind(tmp_path):
@@ -180,6 +186,82 @@ def test_a_folder_of_the_users_own_is_never_replaced(tmp_path):
     (tmp_path / "thesis" / "chapter.txt").write_text("precious")
     with pytest.raises(OutputError, match="not written by relexify"):
         check_output(tmp_path / "thesis", overwrite=True)
+
+
+def written(folder):
+    with write_folder(folder) as beside:
+        (beside / "logs").mkdir()
+        (beside / "logs" / "1.txt").write_text("x")
+        (beside / MARKER).write_text('{"method": "fvt"}')
+    return folder
+
+
+def test_the_marker_keeps_its_notes_and_lists_everything_written(tmp_path):
+    notes = json.loads((written(tmp_path / "out") / MARKER).read_text())
+    assert notes == {"method": "fvt", "files": ["logs", "logs/1.txt", "relexify.json"]}
+
+
+@pytest.mark.parametrize("name", ["my-notes.txt", "logs/my-notes.txt", "sub/", ".hidden", ".my.notes.12.txt"])
+def test_overwriting_stops_at_what_relexify_did_not_write_and_names_it(tmp_path, name):
+    folder = written(tmp_path / "out")
+    assert check_output(folder, overwrite=True)
+    (folder / name).mkdir() if name.endswith("/") else (folder / name).write_text("dear")
+    with pytest.raises(OutputError, match=rf"did not write \({re.escape(name.rstrip('/'))}\).*move that elsewhere"):
+        check_output(folder, overwrite=True)
+    with pytest.raises(OutputError), write_folder(folder, overwrite=True):
+        pass
+    assert (folder / name).exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"scripts": 1}', '{"files": 3}', '{"files": ["precious"]}'])
+def test_a_folder_with_a_marker_that_relexify_did_not_write_is_never_replaced(tmp_path, content):
+    (tmp_path / MARKER).write_text(content)
+    (tmp_path / "precious").touch()
+    with pytest.raises(OutputError, match="not written by relexify"):
+        check_output(tmp_path, overwrite=True)
+
+
+def test_a_file_that_is_recorded_may_be_replaced_and_so_may_its_temporaries(tmp_path):
+    folder = written(tmp_path / "out")
+    write_file(record_file(folder / "tasks.json"), "{}")
+    (folder / f".tasks.json.{_machine()}.999999999.abcdefgh").touch()  # left by a killed run
+    assert json.loads((folder / MARKER).read_text())["method"] == "fvt"
+    assert check_output(folder, overwrite=True)
+
+
+def test_an_internal_folder_is_replaced_whatever_it_contains(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "damaged").touch()
+    with write_folder(tmp_path / "out", internal=True) as folder:
+        (folder / "whole").touch()
+    assert not (tmp_path / "out" / "damaged").exists()
+
+
+def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "wrap" / "in" / "text.txt"
+    text.parent.mkdir(parents=True)
+    text.write_text("one\ntwo\n")
+    (tmp_path / "link").symlink_to("wrap")
+    for given in (
+        text,
+        "wrap/in",
+        "wrap/in/text.txt#field",
+        "wrap/in/*.txt",
+        "wrap/in/text.{en,de}",
+        "link/in/text.txt",
+        ["hf:name", None, (str(text),)],
+        Corpus.open(text),
+        Corpus.open(text).split(2)[0],
+    ):
+        for output in ("wrap", tmp_path / "wrap" / "in", "link"):
+            with pytest.raises(OutputError, match="choose another output"):
+                check_inputs(output, None, given)
+        check_inputs(tmp_path / "other", given)
+    with pytest.raises(OutputError, match=r"text\.txt"):
+        check_inputs("wrap/in/text.txt", "wrap/in/*.txt")
+    check_inputs(text, Corpus.of_lines(["wrap/in/text.txt"]))  # that is the text, not its name
+    check_inputs("wrap", "gpt2", "hf:wrap")
 
 
 def test_a_folder_where_a_file_is_wanted_is_refused_before_the_work(tmp_path):

@@ -44,12 +44,13 @@ def align(
     By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces and
     how frequent words are, alone.
     """
-    from relexify.artifacts import check_output
+    from relexify.artifacts import check_inputs, check_output
     from relexify.lexicon import BilingualLexicon
     from relexify.recipes.evidence import choose_lexicon
     from relexify.vectors import align as fit
     from relexify.vectors import load_vectors
 
+    check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)
     old, new = load_vectors(source), load_vectors(target)
     if old.width != new.width and not reduce:

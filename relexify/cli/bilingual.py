@@ -126,10 +126,11 @@ def export(
 
     Example: relexify export bert-en-sw sw bert-sw
     """
-    from relexify.artifacts import check_output
+    from relexify.artifacts import check_inputs, check_output
     from relexify.grafting import is_trilayer
     from relexify.models import Bilingual, export_language
 
+    check_inputs(output, model)
     check_output(output, overwrite=overwrite)
     if is_trilayer(model):
         export_language(model, language, output, overwrite=overwrite)

@@ -39,7 +39,7 @@ def geometry(
 
     Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
     """
-    from relexify.artifacts import check_output
+    from relexify.artifacts import check_inputs, check_output
     from relexify.grafting import load_model
     from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
 
@@ -47,6 +47,7 @@ def geometry(
     if text and output == layers:
         raise InputError(f"{output} cannot hold both pictures: give --layers another name")
     for picture in (output, layers) if text else (output,):
+        check_inputs(picture, models, text)
         check_output(picture, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
     similarities: dict[str, LayerSimilarities] = {}

@@ -93,6 +93,7 @@ def train(
 
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
     """
+    from relexify.artifacts import check_inputs
     from relexify.errors import InputError
     from relexify.grafting import has_head, load_config, with_added_head
     from relexify.training import train as run_training
@@ -115,6 +116,7 @@ def train(
         seed=seed,
     )
     plan_stages(options)
+    check_inputs(output, model)  # with a new head, another folder is trained
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
             f"{model} is a {config.architectures[0]}, without a language-modelling head: "

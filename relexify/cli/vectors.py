@@ -42,13 +42,14 @@ def train(
 
     Vectors that were trained before on the same text with the same options are found in the cache.
     """
-    from relexify.artifacts import check_output
+    from relexify.artifacts import check_inputs, check_output
     from relexify.grafting import load_tokenizer
     from relexify.recipes import trained_vectors
     from relexify.recipes.trelm import token_vectors
     from relexify.text import Corpus
     from relexify.vectors import VectorTraining
 
+    check_inputs(output, corpus, tokenizer)
     check_output(output, overwrite=overwrite, file=True)
     options = VectorTraining(
         method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed

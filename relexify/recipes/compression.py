@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from relexify import __version__
-from relexify.artifacts import MARKER, Provenance, check_output, sha256_of, write_file, write_folder
+from relexify.artifacts import MARKER, Provenance, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE, fresh_model, load_model, load_tokenizer, save_tokenizer
 from relexify.models import Compression, CompressionReport, compressed, expanded, is_compressed
@@ -53,6 +53,7 @@ def compress_folder(
         OutputError: The output exists, or cannot be written.
     """
     options = options or Compression()
+    check_inputs(output, model, options.codes_from)
     check_output(output, overwrite=overwrite)
     plain = load_model(model) if fresh is None else fresh_model(model, fresh, seed=options.seed)
     tokenizer = load_tokenizer(model)
@@ -88,6 +89,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         GraftError: It is not compressed.
         OutputError: The output exists, or cannot be written.
     """
+    check_inputs(output, model)
     check_output(output, overwrite=overwrite)
     small, tokenizer = load_model(model), load_tokenizer(model)
     if not is_compressed(small):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from relexify.artifacts import check_output, write_file, write_folder
+from relexify.artifacts import check_inputs, check_output, write_file, write_folder
 from relexify.grafting import Graft, graft, load_model, load_tokenizer
 from relexify.lexicon import BilingualLexicon
 from relexify.methods import neutral, random, shuffle, special, translations
@@ -107,6 +107,7 @@ def run_demonstration(
     options: Demonstration, *, tell: Callable[[str], None] = lambda text: None, progress: Progress = silent
 ) -> DemonstrationResult:
     """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
+    check_inputs(options.output, options.model)
     check_output(options.output, overwrite=options.overwrite)
     tell("inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from relexify.artifacts import write_file
+from relexify.artifacts import record_file, write_file
 from relexify.recipes.grafts import read_note, transfer_identity
 from relexify.recipes.preparing import start_identity
 from relexify.recipes.recipe_file import RecipeFile
@@ -26,7 +26,7 @@ def is_finished(recipe: RecipeFile) -> bool:
 
 def note_finished(recipe: RecipeFile) -> None:
     """Write into the output what it is the result of."""
-    write_file(recipe.output / _NOTE, json.dumps(_asked(recipe), indent=1) + "\n")
+    write_file(record_file(recipe.output / _NOTE), json.dumps(_asked(recipe), indent=1) + "\n")
 
 
 def _asked(recipe: RecipeFile) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from relexify.artifacts import check_output, sha256_of, write_file
+from relexify.artifacts import check_output, record_file, sha256_of, write_file
 from relexify.errors import InputError
 from relexify.grafting import hollow_model
 from relexify.progress import Progress
@@ -66,7 +66,7 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress:
         transfer, recipe.training, step, target, recipe.output, overwrite=overwrite, progress=progress
     )
     if first is not None:
-        first.save(recipe.output / FIRST_STEP_FILE)
+        first.save(record_file(recipe.output / FIRST_STEP_FILE))
     write_file(note, json.dumps({"done": asked}) + "\n")
     measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
     return _cleared(result, grafted, target, note)

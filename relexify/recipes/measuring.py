@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from relexify.artifacts import MARKER, check_output, write_file
+from relexify.artifacts import MARKER, check_output, record_file, write_file
 from relexify.progress import Progress
 from relexify.recipes.task_entries import TaskEntry
 from relexify.reports import TaskScores
@@ -85,7 +85,7 @@ def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, p
         entry.identity(): measure(output, entry, "end", work, device=device, progress=progress, of=trained).as_table()
         for entry in entries
     }
-    write_file(output / RESULTS, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_file(record_file(output / RESULTS), json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(work, ignore_errors=True)
 
 

@@ -6,12 +6,13 @@ import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from relexify.artifacts import MARKER, check_output, write_file
+from relexify.artifacts import MARKER, check_inputs, check_output, write_file
 from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
 from relexify.recipes.bilingual_trials import in_two_languages
-from relexify.recipes.checks import check_recipe
+from relexify.recipes.checks import check_recipe, transfer_inputs
 from relexify.recipes.finished import is_finished, note_finished
 from relexify.recipes.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.recipes.joining import run_bilingual
@@ -22,7 +23,7 @@ from relexify.recipes.recipe_file import RecipeFile, recipe_text
 from relexify.recipes.task_entries import check_tasks
 from relexify.recipes.transfer import TransferResult, run_transfer
 from relexify.recipes.trelm_options import Trelm
-from relexify.recipes.trelm_run import check_run, run_trelm
+from relexify.recipes.trelm_run import check_run, run_trelm, trelm_inputs
 from relexify.recipes.trials import Trial, TrialResult, size_name, trials_of
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.training import Curve, Training, TrainingResult, finished_training, is_trained, train
@@ -53,6 +54,7 @@ def run_recipe(
     Raises:
         InputError: There is nothing to do, or a task cannot be done.
     """
+    check_inputs(recipe.output, *_inputs(recipe))
     if recipe.bilingual is not None:
         return run_bilingual(recipe, device=device, overwrite=overwrite, progress=progress)
     if recipe.trelm is not None:
@@ -161,7 +163,26 @@ def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) 
         if reason and not overwrite:
             raise InputError(f"{trial.folder} {reason}or pass --overwrite to do it anew")
         if reason:
+            check_inputs(trial.folder, *_inputs(recipe))
+            trial.check_removable()
             shutil.rmtree(trial.folder)
+
+
+def _inputs(recipe: RecipeFile) -> list[Any]:
+    """Return everything that a recipe names to be read, and the recipe itself, for `check_inputs`."""
+    source = recipe.source if recipe.source.is_file() else None
+    inputs: list[Any] = [source, recipe.model, recipe.corpus, recipe.held_out]
+    if recipe.transfer is not None:
+        inputs += transfer_inputs(recipe.transfer)
+    if recipe.compress is not None:
+        inputs.append(recipe.compress.codes_from)
+    if recipe.bilingual is not None:
+        inputs += [recipe.bilingual.source_corpus, recipe.bilingual.source_held_out]
+    if recipe.trelm is not None:
+        inputs += trelm_inputs(recipe.trelm)
+    for task in recipe.tasks:
+        inputs += [task.train, task.test, task.dev]
+    return inputs
 
 
 def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Progress) -> None:

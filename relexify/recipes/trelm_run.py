@@ -13,7 +13,7 @@ from typing import Any, get_args
 import torch
 from accelerate import PartialState
 
-from relexify.artifacts import MARKER, check_output, sha256_of, write_file
+from relexify.artifacts import MARKER, check_inputs, check_output, sha256_of, write_file
 from relexify.errors import InputError
 from relexify.grafting import load_config
 from relexify.models import load_tokenizers
@@ -29,7 +29,7 @@ from relexify.training.pair_batches import Direction
 from relexify.training.subject import HELD_OUT_EVERY, notes_of
 from relexify.training.trelm_phases import combine_directions, train_commonality, train_direction, train_specific
 
-__all__ = ["TrelmResult", "check_run", "run_trelm"]
+__all__ = ["TrelmResult", "check_run", "run_trelm", "trelm_inputs"]
 
 _ASKED = "asked.json"
 
@@ -83,6 +83,8 @@ def run_trelm(
     """
     output = Path(output)
     work = output.with_name(f"{output.name}.trelm")
+    for folder in (output, work):
+        check_inputs(folder, model, corpus, held_out, *trelm_inputs(options))
     options = _readable(options)
     asked = _asked(model, corpus, held_out, options)
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
@@ -109,6 +111,12 @@ def run_trelm(
 def _has_learnt(work: Path) -> bool:
     """Whether a run left more than the model that it began with."""
     return any(path.relative_to(work).parts[0] != "start" for path in work.rglob("*.safetensors"))
+
+
+def trelm_inputs(options: Trelm) -> tuple[Any, ...]:
+    """Return everything that the options name to be read, for `check_inputs`."""
+    texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
+    return (options.source_model, options.alignment, *texts)
 
 
 def check_run(model: str | Path, options: Trelm) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from relexify.artifacts import MARKER, write_file
+from relexify.artifacts import MARKER, check_output, check_written, write_file
 from relexify.errors import InputError
 from relexify.progress import Progress
 from relexify.recipes.checks import HELD_OUT_EVERY
@@ -86,6 +86,19 @@ class Trial:
             InputError: The model or the numbers do not fit.
         """
         check_trainable_name(self.transfer.model, self.training)
+
+    def check_removable(self) -> None:
+        """Make sure that its folder contains nothing but what relexify wrote.
+
+        Raises:
+            OutputError: It does.
+        """
+        models = ("grafted", "model", "target")
+        work = ("grafted.json", "model.training", "target.training")
+        check_written(self.folder, (_CURVE, _RUN, _TASKS, "first_step.json", *models, *work), deep=False)
+        for name in models:
+            if (self.folder / name).is_dir():
+                check_output(self.folder / name, overwrite=True)
 
     def lacks_its_model(self) -> bool:
         """Whether it was trained earlier, is to be measured on more tasks now, and its model was not kept."""

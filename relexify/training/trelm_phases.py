@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
-from relexify.artifacts import check_output, write_file, write_folder
+from relexify.artifacts import check_inputs, check_output, write_file, write_folder
 from relexify.errors import InputError
 from relexify.grafting import load_model
 from relexify.models import TriLayerForMaskedLM, check_fits, combined, load_tokenizers, save_tokenizers
@@ -157,6 +157,7 @@ def combine_directions(
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
+        check_inputs(output, source_to_target, target_to_source)
         check_output(Path(output), overwrite=overwrite)
         both = combined(_loaded(source_to_target), _loaded(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
@@ -266,7 +267,13 @@ def _train(
         )
 
     return run_training(
-        subject, output, replace(training, stages=(stage,)), processes, overwrite=overwrite, progress=progress
+        subject,
+        output,
+        replace(training, stages=(stage,)),
+        processes,
+        inputs=(model,),
+        overwrite=overwrite,
+        progress=progress,
     )
 
 

@@ -239,8 +239,10 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         with safe_open(path, framework="numpy") as stream:
             metadata = json.loads((stream.metadata() or {}).get("relexify", "{}"))
         arrays = _map_tensors(path)
-    except (SafetensorError, OSError, ValueError, struct.error) as error:
-        raise InputError(f"{path} is not a readable safetensors file ({error}): write it anew") from error
+    except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
+        raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path} has metadata that is not an object: write it again")
     if metadata.get("kind") != kind:
         raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
     return arrays, metadata

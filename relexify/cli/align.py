@@ -47,9 +47,10 @@ def align(
     from relexify.evidence.alignment import align as fit
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors.formats.loading import load_vectors
-    from relexify.storage.files import check_output
+    from relexify.storage.files import check_inputs, check_output
     from relexify.systems.transfer.evidence import choose_lexicon
 
+    check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)
     old, new = load_vectors(source), load_vectors(target)
     if old.width != new.width and not reduce:

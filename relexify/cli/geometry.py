@@ -41,12 +41,13 @@ def geometry(
     """
     from relexify.pretrained import load_model
     from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
-    from relexify.storage.files import check_output
+    from relexify.storage.files import check_inputs, check_output
 
     names = _names(models)
     if text and output == layers:
         raise InputError(f"{output} cannot hold both pictures: give --layers another name")
     for picture in (output, layers) if text else (output,):
+        check_inputs(picture, models, text)
         check_output(picture, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
     similarities: dict[str, LayerSimilarities] = {}

@@ -95,6 +95,7 @@ def train(
     """
     from relexify.errors import InputError
     from relexify.pretrained import has_head, load_config, with_added_head
+    from relexify.storage.files import check_inputs
     from relexify.training.plan import plan_stages
     from relexify.training.run import train as run_training
 
@@ -115,6 +116,7 @@ def train(
         seed=seed,
     )
     plan_stages(options)
+    check_inputs(output, model)  # with a new head, another folder is trained
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
             f"{model} is a {config.architectures[0]}, without a language-modelling head: "

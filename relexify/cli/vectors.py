@@ -44,11 +44,12 @@ def train(
     """
     from relexify.evidence.vectors import VectorTraining
     from relexify.pretrained import load_tokenizer
-    from relexify.storage.files import check_output
+    from relexify.storage.files import check_inputs, check_output
     from relexify.systems.transfer.evidence import trained_vectors
     from relexify.systems.trelm.embedding_space import token_vectors
     from relexify.text import Corpus
 
+    check_inputs(output, corpus, tokenizer)
     check_output(output, overwrite=overwrite, file=True)
     options = VectorTraining(
         method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed

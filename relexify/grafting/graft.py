@@ -14,6 +14,7 @@ from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
 from relexify.mixture import Mixture, Origin, ReadyRows
+from relexify.mixture.mixture import check_same_tokens
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.tokens import vocabulary_of
@@ -104,8 +105,10 @@ def graft(
         VocabularyError: Mixture, tokenizer and model do not fit together.
         GraftError: The model cannot take the vocabulary, or the result is not sound.
     """
-    tokens = len(vocabulary_of(tokenizer))
+    vocabulary = vocabulary_of(tokenizer)
+    tokens = len(vocabulary)
     _check_fit(model, tokens, mixture)
+    check_same_tokens("target", mixture.target_tokens, vocabulary.tokens)
     _check_ready(model, tokens, ready)
     multiple = pad_to_multiple_of or 1
     rows = -(-tokens // multiple) * multiple

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from relexify.errors import VocabularyError
+from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import Family, Spelling
 
-__all__ = ["Fallback", "Mixture", "Origin"]
+__all__ = ["Fallback", "Mixture", "Origin", "check_same_tokens"]
 
 KIND = "mixture"
 
@@ -145,19 +145,84 @@ class Mixture:
             InputError: It is missing, damaged, or something else.
         """
         arrays, metadata = load_arrays(path, KIND)
-        shape = (len(metadata["target_tokens"]), len(metadata["source_tokens"]))
-        weights = csr_array(tuple(np.array(arrays[name]) for name in ("data", "indices", "indptr")), shape=shape)
+        try:
+            _check_fields(metadata)
+            shape = (len(metadata["target_tokens"]), len(metadata["source_tokens"]))
+            data, indices, indptr, origin = (np.array(arrays[name]) for name in ("data", "indices", "indptr", "origin"))
+            _check_arrays(data, indices, indptr, origin, shape)
+            source, target = _spelling(metadata["source_spelling"]), _spelling(metadata["target_spelling"])
+            fallback = Fallback(metadata.get("fallback", Fallback.OLD_ROWS))
+        except KeyError as error:
+            raise InputError(f"{path} is not a complete mixture ({error} is missing): write it again") from error
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{path} is not a valid mixture ({error}): write it again") from error
         return cls(
-            weights,
-            np.array(arrays["origin"]),
+            csr_array((data, indices, indptr), shape=shape),
+            origin,
             metadata["method"],
             tuple(metadata["source_tokens"]),
             tuple(metadata["target_tokens"]),
-            _spelling(metadata["source_spelling"]),
-            _spelling(metadata["target_spelling"]),
+            source,
+            target,
             metadata["provenance"],
-            Fallback(metadata.get("fallback", Fallback.OLD_ROWS)),
+            fallback,
         )
+
+
+def check_same_tokens(side: str, found: Sequence[str], expected: Sequence[str]) -> None:
+    """Make sure that a mixture is used with the tokens it was made for.
+
+    Args:
+        side: `"source"` or `"target"`, for the message.
+        found: Tokens of a mixture, by id.
+        expected: As many tokens of a tokenizer or of another mixture, by id.
+
+    Raises:
+        VocabularyError: They differ.
+    """
+    if found is expected or list(found) == list(expected):
+        return
+    pairs = zip(found, expected, strict=True)
+    differing = [f"{id}: {one!r} and {other!r}" for id, (one, other) in enumerate(pairs) if one != other]
+    shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
+    raise VocabularyError(
+        f"the mixture was made for other {side} tokens ({len(differing)} of {len(found)} ids differ; {shown}): "
+        "make it with the tokenizers it is used with"
+    )
+
+
+def _check_fields(metadata: Mapping[str, Any]) -> None:
+    """Raise a ValueError or KeyError unless the metadata has the fields and types that `save` writes."""
+    for name in ("source_tokens", "target_tokens"):
+        if not isinstance(metadata[name], list) or not all(isinstance(token, str) for token in metadata[name]):
+            raise ValueError(f"{name} is not a list of tokens")
+    if not isinstance(metadata["method"], str):
+        raise ValueError("method is not a name")
+    if not isinstance(metadata["provenance"], dict | None):
+        raise ValueError("provenance is not an object")
+
+
+def _check_arrays(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, origin: np.ndarray, shape: tuple[int, int]
+) -> None:
+    """Raise a ValueError unless the arrays are a CSR matrix of that shape; scipy reads without checking."""
+    expected = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "origin": np.uint8}
+    for (name, dtype), array in zip(expected.items(), (data, indices, indptr, origin), strict=True):
+        if array.dtype != dtype or array.ndim != 1:
+            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, not a vector of {np.dtype(dtype)}")
+    rows, columns = shape
+    if len(indptr) != rows + 1 or len(origin) != rows:
+        raise ValueError(f"{len(indptr) - 1} rows and {len(origin)} origins for {rows} target tokens")
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr does not divide the entries into rows")
+    if len(data) != len(indices):
+        raise ValueError(f"{len(data)} weights for {len(indices)} indices")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise ValueError(f"an index lies outside the {columns} source tokens")
+    if not np.isfinite(data).all():
+        raise ValueError("a weight is NaN or infinite")
+    if rows and int(origin.max()) not in set(Origin):
+        raise ValueError(f"there is no origin {int(origin.max())}")
 
 
 def _spelling(fields: Mapping[str, Any]) -> Spelling:

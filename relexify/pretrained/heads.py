@@ -44,7 +44,7 @@ def add_head(model: Any, *, seed: int = 0) -> Any:
     kind = _kind(config, type(model).__name__)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # of the CPU alone, so that no GPU's state changes
-        headed = kind.from_config(config)
+        headed = kind.from_config(config, trust_remote_code=False)
     values = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
     inner = headed.base_model
     missing, unexpected = inner.load_state_dict(values, strict=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from relexify.errors import InputError
 
-__all__ = ["check_name", "must_be_local"]
+__all__ = ["check_name", "must_be_local", "own_code_message"]
 
 _PATIENCE = 5.0  # seconds
 
@@ -31,6 +31,16 @@ def must_be_local(name: str | Path) -> bool:
     Asking once spares the half minute of retries that the Hub's client makes when there is no network.
     """
     return Path(name).is_dir() or not _hub_answers()
+
+
+def own_code_message(name: str | Path, error: Exception) -> str | None:
+    """Return what to report if transformers raised `error` because a model needs code of its own, else None."""
+    if "trust_remote_code" not in str(error):
+        return None
+    return (
+        f"{name} needs Python code of its own, which relexify does not run: "
+        "give a model whose architecture is part of transformers"
+    )
 
 
 def _hub_answers() -> bool:

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from relexify.errors import InputError
 from relexify.pretrained.heads import add_head, has_head
-from relexify.pretrained.hub import check_name, must_be_local
+from relexify.pretrained.hub import check_name, must_be_local, own_code_message
 from relexify.pretrained.packaged import PACKAGED, unpacked
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import MARKER, write_file, write_folder
@@ -75,7 +75,9 @@ def hollow_model(name: str | Path) -> Any:
     loader = class_in_form(model_class(config), config)
     try:
         with torch.device("meta"):
-            return loader.from_config(config) if loader is AutoModelForCausalLM else loader(config)
+            if loader is AutoModelForCausalLM:
+                return loader.from_config(config, trust_remote_code=False)
+            return loader(config)
     except (ValueError, KeyError) as error:
         raise InputError(_refusal("model", name, error, must_be_local(resolve(name)))) from error
 
@@ -118,14 +120,14 @@ def load_config(name: str | Path) -> Any:
     """Load a model's config alone; `name` as for `load_model`.
 
     Raises:
-        InputError: There is no such model, or it is damaged.
+        InputError: There is no such model, it is damaged, or it needs code of its own.
     """
     place = resolve(name)
     _refuse_bilingual(place)
     _introduce(place)
     local = must_be_local(place)
     try:
-        return AutoConfig.from_pretrained(place, local_files_only=local)
+        return AutoConfig.from_pretrained(place, trust_remote_code=False, local_files_only=local)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(_refusal("model", name, error, local)) from error
 
@@ -160,7 +162,7 @@ def with_added_head(name: str | Path) -> Path:
     tokenizer = load_tokenizer(name)
     folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
     if not (folder / "config.json").exists():
-        with write_folder(folder, overwrite=True) as beside:
+        with write_folder(folder, internal=True) as beside:
             headed.save_pretrained(beside)
             tokenizer.save_pretrained(beside)
             write_file(beside / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
@@ -249,6 +251,8 @@ def _refuse_bilingual(folder: str) -> None:
 
 
 def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:
+    if message := own_code_message(name, error):
+        return message
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"

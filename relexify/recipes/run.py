@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from relexify.errors import InputError, OutputError
 from relexify.progress import Progress, silent
@@ -17,14 +18,14 @@ from relexify.recipes.finished import is_finished, note_finished
 from relexify.recipes.measuring import check_place, measure_output
 from relexify.recipes.preparing import prepare_start
 from relexify.reports import Comparison, TaskScores, write_report
-from relexify.storage.files import MARKER, check_output, write_file
+from relexify.storage.files import MARKER, check_inputs, check_output, write_file
 from relexify.systems.bilingual.run import run_bilingual
-from relexify.systems.transfer.checks import check_recipe
+from relexify.systems.transfer.checks import check_recipe, transfer_inputs
 from relexify.systems.transfer.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, run_transfer
 from relexify.systems.trelm.options import Trelm
-from relexify.systems.trelm.run import check_run, run_trelm
+from relexify.systems.trelm.run import check_run, run_trelm, trelm_inputs
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, finished_training, is_trained
@@ -56,6 +57,7 @@ def run_recipe(
     Raises:
         InputError: There is nothing to do, or a task cannot be done.
     """
+    check_inputs(recipe.output, *_inputs(recipe))
     if recipe.bilingual is not None:
         return run_bilingual(recipe, device=device, overwrite=overwrite, progress=progress)
     if recipe.trelm is not None:
@@ -164,7 +166,26 @@ def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) 
         if reason and not overwrite:
             raise InputError(f"{trial.folder} {reason}or pass --overwrite to do it anew")
         if reason:
+            check_inputs(trial.folder, *_inputs(recipe))
+            trial.check_removable()
             shutil.rmtree(trial.folder)
+
+
+def _inputs(recipe: RecipeFile) -> list[Any]:
+    """Return everything that a recipe names to be read, and the recipe itself, for `check_inputs`."""
+    source = recipe.source if recipe.source.is_file() else None
+    inputs: list[Any] = [source, recipe.model, recipe.corpus, recipe.held_out]
+    if recipe.transfer is not None:
+        inputs += transfer_inputs(recipe.transfer)
+    if recipe.compress is not None:
+        inputs.append(recipe.compress.codes_from)
+    if recipe.bilingual is not None:
+        inputs += [recipe.bilingual.source_corpus, recipe.bilingual.source_held_out]
+    if recipe.trelm is not None:
+        inputs += trelm_inputs(recipe.trelm)
+    for task in recipe.tasks:
+        inputs += [task.train, task.test, task.dev]
+    return inputs
 
 
 def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Progress) -> None:

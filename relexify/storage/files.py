@@ -11,13 +11,16 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +33,27 @@ from relexify.errors import InputError, OutputError
 __all__ = [
     "MARKER",
     "Provenance",
+    "check_inputs",
     "check_output",
+    "check_written",
     "load_arrays",
+    "record_file",
     "save_arrays",
     "sha256_of",
     "sync_to_disk",
+    "temporary_prefix",
     "write_file",
     "write_folder",
 ]
 
 
 MARKER = "relexify.json"
-"""The file by which a folder is known as relexify's own."""
+"""The file by which a folder is known as relexify's own; its `files` lists everything that relexify wrote there."""
+_FILES = "files"
+_FOREIGN_AGE = 7 * 24 * 3600.0
+"""Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
+_TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
+"""How the name of a temporary goes on after `.NAME.`; older versions left the machine out."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
 
     Args:
         path: The output.
-        overwrite: Whether an older output may be replaced; a folder only if relexify wrote it.
+        overwrite: Whether an older output may be replaced; a folder only if relexify wrote everything in it.
         file: Whether it is to be a file rather than a folder.
 
     Raises:
@@ -95,16 +107,75 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
-    if path.is_dir() and any(path.iterdir()) and not (path / MARKER).exists():
-        raise OutputError(
-            f"{path} was not written by relexify, so it is not replaced: choose another name, or remove it"
-        )
+    if path.is_dir() and any(path.iterdir()):
+        check_written(path, _listed(path))
+    _check_writable(path)
+    return path
+
+
+def _check_writable(path: Path) -> None:
     existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
+
+
+def check_inputs(output: str | Path, *inputs: Any) -> None:
+    """Make sure that replacing `output` removes none of the inputs of a command.
+
+    Args:
+        output: The file or folder to write.
+        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and whatever is
+            not on this machine is skipped.
+
+    Raises:
+        OutputError: The output is one of the inputs, or a folder that contains one.
+    """
+    output = Path(output)
+    if not output.exists():
+        return
+    for path in _paths_of(inputs):
+        for name in {path.absolute(), path.resolve()}:
+            if any(parent.exists() and parent.samefile(output) for parent in (name, *name.parents)):
+                raise OutputError(
+                    f"{output} is, or contains, the input {path}, which would be replaced: choose another output"
+                )
+
+
+def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = True) -> None:
+    """Make sure that everything in a folder was written by relexify, so that it may be removed.
+
+    Args:
+        folder: The folder.
+        written: Names relative to it, of files and of folders; None if that is not known.
+        deep: Whether folders in it are looked into.
+
+    Raises:
+        OutputError: Something else is in it, or nothing is known of it.
+    """
+    if written is None:
+        raise OutputError(
+            f"{folder} was not written by relexify, so it is not replaced: choose another name, or remove it"
+        )
+    names = set(written)
+    found = _entries(folder) if deep else sorted(entry.name for entry in folder.iterdir())
+    foreign = [name for name in found if name not in names and _without_temporary(name) not in names]
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise OutputError(
+            f"{folder} contains what relexify did not write ({shown}), so it is not replaced: "
+            "move that elsewhere, or choose another name"
+        )
+
+
+def record_file(path: str | Path) -> Path:
+    """Add a file, which is about to be written into a finished output folder, to the list of what relexify wrote."""
+    path = Path(path)
+    if (listed := _listed(path.parent)) is not None and path.name not in listed:
+        notes = json.loads((path.parent / MARKER).read_text(encoding="utf-8"))
+        write_file(path.parent / MARKER, _marker_text(notes, [*listed, path.name]))
     return path
 
 
@@ -116,20 +187,24 @@ def write_file(path: str | Path, content: bytes | str) -> Path:
 
 
 @contextmanager
-def write_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = False) -> Iterator[Path]:
     """Yield an empty folder to fill; on success it becomes `path`, on failure it vanishes.
 
-    With `overwrite` the old folder stays in place until the new one is complete.
+    With `overwrite` the old folder stays in place until the new one is complete. An `internal` folder belongs to the
+    cache or to the work of a run, and is replaced whatever it contains.
     """
     path = Path(path)
     _sweep(path)
-    check_output(path, overwrite=overwrite)
+    if internal:
+        _check_writable(path)
+    else:
+        check_output(path, overwrite=overwrite)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
+        beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
-            (beside / MARKER).touch()
+            _write_marker(beside)
             for entry in (beside, *beside.rglob("*")):
                 os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
                 sync_to_disk(entry)
@@ -164,11 +239,68 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         with safe_open(path, framework="numpy") as stream:
             metadata = json.loads((stream.metadata() or {}).get("relexify", "{}"))
         arrays = _map_tensors(path)
-    except (SafetensorError, OSError, ValueError, struct.error) as error:
-        raise InputError(f"{path} is not a readable safetensors file ({error}): write it anew") from error
+    except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
+        raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
+    if not isinstance(metadata, dict):
+        raise InputError(f"{path} has metadata that is not an object: write it again")
     if metadata.get("kind") != kind:
         raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
     return arrays, metadata
+
+
+def _write_marker(folder: Path) -> None:
+    """Write the marker, or complete the one that is there, with the list of everything in the folder."""
+    marker = folder / MARKER
+    notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
+    marker.write_text(_marker_text(notes, [*_entries(folder), MARKER]), encoding="utf-8")
+
+
+def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
+    return json.dumps({**notes, _FILES: sorted(set(names))}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _listed(folder: Path) -> list[str] | None:
+    """Return the names in the list of a folder's marker; None if it has no marker that relexify wrote."""
+    try:
+        listed = json.loads((folder / MARKER).read_text(encoding="utf-8")).get(_FILES)
+    except (OSError, ValueError, AttributeError):
+        return None
+    valid = isinstance(listed, list) and MARKER in listed and all(isinstance(name, str) for name in listed)
+    return listed if valid else None
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names of all files and folders below a folder, relative to it."""
+    return sorted(entry.relative_to(folder).as_posix() for entry in folder.rglob("*"))
+
+
+def _without_temporary(name: str) -> str:
+    """Return the name of the file that a temporary of ours was to become; other names as they are."""
+    folder, _, last = name.rpartition("/")
+    found = re.fullmatch(rf"\.(?P<name>.+?)\.{_TEMPORARY.pattern}", last)
+    return name if found is None else f"{folder}/{found['name']}".lstrip("/")
+
+
+def _paths_of(given: Any) -> Iterator[Path]:
+    """Yield the existing paths that an input stands for."""
+    if isinstance(given, str | Path):
+        name = os.path.expanduser(given)
+        if not os.path.exists(name) and "#" in name:  # FILE#FIELD of a corpus
+            name = name.rpartition("#")[0]
+        if os.path.exists(name):
+            yield Path(name)
+        elif start := re.match(r"[^*?\[{]*(?=[*?\[{])", name):  # a pattern: its matches, and the folder they are in
+            yield from map(Path, glob.glob(name, recursive=True))
+            yield Path(start[0] + "x").parent
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from _paths_of(each)
+    elif is_dataclass(given):  # an opened text: the files are its paths, while its strings may be the text itself
+        for entry in fields(given):
+            value = getattr(given, entry.name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, Path) or is_dataclass(each):
+                    yield from _paths_of(each)
 
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:
@@ -198,7 +330,7 @@ def _beside(path: str | Path) -> Iterator[Path]:
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
-        handle, name = tempfile.mkstemp(prefix=_prefix(path), dir=path.absolute().parent)
+        handle, name = tempfile.mkstemp(prefix=temporary_prefix(path), dir=path.absolute().parent)
         os.close(handle)
         beside = Path(name)
         try:
@@ -219,7 +351,7 @@ def _swap(beside: Path, path: Path) -> None:
     elif _exchange(beside, path):
         _remove(beside)
     else:
-        parked = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.absolute().parent))
+        parked = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         os.replace(path, parked / path.name)
         os.replace(beside, path)
         _remove(parked)
@@ -239,19 +371,39 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _prefix(path: Path) -> str:
-    """The start of a temporary name, which tells whose it is."""
-    return f".{path.name}.{os.getpid()}."
+def temporary_prefix(path: Path) -> str:
+    """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
+    return f".{path.name}.{_machine()}.{os.getpid()}."
+
+
+def _machine() -> str:
+    """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
+    facts = [socket.gethostname()]
+    with suppress(OSError):  # outside Linux there is neither
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
 def _sweep(path: Path) -> None:
-    """Take away what killed runs left beside an output, and put a parked output back."""
+    """Remove what killed runs left beside an output, and put a parked output back."""
     for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
-        owner = leftover.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if owner.isdigit() and not _is_running(int(owner)):
-            if (leftover / path.name).exists() and not path.exists():
-                os.replace(leftover / path.name, path)
-            _remove(leftover)
+        owner = _TEMPORARY.fullmatch(leftover.name.removeprefix(f".{path.name}."))
+        if owner is None or not _is_left_over(leftover, owner["machine"], int(owner["process"])):
+            continue
+        if (leftover / path.name).exists() and not path.exists():
+            os.replace(leftover / path.name, path)
+        _remove(leftover)
+
+
+def _is_left_over(temporary: Path, machine: str | None, process: int) -> bool:
+    if machine == _machine():
+        return not _is_running(process)
+    try:
+        newest = max(entry.lstat().st_mtime for entry in (temporary, *temporary.rglob("*")))
+    except OSError:  # its owner is at work on it, or has removed it
+        return False
+    return time.time() - newest > _FOREIGN_AGE
 
 
 def _is_running(process: int) -> bool:

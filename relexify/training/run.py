@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from accelerate import PartialState
 
 from relexify.progress import Progress, silent
 from relexify.storage.checkpoints import only_one
-from relexify.storage.files import check_output
+from relexify.storage.files import check_inputs, check_output
 from relexify.training.engine.stages import run_stages
 from relexify.training.identity import claim_work, digest_of, identity_of
 from relexify.training.job import Subject, notes_of, one_language
@@ -73,6 +73,7 @@ def train(
         output,
         training or Training(),
         processes,
+        inputs=(model, corpus, held_out),
         overwrite=overwrite,
         progress=progress,
     )
@@ -84,6 +85,7 @@ def run_training(
     training: Training,
     processes: PartialState,
     *,
+    inputs: Sequence[Any] = (),
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> TrainingResult:
@@ -94,10 +96,13 @@ def run_training(
         output: The folder to write.
         training: How.
         processes: Those that train together.
+        inputs: Models and texts that are read, none of which may lie in what is replaced or removed.
         overwrite: Replace the output, and checkpoints of another training that lie in its way.
         progress: Told about everything that takes long.
     """
     begun, output = time.monotonic(), Path(output)
+    for folder in (output, work_folder(output)):
+        check_inputs(folder, *inputs)
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
     earlier = None if overwrite else notes_of(output).get("training", {}).get("run")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.mixture import Mixture
+from relexify.storage.files import write_folder
 from relexify.systems.transfer.options import METHODS
 from tests import pico
 from tests.cli.command import relexify
@@ -138,13 +140,38 @@ def test_held_out_text_may_be_given_where_the_corpus_is_small(world, tmp_path):
 
 
 def test_overwrite_replaces_the_folder_and_leaves_nothing_beside_it(world, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").touch()
-    (tmp_path / "out" / "relexify.json").touch()
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "old").touch()
     options = (*world.text, "--method", "random", "--no-score", "--overwrite")
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not (tmp_path / "out" / "old").exists()
+
+
+def test_overwrite_keeps_notes_that_the_user_put_into_the_folder(world, tmp_path):
+    options = (*world.text, "--method", "random", "--no-score", "--overwrite")
+    assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
+    assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
+    (tmp_path / "out" / "my-notes.txt").write_text("dear")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
+    assert outcome.status == 2
+    assert "my-notes.txt" in outcome.err
+    assert (tmp_path / "out" / "my-notes.txt").read_text() == "dear"
+
+
+@pytest.mark.parametrize("moved", ["model", "corpus", "held-out", "dictionary", "tokenizer"])
+def test_inputs_inside_the_output_are_rejected_and_stay(world, tmp_path, moved):
+    given = {"model": world.gpt2, "corpus": world.corpus, "held-out": world.corpus, "dictionary": world.dictionary}
+    given["tokenizer"] = world.gpt2
+    with write_folder(tmp_path / "out") as folder:
+        copy = shutil.copytree if given[moved].is_dir() else shutil.copyfile
+        copy(given[moved], folder / given[moved].name)
+    given[moved] = tmp_path / "out" / given[moved].name
+    options = [part for name, path in given.items() if name != "model" for part in (f"--{name}", path)]
+    outcome = relexify("transfer", given["model"], tmp_path / "out", *options, "--no-score", "--overwrite")
+    assert outcome.status == 2
+    assert "choose another output" in outcome.err
+    assert given[moved].exists()
 
 
 def test_evidence_that_a_method_ignores_is_told_of(world, tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.storage.files import write_folder
 from relexify.systems.transfer.options import METHODS
 from relexify.version import __version__
 from tests import pico
@@ -131,3 +134,30 @@ def test_vectors_of_a_tokenizers_tokens_are_told_by_their_spelling(tmp_path, mon
     assert vectors.width == 8
     assert set(vectors.words) <= tokenizer.get_vocab().keys()
     assert any(word.startswith("##") for word in vectors.words)
+
+
+def test_a_file_that_is_an_input_is_never_the_output(world, tmp_path):
+    corpus, vectors = tmp_path / "copy.txt", tmp_path / "copy.safetensors"
+    shutil.copyfile(world.corpus, corpus)
+    shutil.copyfile(world.source_vectors, vectors)
+    commands = [
+        ("vectors", "train", corpus, "-o", corpus),
+        ("align", vectors, world.target_vectors, "-o", vectors),
+        ("align", vectors, vectors, "-o", vectors),
+    ]
+    for command in commands:
+        outcome = relexify(*command, "--overwrite")
+        assert outcome.status == 2
+        assert "choose another output" in outcome.err
+    assert corpus.read_bytes() == world.corpus.read_bytes()
+    assert vectors.read_bytes() == world.source_vectors.read_bytes()
+
+
+@pytest.mark.parametrize("verb", [("train", "--corpus", "TEXT", "--steps", 1), ("compress",), ("expand",)])
+def test_a_model_is_never_replaced_by_what_is_made_of_it(world, tmp_path, verb):
+    with write_folder(tmp_path / "model") as folder:
+        shutil.copytree(world.gpt2, folder, dirs_exist_ok=True)
+    name, *options = (world.corpus if part == "TEXT" else part for part in verb)
+    outcome = relexify(name, tmp_path / "model", tmp_path / "model", *options, "--overwrite")
+    assert outcome.status == 2
+    assert "choose another output" in outcome.err

@@ -305,3 +305,12 @@ def test_a_narrow_fallback_has_the_deviation_of_one_over_the_width_in_every_lexi
         values = grafted.state_dict()[name]
         assert abs(values.std() * width - 1) < 0.15, f"{name} {list(values.shape)} along {axis}"
         assert abs(values.mean() * width) < 0.2, name
+
+
+def test_a_mixture_for_another_tokenizer_of_the_same_size_is_rejected():
+    model, tokenizer = pico.pair("gpt2")
+    mixture = fvt(tokenizer, tokenizer)
+    tokens = list(mixture.target_tokens)
+    tokens[7], tokens[9] = tokens[9], tokens[7]
+    with pytest.raises(VocabularyError, match=r"other target tokens \(2 of .* 7: "):
+        graft(model, tokenizer, replace(mixture, target_tokens=tuple(tokens)))

@@ -151,3 +151,57 @@ def test_a_mixture_saved_before_there_were_fallbacks_has_the_old_one(tmp_path):
     metadata.pop("fallback")
     save_arrays(tmp_path / "before.safetensors", arrays, metadata)
     assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.OLD_ROWS
+
+
+def _saved(path):
+    mixture([[1, 2], [3], [0, 4, 5]]).save(path)
+    return load_arrays(path, "mixture")
+
+
+DAMAGE = {
+    "index too large": lambda a, m: a["indices"].__setitem__(0, 1 << 30),
+    "index beyond the vocabulary": lambda a, m: a["indices"].__setitem__(0, len(SOURCE)),
+    "negative index": lambda a, m: a["indices"].__setitem__(0, -1),
+    "indptr not monotone": lambda a, m: a["indptr"].__setitem__(1, 5),
+    "indptr starts late": lambda a, m: a["indptr"].__setitem__(0, 1),
+    "indptr ends late": lambda a, m: a["indptr"].__setitem__(-1, 1 << 40),
+    "indptr too short": lambda a, m: a.update(indptr=a["indptr"][:-1]),
+    "data too short": lambda a, m: a.update(data=a["data"][:-1]),
+    "NaN": lambda a, m: a["data"].__setitem__(0, np.nan),
+    "other dtype": lambda a, m: a.update(indices=a["indices"].astype(np.float32)),
+    "two-dimensional": lambda a, m: a.update(data=a["data"][None]),
+    "no such origin": lambda a, m: a["origin"].__setitem__(0, 200),
+    "origins too short": lambda a, m: a.update(origin=a["origin"][:-1]),
+    "no origins": lambda a, m: a.pop("origin"),
+    "tokens missing": lambda a, m: m.pop("source_tokens"),
+    "fewer tokens": lambda a, m: m["target_tokens"].pop(),
+    "tokens are numbers": lambda a, m: m.update(source_tokens=list(range(len(SOURCE)))),
+    "tokens are a text": lambda a, m: m.update(source_tokens="x" * len(SOURCE)),
+    "no method": lambda a, m: m.pop("method"),
+    "unknown fallback": lambda a, m: m.update(fallback="none"),
+    "unknown spelling": lambda a, m: m["source_spelling"].update(family="none"),
+    "spelling with other fields": lambda a, m: m["source_spelling"].update(other=1),
+    "spelling is a number": lambda a, m: m.update(target_spelling=3),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_mixture_is_rejected_by_name_and_never_read_out_of_bounds(tmp_path, damage):
+    path = tmp_path / "damaged.safetensors"
+    found, metadata = _saved(path)
+    changed = {name: array.copy() for name, array in found.items()}
+    DAMAGE[damage](changed, metadata)
+    save_arrays(path, changed, metadata)
+    with pytest.raises(InputError, match=r"damaged\.safetensors.*write it again"):
+        Mixture.load(path)
+
+
+@pytest.mark.parametrize("side", ["source_tokens", "target_tokens"])
+def test_mixtures_for_other_tokens_are_not_composed_even_if_the_sizes_match(side):
+    one = mixture([[1], [2]])
+    tokens = list(getattr(one, side))
+    tokens[3], tokens[4] = tokens[4], tokens[3]
+    other = replace(one, **{side: tuple(tokens)})
+    for compose in (lambda: first_of(one, other), lambda: blend((0.5, one), (0.5, other))):
+        with pytest.raises(VocabularyError, match=rf"other {side.partition('_')[0]} tokens \(2 of .* 3: "):
+            compose()

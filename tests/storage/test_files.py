@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
 
 from relexify.errors import InputError, OutputError
-from relexify.storage.files import check_output, load_arrays, save_arrays, sha256_of, write_file, write_folder
+from relexify.storage.files import (
+    MARKER,
+    _machine,
+    check_inputs,
+    check_output,
+    load_arrays,
+    record_file,
+    save_arrays,
+    sha256_of,
+    temporary_prefix,
+    write_file,
+    write_folder,
+)
+from relexify.text import Corpus
 
 
 def test_a_failed_folder_leaves_nothing_behind(tmp_path):
@@ -45,7 +62,7 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
     write_file(tmp_path / "file", "old")
     code = f"""
         import os, signal
-        from relexify.artifacts import _beside
+        from relexify.storage.files import _beside
         with _beside({str(tmp_path / "file")!r}) as beside:
             beside.write_text("half")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -58,7 +75,7 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
 def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
     code = f"""
         import os, signal
-        from relexify.artifacts import write_folder
+        from relexify.storage.files import write_folder
         with write_folder({str(tmp_path / "out")!r}) as folder:
             (folder / "half").write_text("x")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -72,12 +89,64 @@ def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
 
 
 def test_a_parked_output_comes_back(tmp_path):
-    parked = tmp_path / ".out.999999999.abc"
+    parked = tmp_path / f".out.{_machine()}.999999999.abc"
     (parked / "out").mkdir(parents=True)
     (parked / "out" / "old").write_text("x")
     with pytest.raises(OutputError, match="exists already"), write_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "old").exists()
+
+
+def test_the_temporary_of_a_run_on_another_machine_is_left_alone(tmp_path, monkeypatch):
+    """Two machines share a folder; the process of the first is unknown to the second."""
+    monkeypatch.setattr("relexify.storage.files._is_running", lambda process: process == os.getpid())
+    monkeypatch.setattr("relexify.storage.files._machine", lambda: "a" * 12)
+    with write_folder(tmp_path / "out") as first:
+        (first / "first").write_text("x")
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr("relexify.storage.files._machine", lambda: "b" * 12)
+            elsewhere.setattr("os.getpid", lambda: 2)
+            elsewhere.setattr("relexify.storage.files._is_running", lambda process: process == 2)
+            write_file(tmp_path / "out.json", "{}")
+            with write_folder(tmp_path / "out") as second:
+                (second / "second").write_text("x")
+            assert first.exists()
+        shutil.rmtree(tmp_path / "out")
+    assert (tmp_path / "out" / "first").exists()
+
+
+@pytest.mark.parametrize("owner", [f"{'b' * 12}.{os.getpid()}", str(os.getpid())])
+def test_the_temporary_of_another_machine_is_removed_once_it_is_old(tmp_path, owner):
+    folder, days = tmp_path / f".out.{owner}.abcdefgh", 24 * 3600
+    folder.mkdir()
+    (folder / "half").write_text("x")
+    for age, left in ((6 * days, True), (8 * days, False)):
+        for entry in (folder / "half", folder):
+            os.utime(entry, (time.time() - age,) * 2)
+        write_file(tmp_path / "out", "new")
+        assert folder.exists() == left
+
+
+def test_a_folder_that_another_machine_still_fills_is_not_old(tmp_path):
+    folder = tmp_path / f".out.{'b' * 12}.1.abcdefgh"
+    folder.mkdir()
+    (folder / "half").write_text("x")
+    os.utime(folder, (0, 0))
+    write_file(tmp_path / "out", "new")
+    assert folder.exists()
+
+
+def test_temporaries_of_a_longer_name_are_not_swept(tmp_path):
+    other = tmp_path / f".out.json.{_machine()}.999999999.abcdefgh"
+    other.touch()
+    write_file(tmp_path / "out", "new")
+    assert other.exists()
+
+
+def test_machines_differ_by_host_name(tmp_path, monkeypatch):
+    here = temporary_prefix(tmp_path / "out")
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    assert temporary_prefix(tmp_path / "out") != here
 
 
 def test_written_files_can_be_read_by_others(tmp_path):
@@ -117,6 +186,82 @@ def test_a_folder_of_the_users_own_is_never_replaced(tmp_path):
     (tmp_path / "thesis" / "chapter.txt").write_text("precious")
     with pytest.raises(OutputError, match="not written by relexify"):
         check_output(tmp_path / "thesis", overwrite=True)
+
+
+def written(folder):
+    with write_folder(folder) as beside:
+        (beside / "logs").mkdir()
+        (beside / "logs" / "1.txt").write_text("x")
+        (beside / MARKER).write_text('{"method": "fvt"}')
+    return folder
+
+
+def test_the_marker_keeps_its_notes_and_lists_everything_written(tmp_path):
+    notes = json.loads((written(tmp_path / "out") / MARKER).read_text())
+    assert notes == {"method": "fvt", "files": ["logs", "logs/1.txt", "relexify.json"]}
+
+
+@pytest.mark.parametrize("name", ["my-notes.txt", "logs/my-notes.txt", "sub/", ".hidden", ".my.notes.12.txt"])
+def test_overwriting_stops_at_what_relexify_did_not_write_and_names_it(tmp_path, name):
+    folder = written(tmp_path / "out")
+    assert check_output(folder, overwrite=True)
+    (folder / name).mkdir() if name.endswith("/") else (folder / name).write_text("dear")
+    with pytest.raises(OutputError, match=rf"did not write \({re.escape(name.rstrip('/'))}\).*move that elsewhere"):
+        check_output(folder, overwrite=True)
+    with pytest.raises(OutputError), write_folder(folder, overwrite=True):
+        pass
+    assert (folder / name).exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"scripts": 1}', '{"files": 3}', '{"files": ["precious"]}'])
+def test_a_folder_with_a_marker_that_relexify_did_not_write_is_never_replaced(tmp_path, content):
+    (tmp_path / MARKER).write_text(content)
+    (tmp_path / "precious").touch()
+    with pytest.raises(OutputError, match="not written by relexify"):
+        check_output(tmp_path, overwrite=True)
+
+
+def test_a_file_that_is_recorded_may_be_replaced_and_so_may_its_temporaries(tmp_path):
+    folder = written(tmp_path / "out")
+    write_file(record_file(folder / "tasks.json"), "{}")
+    (folder / f".tasks.json.{_machine()}.999999999.abcdefgh").touch()  # left by a killed run
+    assert json.loads((folder / MARKER).read_text())["method"] == "fvt"
+    assert check_output(folder, overwrite=True)
+
+
+def test_an_internal_folder_is_replaced_whatever_it_contains(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "damaged").touch()
+    with write_folder(tmp_path / "out", internal=True) as folder:
+        (folder / "whole").touch()
+    assert not (tmp_path / "out" / "damaged").exists()
+
+
+def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "wrap" / "in" / "text.txt"
+    text.parent.mkdir(parents=True)
+    text.write_text("one\ntwo\n")
+    (tmp_path / "link").symlink_to("wrap")
+    for given in (
+        text,
+        "wrap/in",
+        "wrap/in/text.txt#field",
+        "wrap/in/*.txt",
+        "wrap/in/text.{en,de}",
+        "link/in/text.txt",
+        ["hf:name", None, (str(text),)],
+        Corpus.open(text),
+        Corpus.open(text).split(2)[0],
+    ):
+        for output in ("wrap", tmp_path / "wrap" / "in", "link"):
+            with pytest.raises(OutputError, match="choose another output"):
+                check_inputs(output, None, given)
+        check_inputs(tmp_path / "other", given)
+    with pytest.raises(OutputError, match=r"text\.txt"):
+        check_inputs("wrap/in/text.txt", "wrap/in/*.txt")
+    check_inputs(text, Corpus.of_lines(["wrap/in/text.txt"]))  # that is the text, not its name
+    check_inputs("wrap", "gpt2", "hf:wrap")
 
 
 def test_a_folder_where_a_file_is_wanted_is_refused_before_the_work(tmp_path):

@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.problem import Problem
 from relexify.pretrained import class_in_form, is_trilayer, load_config
-from relexify.pretrained.hub import check_name, must_be_local
+from relexify.pretrained.hub import check_name, must_be_local, own_code_message
 
 __all__ = ["encoder_config", "with_head"]
 
@@ -29,11 +29,14 @@ def encoder_config(model: str | Path) -> Any:
     """
     check_name(model)
     if is_trilayer(model):
+        from relexify.systems.trelm.model import tasks  # noqa: F401 (registers the task models)
+
         return load_config(model)
     try:
-        config = AutoConfig.from_pretrained(model, local_files_only=must_be_local(str(model)))
+        config = AutoConfig.from_pretrained(model, trust_remote_code=False, local_files_only=must_be_local(str(model)))
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{model} holds no model that can be loaded ({_first_line(error)}): check the name") from error
+        message = f"{model} holds no model that can be loaded ({_first_line(error)}): check the name"
+        raise InputError(own_code_message(model, error) or message) from error
     names = [str(name) for name in getattr(config, "architectures", None) or []]
     decodes = getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names)
     if getattr(config, "is_encoder_decoder", False):
@@ -67,10 +70,12 @@ def with_head(model: str | Path, problem: Problem) -> Any:
                 problem_type=None if tags else "regression" if number else "single_label_classification",
                 dtype=torch.float32,
                 output_loading_info=True,
+                trust_remote_code=False,
                 local_files_only=must_be_local(str(model)),
             )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{model} cannot be loaded ({_first_line(error)}): check that it is complete") from error
+        message = f"{model} cannot be loaded ({_first_line(error)}): check that it is complete"
+        raise InputError(own_code_message(model, error) or message) from error
     inner = f"{learner.base_model_prefix}."
     missing = sorted(name for name in loaded["missing_keys"] if name.startswith(inner) and "pooler" not in name)
     if missing:

@@ -71,7 +71,7 @@ class Learner:
         if tokenizer.pad_token_id is None:
             raise VocabularyError(f"the tokenizer of {model} has no token to pad with: set its pad_token")
         with torch.device("meta"):
-            hollow = AutoModel.from_config(config)
+            hollow = AutoModel.from_config(config, trust_remote_code=False)
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
         kinds = int(getattr(config, "type_vocab_size", 0) or 0)

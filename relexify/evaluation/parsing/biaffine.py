@@ -251,7 +251,8 @@ def inner_encoder(model: Any) -> Any:
 def _bare_encoder(config: Any) -> Any:
     """An encoder without head and pooler."""
     takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
-    model = AutoModel.from_config(config, **({"add_pooling_layer": False} if "add_pooling_layer" in takes else {}))
+    options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}
+    model = AutoModel.from_config(config, trust_remote_code=False, **options)
     if (layout := layout_of(config)) is not None:
         if getattr(config, "is_encoder_decoder", False):
             raise GraftError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ from relexify.evaluation.parsing.trees import best_tree
 from relexify.pretrained import load_model, load_tokenizer
 from relexify.progress import Progress, silent
 from relexify.scoring import check_fit
-from relexify.storage.files import check_output, sha256_of, write_folder
+from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
 from relexify.training.engine.randomness import own_randomness
 
 __all__ = ["SeedRun", "TrainedParser", "load_parser", "train_parser"]
@@ -162,7 +161,7 @@ def _train_seed(
     check_output(place, overwrite=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     # Named so that `write_folder` sweeps it away, should this run be killed.
-    checkpoints = tempfile.mkdtemp(prefix=f".{place.name}.{os.getpid()}.", dir=place.parent)
+    checkpoints = tempfile.mkdtemp(prefix=temporary_prefix(place), dir=place.parent)
     try:
         with own_randomness(), progress(f"training a parser (seed {seed})", steps) as advance:
             torch.manual_seed(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.linalg import eigh, orthogonal_procrustes
@@ -88,13 +88,21 @@ class Rotation:
             InputError: The file is missing, damaged, or another kind of artifact.
         """
         arrays, facts = load_arrays(path, "rotation")
-        return cls(
-            pairs_used=facts["pairs_used"],
-            coverage=facts["coverage"],
-            quality=Quality(**facts["quality"]) if facts["quality"] else None,
-            direction=facts["direction"],
-            **{name: np.array(array) for name, array in arrays.items()},
-        )
+        for name, array in arrays.items():
+            if array.ndim != 2 or array.dtype.kind != "f" or not np.isfinite(array).all():
+                raise InputError(f"{path} is damaged ({name} is not a matrix of finite numbers): write it again")
+        try:
+            if facts["direction"] not in get_args(Direction):
+                raise ValueError(f"there is no direction {facts['direction']!r}")
+            return cls(
+                pairs_used=facts["pairs_used"],
+                coverage=facts["coverage"],
+                quality=Quality(**facts["quality"]) if facts["quality"] else None,
+                direction=facts["direction"],
+                **{name: np.array(array) for name, array in arrays.items()},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not a complete rotation ({error}): write it again") from error
 
 
 def align(

@@ -17,7 +17,7 @@ from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import TaskEntry
 from relexify.recipes.measuring import kept_scores, measure
 from relexify.reports import TaskScores
-from relexify.storage.files import MARKER, write_file
+from relexify.storage.files import MARKER, check_output, check_written, write_file
 from relexify.systems.transfer.checks import HELD_OUT_EVERY
 from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note, transfer_identity
 from relexify.systems.transfer.options import METHODS, Transfer
@@ -88,6 +88,19 @@ class Trial:
             InputError: The model or the numbers do not fit.
         """
         check_trainable_name(self.transfer.model, self.training)
+
+    def check_removable(self) -> None:
+        """Make sure that its folder contains nothing but what relexify wrote.
+
+        Raises:
+            OutputError: It does.
+        """
+        models = ("grafted", "model", "target")
+        work = ("grafted.json", "model.training", "target.training")
+        check_written(self.folder, (_CURVE, _RUN, _TASKS, "first_step.json", *models, *work), deep=False)
+        for name in models:
+            if (self.folder / name).is_dir():
+                check_output(self.folder / name, overwrite=True)
 
     def lacks_its_model(self) -> bool:
         """Whether it was trained earlier, is to be measured on more tasks now, and its model was not kept."""

@@ -15,7 +15,7 @@ from relexify.progress import Progress
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import check_tasks
 from relexify.recipes.measuring import check_place, measure_output
-from relexify.storage.files import check_output, sha256_of, write_file
+from relexify.storage.files import check_output, record_file, sha256_of, write_file
 from relexify.systems.bilingual.training import check_halves, train_bilingual
 from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note, transfer_identity
 from relexify.systems.transfer.options import BilingualStep, Transfer
@@ -69,7 +69,7 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress:
         transfer, recipe.training, step, target, recipe.output, overwrite=overwrite, progress=progress
     )
     if first is not None:
-        first.save(recipe.output / FIRST_STEP_FILE)
+        first.save(record_file(recipe.output / FIRST_STEP_FILE))
     write_file(note, json.dumps({"done": asked}) + "\n")
     measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
     return _cleared(result, grafted, target, note)

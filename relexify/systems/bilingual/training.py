@@ -74,6 +74,7 @@ def train_bilingual(
         output,
         training,
         processes,
+        inputs=(source, target, corpora),
         overwrite=overwrite,
         progress=progress,
     )

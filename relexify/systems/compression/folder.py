@@ -18,7 +18,7 @@ from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained import fresh_model, load_model, load_tokenizer, save_tokenizer
 from relexify.progress import Progress, silent
 from relexify.scoring import check_fit
-from relexify.storage.files import MARKER, Provenance, check_output, sha256_of, write_file, write_folder
+from relexify.storage.files import MARKER, Provenance, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.systems.compression.compress import CompressionReport, codes_of, compressed
 from relexify.systems.compression.model import expanded, is_compressed
 from relexify.systems.compression.options import Compression
@@ -55,6 +55,7 @@ def compress_folder(
         OutputError: The output exists, or cannot be written.
     """
     options = options or Compression()
+    check_inputs(output, model, options.codes_from)
     check_output(output, overwrite=overwrite)
     plain = load_model(model) if fresh is None else fresh_model(model, fresh, seed=options.seed)
     tokenizer = load_tokenizer(model)
@@ -90,6 +91,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         GraftError: It is not compressed.
         OutputError: The output exists, or cannot be written.
     """
+    check_inputs(output, model)
     check_output(output, overwrite=overwrite)
     small, tokenizer = load_model(model), load_tokenizer(model)
     if not is_compressed(small):

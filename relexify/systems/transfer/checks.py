@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.storage.files import check_output
+from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.aligned_text import check_bitext
 from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.text import Corpus
 
-__all__ = ["check_recipe", "open_texts", "with_dictionary"]
+__all__ = ["check_recipe", "open_texts", "transfer_inputs", "with_dictionary"]
 
 HELD_OUT_EVERY = 100
 _LEAST = {"vocab_size": 1, "neighbours": 1, "alphabet": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
@@ -54,7 +54,15 @@ def check_recipe(recipe: Transfer) -> None:
             raise InputError(f"{path} does not exist: check the path")
     _check_method(recipe)
     check_bitext(recipe)
+    check_inputs(recipe.output, *transfer_inputs(recipe))
     check_output(recipe.output, overwrite=recipe.overwrite)
+
+
+def transfer_inputs(recipe: Transfer) -> tuple[Any, ...]:
+    """Return everything that a transfer reads, for `check_inputs`."""
+    files = (recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors)
+    texts = (recipe.corpus, recipe.source_corpus, recipe.held_out, recipe.bitext)
+    return (recipe.model, recipe.tokenizer, recipe.dictionary, *files, *texts)
 
 
 def with_dictionary(recipe: Transfer) -> Transfer:

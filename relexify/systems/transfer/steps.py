@@ -71,7 +71,7 @@ def kept_tokenizer(name: str, make: Callable[[], Any]) -> Any:
     if found is not None:
         return found
     tokenizer = make()
-    with write_folder(path, overwrite=True) as folder:
+    with write_folder(path, internal=True) as folder:
         save_tokenizer(tokenizer, folder)
     return load_tokenizer(path)
 
@@ -83,7 +83,7 @@ def kept_mixture(name: str, make: Callable[[], tuple[Mixture, Rotation | None]])
     if found is not None:
         return found
     mixture, rotation = make()
-    with write_folder(path, overwrite=True) as folder:
+    with write_folder(path, internal=True) as folder:
         mixture.save(folder / MIXTURE_FILE)
         if rotation is not None:
             rotation.save(folder / _ROTATION)

@@ -19,7 +19,7 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained import load_model
 from relexify.progress import Progress, silent
-from relexify.storage.files import check_output, write_file, write_folder
+from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.aligned_pairs import AlignedPairs
 from relexify.systems.trelm.model.combining import combined
@@ -160,6 +160,7 @@ def combine_directions(
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
+        check_inputs(output, source_to_target, target_to_source)
         check_output(Path(output), overwrite=overwrite)
         both = combined(_loaded(source_to_target), _loaded(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
@@ -269,7 +270,13 @@ def _train(
         )
 
     return run_training(
-        subject, output, replace(training, stages=(stage,)), processes, overwrite=overwrite, progress=progress
+        subject,
+        output,
+        replace(training, stages=(stage,)),
+        processes,
+        inputs=(model,),
+        overwrite=overwrite,
+        progress=progress,
     )
 
 

@@ -17,7 +17,7 @@ from relexify.errors import InputError
 from relexify.pretrained import load_config
 from relexify.progress import Progress, silent
 from relexify.scoring import Score
-from relexify.storage.files import MARKER, check_output, sha256_of, write_file
+from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.options import Trelm, check_trelm
 from relexify.systems.trelm.pair_batches import Direction
@@ -30,7 +30,7 @@ from relexify.training.job import HELD_OUT_EVERY, notes_of
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, finished_training, is_trained
 
-__all__ = ["TrelmResult", "check_run", "run_trelm"]
+__all__ = ["TrelmResult", "check_run", "run_trelm", "trelm_inputs"]
 
 _ASKED = "asked.json"
 
@@ -84,6 +84,8 @@ def run_trelm(
     """
     output = Path(output)
     work = output.with_name(f"{output.name}.trelm")
+    for folder in (output, work):
+        check_inputs(folder, model, corpus, held_out, *trelm_inputs(options))
     options = _readable(options)
     asked = _asked(model, corpus, held_out, options)
     if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
@@ -110,6 +112,12 @@ def run_trelm(
 def _has_learnt(work: Path) -> bool:
     """Whether a run left more than the model that it began with."""
     return any(path.relative_to(work).parts[0] != "start" for path in work.rglob("*.safetensors"))
+
+
+def trelm_inputs(options: Trelm) -> tuple[Any, ...]:
+    """Return everything that the options name to be read, for `check_inputs`."""
+    texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
+    return (options.source_model, options.alignment, *texts)
 
 
 def check_run(model: str | Path, options: Trelm) -> None:

@@ -69,7 +69,7 @@ def write_start(model: str | Path, start: Path, options: Trelm) -> None:
     )
     tokenizers = load_tokenizer(source or model), load_tokenizer(model)
     check_fits(built, tokenizers)
-    with write_folder(start, overwrite=True) as folder:
+    with write_folder(start, internal=True) as folder:
         built.save_pretrained(folder)
         save_tokenizers(tokenizers, folder, built.config)
         write_file(folder / MARKER, "{}\n")

@@ -96,7 +96,7 @@ def pack(
     highest = max(tokenizer.get_vocab().values())
     summary = _Summary("<u2" if highest <= np.iinfo(np.uint16).max else "<u4", separator)
     try:
-        with write_folder(path, overwrite=True) as beside:
+        with write_folder(path, internal=True) as beside:
             _write(beside, corpus, encoder, summary, excluding, progress)
     except OutputError:
         # Another process may have put the same tokens there first.

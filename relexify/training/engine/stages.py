@@ -74,7 +74,7 @@ def run_stages(
 
 def keep_stage(folder: Path, result: StageResult) -> None:
     """Write a stage's result, and let go of its checkpoints."""
-    with write_folder(folder / _RESULT, overwrite=True) as beside:
+    with write_folder(folder / _RESULT, internal=True) as beside:
         result.model.save_pretrained(beside, state_dict=result.weights)
         result.curve.save(beside / CURVE_FILE)
         write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")

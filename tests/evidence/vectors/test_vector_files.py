@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
+from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors import Ngrams, WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors, save_vectors
-from relexify.storage.files import save_arrays
+from relexify.storage.files import load_arrays, save_arrays
 from tests.evidence.vectors.fasttext_file import FastTextFile
 
 GENERATOR = np.random.default_rng(1)
@@ -93,3 +94,35 @@ def test_another_artifact_and_an_incomplete_one_are_refused(tmp_path: Path) -> N
     uneven = save_arrays(tmp_path / "uneven", arrays, {"kind": "word vectors", "ngrams": None})
     with pytest.raises(InputError, match="holds 3 words and 2 rows"):
         load_vectors(uneven)
+
+
+@pytest.mark.parametrize("damage", ["matrix", "rotation", "ngrams", "known", "buckets", "metadata"])
+def test_a_file_whose_arrays_do_not_fit_each_other_is_rejected(tmp_path, damage):
+    ngrams = Ngrams(np.ones((2, 3), np.float32), 3, 6, 10, known=np.array([1, 4]))
+    vectors = WordVectors(["a", "b"], np.eye(2, 3, dtype=np.float32), None, ngrams, np.eye(3))
+    path = save_vectors(vectors, tmp_path / "x.safetensors")
+    assert load_vectors(path).width == 3
+    arrays, metadata = load_arrays(path, "word vectors")
+    changed = {name: array.copy() for name, array in arrays.items()}
+    if damage == "buckets":
+        metadata["ngrams"]["buckets"] = "many"
+    elif damage == "metadata":
+        metadata["ngrams"] = 3
+    else:
+        changed[damage] = changed[damage][:, :2] if damage == "matrix" else changed[damage][:1]
+    save_arrays(path, changed, metadata)
+    with pytest.raises(InputError, match=r"x\.safetensors.*(write it again|write it anew)"):
+        load_vectors(path)
+
+
+@pytest.mark.parametrize("damage", ["nan", "vector", "matrix", "direction", "coverage", "quality"])
+def test_a_damaged_rotation_is_rejected(tmp_path, damage):
+    path = Rotation(np.eye(3), 5, 0.5).save(tmp_path / "x.safetensors")
+    arrays, facts = load_arrays(path, "rotation")
+    matrix = {"nan": np.full((3, 3), np.nan), "vector": np.ones(3)}.get(damage, arrays["matrix"])
+    facts.update({"direction": {"direction": "up"}, "quality": {"quality": 5}}.get(damage, {}))
+    if damage == "coverage":
+        del facts["coverage"]
+    save_arrays(path, {} if damage == "matrix" else {"matrix": matrix.copy()}, facts)
+    with pytest.raises(InputError, match=r"x\.safetensors.*write it again"):
+        Rotation.load(path)

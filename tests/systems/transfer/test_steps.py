@@ -11,13 +11,15 @@ import pytest
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods import fvt
 from relexify.pretrained import load_model
+from relexify.storage.files import MARKER, load_arrays, save_arrays
 from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.checks import check_recipe, open_texts, with_dictionary
 from relexify.systems.transfer.evidence import gather_vectors
 from relexify.systems.transfer.options import METHODS, Transfer
-from relexify.systems.transfer.steps import kept_file, step_name
+from relexify.systems.transfer.steps import kept_file, kept_mixture, step_name
 from relexify.text import Corpus
 from tests import pico
 
@@ -65,6 +67,28 @@ def test_a_kept_file_is_made_once_and_a_damaged_one_made_again(cache, tmp_path):
     (kept,) = (cache / "things").iterdir()
     kept.write_text("damaged")
     assert kept_file("things", "name", load, make, save) == "content"
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("marker", ["", None])
+def test_a_damaged_mixture_in_the_cache_is_rebuilt(cache, marker):
+    tokenizer, made = pico.pair("gpt2")[1], []
+
+    def make():
+        made.append(1)
+        return fvt(tokenizer, tokenizer), None
+
+    first, _ = kept_mixture("name", make)
+    path = cache / "mixtures" / "name" / "mixture.safetensors"
+    arrays, metadata = load_arrays(path, "mixture")
+    changed = {name: array.copy() for name, array in arrays.items()}
+    changed["indices"][0] |= 1 << 30
+    save_arrays(path, changed, metadata)
+    if marker is not None:
+        (path.parent / MARKER).write_text(marker)
+    for _ in range(2):
+        again, _ = kept_mixture("name", make)
+        assert (again.weights != first.weights).nnz == 0
     assert len(made) == 2
 
 

@@ -112,11 +112,27 @@ def _load_saved(path: Path) -> WordVectors:
         matrix, counts, rotation = arrays["matrix"], arrays.get("counts"), arrays.get("rotation")
         described = metadata["ngrams"]
         ngrams = Ngrams(arrays["ngrams"], **described, known=arrays.get("known")) if described else None
-    except (KeyError, TypeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not a complete file of word vectors ({error}): write it anew") from error
+    _check_shapes(path, matrix, rotation, ngrams)
     if len(words) != len(matrix) or (counts is not None and len(counts) != len(words)):
         raise InputError(f"{path} holds {len(words)} words and {len(matrix)} rows: write it anew")
     return WordVectors(words, matrix, counts, ngrams, rotation)
+
+
+def _check_shapes(path: Path, matrix: np.ndarray, rotation: np.ndarray | None, ngrams: Ngrams | None) -> None:
+    """Make sure that the arrays of a file fit each other, since lookups trust them."""
+    valid = matrix.ndim == 2 and matrix.dtype.kind == "f"
+    if valid and rotation is not None:
+        valid = rotation.ndim == 2 and rotation.dtype.kind == "f" and len(rotation) == matrix.shape[1]
+    if valid and ngrams is not None:
+        numbers = (ngrams.minimum, ngrams.maximum, ngrams.buckets)
+        rows = ngrams.buckets if ngrams.known is None else len(ngrams.known)
+        valid = all(type(number) is int and 0 < number < 2**32 for number in numbers) and (
+            ngrams.minimum <= ngrams.maximum and ngrams.matrix.shape == (rows, matrix.shape[1])
+        )
+    if not valid:
+        raise InputError(f"{path} is damaged (matrix, rotation and n-grams do not fit each other): write it again")
 
 
 def _pack_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ def family_of(config: Any) -> Family:
 
 def bare_backbone(config: Any, *, pooled: bool) -> Any:
     """An encoder without head, and with a pooler only where asked."""
-    return AutoModel.from_config(config, add_pooling_layer=pooled)
+    return AutoModel.from_config(config, trust_remote_code=False, add_pooling_layer=pooled)
 
 
 def layers_of(backbone: Any) -> list[nn.Module]:

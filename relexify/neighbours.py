@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["largest_products", "nearest", "normalised"]
 
@@ -25,12 +25,7 @@ BLOCK_BYTES = 96 << 20
 
 
 def nearest(
-    queries: np.ndarray,
-    keys: np.ndarray,
-    k: int,
-    *,
-    device: Literal["cpu", "cuda"] | str = "cpu",
-    progress: Progress = silent,
+    queries: np.ndarray, keys: np.ndarray, k: int, *, device: Literal["cpu", "cuda"] | str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the highest cosine for every query.
 
@@ -42,7 +37,6 @@ def nearest(
         keys: [m × d].
         k: How many neighbours.
         device: `"cpu"`, or a torch device such as `"cuda"`.
-        progress: Told about blocks of queries.
 
     Returns:
         Indices [n × k] into the keys and similarities [n × k], both from the nearest outwards.
@@ -58,19 +52,12 @@ def nearest(
     if not len(key_rows):
         raise InputError("every key is a zero vector: there is nothing to be near to")
     search = _search_cpu if device == "cpu" else _search_torch
-    found, similarities = search(
-        queries[query_rows], keys[key_rows], min(k, len(key_rows)), device=device, progress=progress
-    )
+    found, similarities = search(queries[query_rows], keys[key_rows], min(k, len(key_rows)), device=device)
     return _expand(key_rows[found][query_of], similarities[query_of], key_of, key_rows, k)
 
 
 def largest_products(
-    queries: np.ndarray,
-    keys: np.ndarray,
-    k: int,
-    *,
-    device: Literal["cpu", "cuda"] | str = "cpu",
-    progress: Progress = silent,
+    queries: np.ndarray, keys: np.ndarray, k: int, *, device: Literal["cpu", "cuda"] | str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the largest dot product for every query; lengths count, and zero keys are keys.
 
@@ -79,7 +66,6 @@ def largest_products(
         keys: [m × d].
         k: How many, no more than m.
         device: `"cpu"`, or a torch device such as `"cuda"`.
-        progress: Told about blocks of queries.
 
     Returns:
         Indices [n × k] into the keys and products [n × k], both from the largest down.
@@ -90,7 +76,7 @@ def largest_products(
         raise InputError(f"{k} of {len(keys)} keys cannot be found: ask for 1 to {len(keys)}")
     queries, keys = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (queries, keys))
     search = _search_cpu if device == "cpu" else _search_torch
-    return search(queries, keys, k, device=device, progress=progress)
+    return search(queries, keys, k, device=device)
 
 
 def normalised(matrix: np.ndarray) -> np.ndarray:
@@ -102,9 +88,7 @@ def normalised(matrix: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def _search_cpu(
-    queries: np.ndarray, keys: np.ndarray, k: int, *, device: str, progress: Progress
-) -> tuple[np.ndarray, np.ndarray]:
+def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
     """Search block by block, one thread a core, each with a single-threaded product."""
     stride, groups = _grouping(len(keys), k)
     padded = np.zeros((groups * stride, keys.shape[1]), dtype=np.float32)
@@ -124,7 +108,7 @@ def _search_cpu(
         return len(block)
 
     with (
-        progress("finding nearest neighbours", len(queries)) as advance,
+        track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
         ThreadPoolExecutor(_cores()) as pool,
     ):
@@ -164,16 +148,14 @@ def _ordered(candidates: np.ndarray, columns: np.ndarray, k: int) -> tuple[np.nd
     return np.take_along_axis(columns, order, axis=1), np.take_along_axis(candidates, order, axis=1)
 
 
-def _search_torch(
-    queries: np.ndarray, keys: np.ndarray, k: int, *, device: str, progress: Progress
-) -> tuple[np.ndarray, np.ndarray]:
+def _search_torch(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
     """The same search on an accelerator, in full float32."""
     import torch
 
     transposed = torch.from_numpy(keys).to(device).T
     size = max(16, (8 * BLOCK_BYTES) // (4 * len(keys)))
     found, similarities = [], []
-    with progress("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
+    with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
         for start in range(0, len(queries), size):
             block = torch.from_numpy(queries[start : start + size]).to(device)
             values, columns = torch.topk(block @ transposed, k, dim=1)

@@ -58,7 +58,7 @@ def align(
             f"{source} is {old.width} wide and {target} {new.width}: pass --reduce to narrow the wider vectors"
         )
     given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
-    with bars() as progress:
+    with bars():
         if unsupervised:
             from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised
 
@@ -70,11 +70,10 @@ def align(
                 reduce=reduce,
                 seed=seed,
                 device=chosen_device(device),
-                progress=progress,
             )
         else:
             lexicon = choose_lexicon(given, old, new)
-            rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed, progress=progress)
+            rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed)
     rotation.save(output)
     print_alignment(rotation)
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

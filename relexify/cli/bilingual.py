@@ -93,7 +93,7 @@ def bilingual(
         micro_batch=micro_batch,
         seed=seed,
     )
-    with bars() as progress:
+    with bars():
         result = train_bilingual(
             source,
             target,
@@ -105,7 +105,6 @@ def bilingual(
             held_out=held_out or None,
             source_held_out=source_held_out or None,
             overwrite=overwrite,
-            progress=progress,
         )
     print_curve(result.curve, result.selected)
     print_effort(result)

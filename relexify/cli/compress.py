@@ -60,8 +60,8 @@ def compress(
     from relexify.systems.compression.options import Compression
 
     options = Compression(k, clusters, codes, codes_from, equal_size, init, head, seed)
-    with bars() as progress:
-        report = compress_folder(model, output, options, overwrite=overwrite, progress=progress)
+    with bars():
+        report = compress_folder(model, output, options, overwrite=overwrite)
     _print_report(report)
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]; train it on with:", soft_wrap=True)
     results.print(f"  relexify train {escape(str(output))} OUTPUT --corpus TEXT", highlight=False, soft_wrap=True)

@@ -36,8 +36,8 @@ def demo(
     start = time.monotonic()
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)
     options = replace(options, training=replace(options.training, steps=steps, evaluate_every=steps))
-    with bars() as progress:
-        result = run_demonstration(options, tell=lambda text: console.print(f"· {escape(text)}"), progress=progress)
+    with bars():
+        result = run_demonstration(options, tell=lambda text: console.print(f"· {escape(text)}"))
     results.print(f"\n[bold]English[/]   {escape(result.sample[0])}\n[bold]invented[/]  {escape(result.sample[1])}\n")
     shown = table(
         "Bits per byte of held-out text (lower is better)",

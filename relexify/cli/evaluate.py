@@ -136,8 +136,8 @@ def evaluate(
         device=chosen_device(device),
     )
     folder = output or Path(f"{Path(model).name}.{task}")
-    with bars() as progress:
-        result = evaluate_task(model, files, options, folder=folder, progress=progress)
+    with bars():
+        result = evaluate_task(model, files, options, folder=folder)
     _show(result, f"{task}{' probe' if probe else ''}", labels, confusion)
 
 
@@ -158,7 +158,7 @@ def _language_modelling(
 
     text = Corpus.open(held_out).sample_bytes(limit)
     speaker, tokenizer = load_speaker(model, language)
-    with bars() as progress:
+    with bars():
         scores = language_model_scores(
             speaker.to(device),
             tokenizer,
@@ -166,7 +166,6 @@ def _language_modelling(
             window=length,
             batch=batch,
             mask_stride=None if one_at_a_time else MASK_STRIDE,
-            progress=progress,
         )
     _show_text(zip(scores, ("bytes", "tokens"), strict=True))
 
@@ -180,10 +179,8 @@ def _whole_words(
 
     text = Corpus.open(held_out).sample_bytes(limit)
     speaker, tokenizer = load_speaker(model, language)
-    with bars() as progress:
-        score = bits_per_byte_of_words(
-            speaker.to(device), tokenizer, text.split("\n"), window=length, batch=batch, progress=progress
-        )
+    with bars():
+        score = bits_per_byte_of_words(speaker.to(device), tokenizer, text.split("\n"), window=length, batch=batch)
     _show_text([(score, "bytes")])
 
 

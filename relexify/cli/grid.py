@@ -57,8 +57,8 @@ def grid(
         pos=pos,
         training_examples=examples,
     )
-    with bars() as progress:
-        result = run_grid(search, progress=progress)
+    with bars():
+        result = run_grid(search)
     header, *rows = grid_rows(result)
     shown = table("Before training", *header)
     for row in rows:

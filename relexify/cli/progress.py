@@ -1,4 +1,4 @@
-"""How far long work is: bars on a terminal, a line for each finished stretch in a log."""
+"""Progress on the console: bars on a terminal, one line per finished task in a log."""
 
 from __future__ import annotations
 
@@ -8,67 +8,67 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Display
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from relexify.cli.console import console
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, report_to
 
 __all__ = ["bars"]
 
-WORTH_A_LINE = 1.0
-"""Seconds: work that is done sooner is not told of in a log."""
-BETWEEN_LINES = 60.0
-"""Seconds between two lines about the same work."""
+MINIMUM_SECONDS = 1.0
+"""Tasks that take less time are not logged."""
+LOG_INTERVAL = 60.0
+"""Seconds between two lines about the same task."""
 
 
 @contextmanager
-def bars() -> Iterator[Progress]:
-    """A `Progress` for whoever is watching: a terminal, a log, or, with --quiet, nobody."""
+def bars() -> Iterator[None]:
+    """Show the progress of the work inside: as bars on a terminal, as lines in a log, not at all with --quiet."""
     if not logging.getLogger("relexify").isEnabledFor(logging.INFO):
-        yield silent
+        yield
     elif console.is_terminal:
-        with _drawn() as progress:
-            yield progress
+        with _terminal_bars():
+            yield
     else:
-        yield _written
+        with report_to(_log_lines):
+            yield
 
 
 @contextmanager
-def _drawn() -> Iterator[Progress]:
-    """One bar for each task, taken away when the task is done."""
+def _terminal_bars() -> Iterator[None]:
+    """Show one bar per task, and remove it when the task is done."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    display = Display(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
+    display = Progress(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
 
     @contextmanager
-    def progress(description: str, total: int | None = None) -> Iterator[Advance]:
+    def reporter(description: str, total: int | None = None) -> Iterator[Advance]:
         task = display.add_task(escape(description), total=total)
         try:
             yield lambda amount: display.advance(task, amount)
         finally:
             display.remove_task(task)
 
-    with display:
-        yield progress
+    with display, report_to(reporter):
+        yield
 
 
 @contextmanager
-def _written(description: str, total: int | None = None) -> Iterator[Advance]:
-    """One line when long work is done, and one a minute until then."""
-    start = told = time.monotonic()
+def _log_lines(description: str, total: int | None = None) -> Iterator[Advance]:
+    """Print one line when a long task is done, and one per minute until then."""
+    start = last_line = time.monotonic()
     done = 0
 
     def advance(amount: int) -> None:
-        nonlocal done, told
+        nonlocal done, last_line
         done += amount
-        if time.monotonic() - told > BETWEEN_LINES:
-            told = time.monotonic()
-            _tell(f"{description}: {min(done / total, 1):.0%}" if total else f"{description}: {done:,}")
+        if time.monotonic() - last_line > LOG_INTERVAL:
+            last_line = time.monotonic()
+            _print_line(f"{description}: {min(done / total, 1):.0%}" if total else f"{description}: {done:,}")
 
     yield advance
-    if (seconds := time.monotonic() - start) > WORTH_A_LINE:
-        _tell(f"{description}: done in {seconds:.0f} s")
+    if (seconds := time.monotonic() - start) > MINIMUM_SECONDS:
+        _print_line(f"{description}: done in {seconds:.0f} s")
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     console.print(f"[dim]·[/] {escape(text)}", highlight=False, soft_wrap=True)

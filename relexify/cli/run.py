@@ -37,8 +37,8 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
     from relexify.training.result import TrainingResult
 
     read = read_recipe(recipe, set_ or ())
-    with bars() as progress:
-        result = run_recipe(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
+    with bars():
+        result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
     if isinstance(result, TrainingResult):
         print_curve(result.curve, result.selected)
         print_effort(result)
@@ -67,8 +67,8 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, set_ or ())
-    with bars() as progress:
-        comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite, progress=progress)
+    with bars():
+        comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite)
     for comparison in comparisons:
         of_both = ", mean of both languages" if comparison.earlier else ""
         _show(f"{comparison.title}: bits per byte{of_both} (lower is better)", score_rows(comparison))

@@ -122,7 +122,7 @@ def train(
             f"{model} is a {config.architectures[0]}, without a language-modelling head: "
             "pass --add-head to put a new one on it, which is trained from nothing"
         )
-    with bars() as progress:
+    with bars():
         result = run_training(
             with_added_head(model) if add_head else model,
             output,
@@ -130,7 +130,6 @@ def train(
             options,
             held_out=held_out or None,
             overwrite=overwrite,
-            progress=progress,
         )
     print_curve(result.curve, result.selected)
     print_effort(result)

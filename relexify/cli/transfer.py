@@ -150,8 +150,8 @@ def transfer(
         seed=seed,
         overwrite=overwrite,
     )
-    with bars() as progress:
-        result = run_transfer(recipe, progress=progress)
+    with bars():
+        result = run_transfer(recipe)
     print_tokens(result.graft.report.origins)
     print_alignment(result.rotation)
     print_scores(result.scores)

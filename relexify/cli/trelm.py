@@ -139,10 +139,8 @@ def trelm(
         specific=replace(SPECIFIC, steps=specific_steps, **changes),
         seed=seed,
     )
-    with bars() as progress:
-        result = run_trelm(
-            model, output, corpus, options, held_out=held_out or None, overwrite=overwrite, progress=progress
-        )
+    with bars():
+        result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)
     print_curve(result.training.curve, result.training.selected)
     print_measured(result.scores)
     print_effort(result.training)

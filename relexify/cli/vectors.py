@@ -54,13 +54,13 @@ def train(
     options = VectorTraining(
         method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed
     )
-    with bars() as progress:
+    with bars():
         if tokenizer is None:
-            vectors = trained_vectors(Corpus.open(corpus), options, progress=progress)
+            vectors = trained_vectors(Corpus.open(corpus), options)
         else:  # a token has a vector of its own, so that counts need no n-grams
             options = replace(options, longest_ngram=0) if method == "counts" else options
             texts = [Corpus.open(text) for text in corpus]
-            vectors = token_vectors(texts, load_tokenizer(tokenizer), options, progress=progress)
+            vectors = token_vectors(texts, load_tokenizer(tokenizer), options)
     vectors.save(output)
     results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{escape(str(output))}[/]", soft_wrap=True)
 
@@ -100,8 +100,8 @@ def nearest(
     if unknown:
         raise EvidenceError(f"nothing is known of {', '.join(unknown)} in {path}: check the spelling")
     candidates = list(vectors.words[:among])
-    with bars() as progress:
-        found, similarities = find(queries, vectors.lookup(candidates, progress=progress), count + 1)
+    with bars():
+        found, similarities = find(queries, vectors.lookup(candidates), count + 1)
     for word, row, values in zip(words, found, similarities, strict=True):
         shown = table(word, "neighbour", "cosine")
         pairs = [(candidates[key], value) for key, value in zip(row, values, strict=True) if candidates[key] != word]

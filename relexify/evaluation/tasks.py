@@ -26,7 +26,6 @@ from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import attachment_scores, parse
 from relexify.evaluation.probing.probes import probe_pairs, probe_words
 from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
-from relexify.progress import Progress, silent
 from relexify.scoring import Score
 from relexify.systems.bilingual.folder import exported
 
@@ -104,9 +103,7 @@ class EvaluationResult:
     per_seed: tuple[tuple[Score, ...], ...] = ()
 
 
-def evaluate_task(
-    model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path, progress: Progress = silent
-) -> EvaluationResult:
+def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path) -> EvaluationResult:
     """Measure a model on a task, by fine-tuning it or with a probe.
 
     Args:
@@ -114,7 +111,6 @@ def evaluate_task(
         files: The data.
         options: The task, and how.
         folder: For finished seeds and checkpoints; the same call goes on from what lies there.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: There is no such task, a file is not what it should be, or the model cannot do the task.
@@ -131,14 +127,14 @@ def evaluate_task(
         read = None if through is None else str(through)
         chosen, name = replace(options, device=device, through=read), resolve(learner)
         data = read_task(options.task, files, examples=options.examples)
-        return _evaluated(name, data, chosen, Path(folder), progress)
+        return _evaluated(name, data, chosen, Path(folder))
 
 
-def _evaluated(model: str, data: TaskData, options: Evaluation, folder: Path, progress: Progress) -> EvaluationResult:
+def _evaluated(model: str, data: TaskData, options: Evaluation, folder: Path) -> EvaluationResult:
     if options.task == "parse":
-        return _parsed(model, data, options, folder, progress)
+        return _parsed(model, data, options, folder)
     if options.probe:
-        return _probed(model, data, options, progress)
+        return _probed(model, data, options)
     result = fine_tune(
         model,
         data.train,
@@ -147,7 +143,6 @@ def _evaluated(model: str, data: TaskData, options: Evaluation, folder: Path, pr
         folder=folder,
         dev=data.dev,
         through=options.through,
-        progress=progress,
     )
     per_seed = tuple(seed.scores for seed in result.per_seed)
     return EvaluationResult(result.scores, result.deviation, result.table, result.confusion, per_seed)
@@ -214,15 +209,15 @@ def _chosen(options: Evaluation, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _probed(model: str, data: TaskData, options: Evaluation, progress: Progress) -> EvaluationResult:
+def _probed(model: str, data: TaskData, options: Evaluation) -> EvaluationResult:
     learner, tokenizer = load_model(model).to(options.device), load_tokenizer(model)
     chosen = _chosen(options, "batch")
     if options.task == "nli":
         pairs = [[_pair(each) for each in side] for side in (data.train, data.test)]
-        score = probe_pairs(learner, tokenizer, pairs[0], pairs[1], progress=progress, **chosen)
+        score = probe_pairs(learner, tokenizer, pairs[0], pairs[1], **chosen)
     else:
         words = [[(each.words, each.tags) for each in side] for side in (data.train, data.test)]
-        score = probe_words(learner, tokenizer, words[0], words[1], progress=progress, **chosen)
+        score = probe_words(learner, tokenizer, words[0], words[1], **chosen)
     return EvaluationResult((score,), per_seed=((score,),))
 
 
@@ -230,17 +225,17 @@ def _pair(example: Example) -> tuple[str, str, str]:
     return example.first, example.second or "", str(example.label)
 
 
-def _parsed(model: str, data: TaskData, options: Evaluation, folder: Path, progress: Progress) -> EvaluationResult:
+def _parsed(model: str, data: TaskData, options: Evaluation, folder: Path) -> EvaluationResult:
     """Train a parser with every seed, and parse the test treebank with each."""
     chosen = _chosen(options, "epochs", "batch", "learning_rate", "score_learning_rate")
     training = ParserTraining(seeds=options.seeds, **chosen)
-    trained = train_parser(model, data.train, data.dev or (), training, folder, progress=progress)
+    trained = train_parser(model, data.train, data.dev or (), training, folder)
     per_seed = []
     for run in trained.runs:
         parser, tokenizer = load_parser(run.folder)
         if options.through is not None:
             parser, tokenizer = swap_lexicon(parser, options.through)
-        found = parse(parser.to(options.device), tokenizer, data.test, progress=progress)
+        found = parse(parser.to(options.device), tokenizer, data.test)
         counted = (attachment_scores(data.test, found, punctuation=punctuation) for punctuation in (True, False))
         per_seed.append(tuple(score for scores in counted for score in scores))
     return EvaluationResult(*_summary(per_seed), per_seed=tuple(per_seed))

@@ -17,19 +17,13 @@ from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import shared, special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
 from relexify.neighbours import normalised
-from relexify.progress import Progress, silent
 from relexify.tokens import vocabulary_of
 
 __all__ = ["focus"]
 
 
 def focus(
-    source_tokenizer: Any,
-    target: SubwordVectors,
-    *,
-    overrides: Mapping[str, str] | None = None,
-    device: str = "cpu",
-    progress: Progress = silent,
+    source_tokenizer: Any, target: SubwordVectors, *, overrides: Mapping[str, str] | None = None, device: str = "cpu"
 ) -> Mixture:
     """Copy shared tokens, and mix the others from them by similarity in the new language.
 
@@ -38,7 +32,6 @@ def focus(
         target: Vectors of the new tokens, trained on text that the new tokenizer has cut.
         overrides: Source token by target token, as `special` takes them.
         device: Where to multiply: `"cpu"` or a torch device.
-        progress: Told about tokens.
 
     Raises:
         EvidenceError: No shared token has a vector.
@@ -53,7 +46,7 @@ def focus(
     ordinary = ~np.array([form.is_special for form in new.forms])
     rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
     vectors = normalised(target.matrix)
-    found = sparsemax_products(vectors[rows], vectors[anchors], device=device, progress=progress)
+    found = sparsemax_products(vectors[rows], vectors[anchors], device=device)
     # Each anchor stands for the one old token that it is copied from.
     weights = csr_array(found @ copied.weights[anchors]).tocoo()
     shape = (len(new), len(source))

@@ -8,7 +8,6 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.wechsel import search_neighbours, weigh_neighbours
 from relexify.mixture import Mixture
-from relexify.progress import Progress, silent
 
 __all__ = ["neighbour_grid"]
 
@@ -20,7 +19,6 @@ def neighbour_grid(
     neighbours: Sequence[int] = (1, 10, 50),
     temperatures: Sequence[float] = (0.1, 1.0),
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> dict[tuple[int, float], Mixture]:
     """Mix every covered target token with each number of neighbours and each temperature.
 
@@ -33,7 +31,6 @@ def neighbour_grid(
         neighbours: Values of k.
         temperatures: Values of τ.
         device: Where to search: `"cpu"` or a torch device.
-        progress: Told about the search.
 
     Returns:
         Mixtures by k and τ, in the order given.
@@ -46,7 +43,7 @@ def neighbour_grid(
         raise InputError("a grid needs at least one number of neighbours and one temperature")
     if min(neighbours) < 1:
         raise InputError(f"at least 1 neighbour is needed, not {min(neighbours)}")
-    found = search_neighbours(source, target, neighbours=max(neighbours), device=device, progress=progress)
+    found = search_neighbours(source, target, neighbours=max(neighbours), device=device)
     return {
         (count, temperature): weigh_neighbours(found.first(count), source, target, temperature=temperature)
         for count in neighbours

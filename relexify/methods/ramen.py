@@ -19,7 +19,6 @@ from relexify.methods.baselines import random
 from relexify.methods.copying import special
 from relexify.methods.wechsel import check_subwords
 from relexify.mixture import Fallback, Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
-from relexify.progress import Progress, silent
 from relexify.tokens import vocabulary_of
 
 __all__ = ["aligned_tokens", "ramen", "ramen_random", "ramen_vectors"]
@@ -50,12 +49,7 @@ def ramen(
 
 
 def ramen_vectors(
-    source: SubwordVectors,
-    target: SubwordVectors,
-    *,
-    overrides: Mapping[str, str] | None = None,
-    device: str = "cpu",
-    progress: Progress = silent,
+    source: SubwordVectors, target: SubwordVectors, *, overrides: Mapping[str, str] | None = None, device: str = "cpu"
 ) -> Mixture:
     """RAMEN from text of either language: sparsemax over the whole source vocabulary (Eq. 3).
 
@@ -64,7 +58,6 @@ def ramen_vectors(
         target: The same of the new tokens, in one space with them.
         overrides: Source token by target token, as `special` takes them.
         device: Where to multiply: `"cpu"` or a torch device.
-        progress: Told about tokens.
 
     Raises:
         InputError: The two sides have different widths.
@@ -72,7 +65,7 @@ def ramen_vectors(
     """
     check_subwords(source, target)
     rows, columns = np.flatnonzero(target.covered), np.flatnonzero(source.covered)
-    found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device, progress=progress).tocoo()
+    found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()
     shape = (len(target.vocabulary), len(source.vocabulary))
     weights = csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
     mixed = mixture_of_weights(weights, source.vocabulary, target.vocabulary, method="ramen", origin=Origin.MIXED)

@@ -17,7 +17,6 @@ from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.methods.copying import special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
 from relexify.neighbours import nearest
-from relexify.progress import Progress, silent
 
 __all__ = [
     "Neighbours",
@@ -45,7 +44,6 @@ def wechsel(
     target_frequencies: Mapping[str, float] | None = None,
     top_words: int | None = None,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> Mixture:
     """Build WECHSEL's mixture: special tokens copied, all others from their neighbours, zero rows left open.
 
@@ -62,13 +60,10 @@ def wechsel(
         target_frequencies: The same for the target language.
         top_words: For `"words"`, use only so many of the most frequent.
         device: Where to search: `"cpu"` or a torch device.
-        progress: Told about the search.
     """
-    old = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words, progress)
-    new = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words, progress)
-    mixed = vector_neighbours(
-        old, new, neighbours=neighbours, temperature=temperature, device=device, progress=progress
-    )
+    old = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words)
+    new = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words)
+    mixed = vector_neighbours(old, new, neighbours=neighbours, temperature=temperature, device=device)
     return first_of(special(old.vocabulary, new.vocabulary), mixed, method="wechsel")
 
 
@@ -79,7 +74,6 @@ def vector_neighbours(
     neighbours: int = 10,
     temperature: float = 0.1,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> Mixture:
     """Mix every covered target token from its nearest source tokens; the others stay empty.
 
@@ -87,7 +81,7 @@ def vector_neighbours(
         InputError: The two sides have different widths.
         EvidenceError: One side has no vector at all.
     """
-    found = search_neighbours(source, target, neighbours=neighbours, device=device, progress=progress)
+    found = search_neighbours(source, target, neighbours=neighbours, device=device)
     return weigh_neighbours(found, source, target, temperature=temperature)
 
 
@@ -111,12 +105,7 @@ class Neighbours:
 
 
 def search_neighbours(
-    source: SubwordVectors,
-    target: SubwordVectors,
-    *,
-    neighbours: int = 10,
-    device: str = "cpu",
-    progress: Progress = silent,
+    source: SubwordVectors, target: SubwordVectors, *, neighbours: int = 10, device: str = "cpu"
 ) -> Neighbours:
     """Find the nearest source tokens of every covered target token.
 
@@ -126,7 +115,7 @@ def search_neighbours(
     """
     check_subwords(source, target)
     rows = np.flatnonzero(target.covered)
-    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device, progress=progress)
+    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device)
     return Neighbours(rows, columns, similarities)
 
 
@@ -163,7 +152,6 @@ def subword_vectors(
     subwords: Subwords,
     frequencies: Mapping[str, float] | None = None,
     top_words: int | None = None,
-    progress: Progress = silent,
 ) -> SubwordVectors:
     """A vector for every token, from n-grams or from words; `"auto"` takes n-grams where there are any.
 
@@ -171,9 +159,9 @@ def subword_vectors(
         EvidenceError: N-grams are wanted of vectors that have none.
     """
     if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
-        return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words, progress=progress)
+        return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words)
     if vectors.ngrams is None:
         raise EvidenceError(
             "these vectors carry no n-grams: use a fastText .bin file, or go from words to tokens (wechsel-tfr)"
         )
-    return subwords_from_ngrams(tokenizer, vectors, progress=progress)
+    return subwords_from_ngrams(tokenizer, vectors)

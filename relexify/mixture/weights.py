@@ -7,7 +7,6 @@ from scipy.sparse import csr_array
 
 from relexify.errors import InputError
 from relexify.neighbours import largest_products
-from relexify.progress import Progress, silent
 
 __all__ = ["rows_to_csr", "softmax_weights", "sparsemax_products", "sparsemax_weights"]
 
@@ -53,9 +52,7 @@ def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
     return weights
 
 
-def sparsemax_products(
-    queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu", progress: Progress = silent
-) -> csr_array:
+def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> csr_array:
     """sparsemax(queries @ keys.T) along each row, without ever holding that matrix.
 
     Only the largest products of a row can have a weight. So many are looked at that the smallest of them has none,
@@ -65,7 +62,6 @@ def sparsemax_products(
         queries: [n × d].
         keys: [m × d].
         device: `"cpu"`, or a torch device such as `"cuda"`.
-        progress: Told about queries.
 
     Returns:
         float64 [n × m].
@@ -77,7 +73,7 @@ def sparsemax_products(
         size = max(1, _MOST_PRODUCTS // looked_at)
         for start in range(0, len(left), size):
             rows = left[start : start + size]
-            columns, scores = largest_products(queries[rows], keys, looked_at, device=device, progress=progress)
+            columns, scores = largest_products(queries[rows], keys, looked_at, device=device)
             weights = sparsemax_weights(scores)
             settled = (weights[:, -1] == 0) | (looked_at == len(keys))
             found = found + rows_to_csr(rows[settled], columns[settled], weights[settled], found.shape)

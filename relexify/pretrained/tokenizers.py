@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from relexify.pretrained.loading import load_tokenizer
-from relexify.progress import Progress, silent
 from relexify.text import Corpus
 from relexify.tokens import joint_wordpiece, retrained
 
@@ -16,18 +15,17 @@ __all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 _ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
 
 
-def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int, progress: Progress = silent) -> Any:
+def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int) -> Any:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
         like: A transformers tokenizer, or the name of one.
         vocab_size: Tokens of the new vocabulary, special ones included.
-        progress: Told about bytes read.
     """
     text = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    return retrained(pattern, lambda: iter(text), vocab_size, size=text.size(), progress=progress)
+    return retrained(pattern, lambda: iter(text), vocab_size, size=text.size())
 
 
 def train_joint_tokenizer(
@@ -37,7 +35,6 @@ def train_joint_tokenizer(
     vocab_size: int,
     alphabet: int = 1_000,
     lowercase: bool = False,
-    progress: Progress = silent,
 ) -> Any:
     """Train one WordPiece tokenizer for several languages, with the special tokens of a model's own (4.1, TreLM).
 
@@ -47,7 +44,6 @@ def train_joint_tokenizer(
         vocab_size: Tokens of the new vocabulary, special ones included.
         alphabet: At most so many different characters; rarer ones become unknown.
         lowercase: Write everything in lower case, without accents.
-        progress: Told of lines read.
 
     Raises:
         InputError: The vocabulary is too small for alphabet and special tokens.
@@ -58,10 +54,7 @@ def train_joint_tokenizer(
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
     trained = joint_wordpiece(
-        *(pattern, [text.__iter__ for text in texts], vocab_size),
-        alphabet=alphabet,
-        lowercase=lowercase,
-        progress=progress,
+        *(pattern, [text.__iter__ for text in texts], vocab_size), alphabet=alphabet, lowercase=lowercase
     )
     roles = {f"{role}_token": getattr(pattern, f"{role}_token", None) for role in _ROLES}
     return PreTrainedTokenizerFast(

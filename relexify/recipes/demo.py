@@ -21,7 +21,6 @@ from relexify.grafting import Graft, graft
 from relexify.methods import neutral, random, shuffle, special, translations
 from relexify.mixture import Mixture, first_of
 from relexify.pretrained import load_model, load_tokenizer
-from relexify.progress import Progress, silent
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.transfer.mixing import mix
@@ -106,7 +105,7 @@ class DemonstrationResult:
 
 
 def run_demonstration(
-    options: Demonstration, *, tell: Callable[[str], None] = lambda text: None, progress: Progress = silent
+    options: Demonstration, *, tell: Callable[[str], None] = lambda text: None
 ) -> DemonstrationResult:
     """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
     check_inputs(options.output, options.model)
@@ -115,20 +114,20 @@ def run_demonstration(
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
     tell(f"loading {options.model}")
     model, old = load_model(options.model), load_tokenizer(options.model)
-    new = retrained(old, lambda: material.invented, options.vocab_size, progress=progress)
-    mixtures = _mixtures(options, material, model, old, new, tell, progress)
+    new = retrained(old, lambda: material.invented, options.vocab_size)
+    mixtures = _mixtures(options, material, model, old, new, tell)
     text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
     tell("measuring every initialisation on held-out text")
     before = {
-        name: bits_per_byte(graft(model, new, mixture, seed=options.seed).model, new, text, progress=progress).value
+        name: bits_per_byte(graft(model, new, mixture, seed=options.seed).model, new, text).value
         for name, mixture in mixtures.items()
     }
     after = {}
     with TemporaryDirectory() as place:
         for name in ("random", "blend"):
             tell(f"training on for {options.training.steps} steps, from {name} embeddings")
-            trained = _trained(options, material, graft(model, new, mixtures[name], seed=options.seed), place, progress)
-            after[name] = bits_per_byte(load_model(trained), new, text, progress=progress).value
+            trained = _trained(options, material, graft(model, new, mixtures[name], seed=options.seed), place)
+            after[name] = bits_per_byte(load_model(trained), new, text).value
         _save(options, material, trained)
     english = material.english[0][:300]
     sample = (english, material.language.translate(english))
@@ -154,13 +153,7 @@ def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> 
 
 
 def _mixtures(
-    options: Demonstration,
-    material: Material,
-    model: Any,
-    old: Any,
-    new: Any,
-    tell: Callable[[str], None],
-    progress: Progress,
+    options: Demonstration, material: Material, model: Any, old: Any, new: Any, tell: Callable[[str], None]
 ) -> dict[str, Mixture]:
     tell("training word vectors of both languages and aligning them with the dictionary")
     recipe = Transfer(
@@ -174,8 +167,8 @@ def _mixtures(
         seed=options.seed,
     )
     corpus = Corpus.of_lines(material.invented)
-    wechsel, rotation = mix(recipe, model, old, new, corpus, progress=progress)
-    blend, _ = mix(replace(recipe, method="blend"), model, old, new, corpus, progress=progress)
+    wechsel, rotation = mix(recipe, model, old, new, corpus)
+    blend, _ = mix(replace(recipe, method="blend"), model, old, new, corpus)
     if rotation and rotation.quality:
         tell(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
     return {
@@ -195,7 +188,7 @@ def oracle(material: Material, old: Any, new: Any) -> Mixture:
     return first_of(special(old, new), neutral(old, new), meanings, method="oracle")
 
 
-def _trained(options: Demonstration, material: Material, grafted: Graft, place: str, progress: Progress) -> Path:
+def _trained(options: Demonstration, material: Material, grafted: Graft, place: str) -> Path:
     """The folder of the grafted model after a few steps of training."""
     start, trained = Path(place) / "grafted", Path(place) / "trained"
     grafted.save(start, overwrite=True)
@@ -206,7 +199,6 @@ def _trained(options: Demonstration, material: Material, grafted: Graft, place: 
         options.training,
         held_out=Corpus.of_lines(material.held_out),
         overwrite=True,
-        progress=progress,
     )
     return trained
 

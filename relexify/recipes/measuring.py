@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from relexify.progress import Progress
 from relexify.recipes.file.task_entries import TaskEntry
 from relexify.reports import TaskScores
 from relexify.storage.files import MARKER, check_output, record_file, write_file
@@ -21,9 +20,7 @@ RESULTS = "tasks.json"
 logger = logging.getLogger(__name__)
 
 
-def measure(
-    model: Path, entry: TaskEntry, moment: str, folder: Path, *, device: str, progress: Progress, of: str = ""
-) -> TaskScores:
+def measure(model: Path, entry: TaskEntry, moment: str, folder: Path, *, device: str, of: str = "") -> TaskScores:
     """Measure a model on a task, or read what an earlier call came to.
 
     Args:
@@ -32,7 +29,6 @@ def measure(
         moment: `"start"` or `"end"` of training.
         folder: For results and unfinished work.
         device: Where probes and parsers are computed.
-        progress: Told about everything that takes long.
         of: Tells models apart that are measured in the same folder.
     """
     from relexify.evaluation.tasks import evaluate_task
@@ -41,7 +37,7 @@ def measure(
     found = kept_scores(entry, moment, folder, of=of)
     if found is None:
         logger.info("measuring %s at the %s of training", entry.title, moment)
-        result = evaluate_task(model, entry.files, entry.evaluation(device), folder=place, progress=progress)
+        result = evaluate_task(model, entry.files, entry.evaluation(device), folder=place)
         found = TaskScores(entry.title, moment, result.per_seed)
         write_file(_file(place), json.dumps(found.as_table(), indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(place, ignore_errors=True)
@@ -73,7 +69,7 @@ def check_place(output: Path, entries: Sequence[TaskEntry]) -> None:
         check_output(work)
 
 
-def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, progress: Progress) -> None:
+def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str) -> None:
     """Measure the trained model of a recipe, and put the results into its folder."""
     if not entries or len(output_scores(output, entries)) == len(entries):
         return
@@ -82,8 +78,7 @@ def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str, p
     write_file(work / MARKER, "{}\n")
     trained = json.loads((output / MARKER).read_text())["training"]["run"]
     found = {
-        entry.identity(): measure(output, entry, "end", work, device=device, progress=progress, of=trained).as_table()
-        for entry in entries
+        entry.identity(): measure(output, entry, "end", work, device=device, of=trained).as_table() for entry in entries
     }
     write_file(record_file(output / RESULTS), json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(work, ignore_errors=True)

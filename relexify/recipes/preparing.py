@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from relexify.pretrained import fresh_model, load_tokenizer, save_tokenizer
-from relexify.progress import Progress
 from relexify.recipes.file.schema import RecipeFile
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.systems.compression.folder import compress_folder, model_identity
@@ -17,14 +16,13 @@ from relexify.systems.transfer.grafts import read_note
 __all__ = ["prepare_start", "start_identity"]
 
 
-def prepare_start(recipe: RecipeFile, model: str, folder: Path, progress: Progress) -> None:
+def prepare_start(recipe: RecipeFile, model: str, folder: Path) -> None:
     """Write the model that a recipe's training begins with, unless an earlier call did.
 
     Args:
         recipe: With `[fresh]`, `[compress]` or both.
         model: What they are applied to.
         folder: To write; a note beside it tells what it was made of.
-        progress: Told about clustering.
 
     Raises:
         InputError: The model, a field of its config or an option is not possible.
@@ -38,7 +36,7 @@ def prepare_start(recipe: RecipeFile, model: str, folder: Path, progress: Progre
         check_output(folder)
     write_file(note, json.dumps("under way") + "\n")
     if recipe.compress is not None:
-        compress_folder(model, folder, recipe.compress, fresh=recipe.fresh, overwrite=True, progress=progress)
+        compress_folder(model, folder, recipe.compress, fresh=recipe.fresh, overwrite=True)
     else:
         seed = recipe.training.seed if recipe.training else 0
         fresh, tokenizer = fresh_model(model, recipe.fresh or {}, seed=seed), load_tokenizer(model)

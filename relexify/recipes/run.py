@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from relexify.errors import InputError, OutputError
-from relexify.progress import Progress, silent
 from relexify.recipes.compare.bilingual_trials import in_two_languages
 from relexify.recipes.compare.trials import Trial, TrialResult, size_name, trials_of
 from relexify.recipes.file.schema import RecipeFile, recipe_text
@@ -39,9 +38,7 @@ RECIPE_FILE = "recipe.toml"
 logger = logging.getLogger(__name__)
 
 
-def run_recipe(
-    recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = False, progress: Progress = silent
-) -> TransferResult | TrainingResult:
+def run_recipe(recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = False) -> TransferResult | TrainingResult:
     """Transfer a model, train it on, or both, as a recipe says; then measure it on the recipe's tasks.
 
     With `[trelm]`, the phases of TreLM take it over. With `[bilingual]`, it is then joined with the model that it came
@@ -52,16 +49,15 @@ def run_recipe(
             with `[trelm]`, and perhaps `[transfer]`.
         device: Where to search and score; training takes what there is.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: There is nothing to do, or a task cannot be done.
     """
     check_inputs(recipe.output, *_inputs(recipe))
     if recipe.bilingual is not None:
-        return run_bilingual(recipe, device=device, overwrite=overwrite, progress=progress)
+        return run_bilingual(recipe, device=device, overwrite=overwrite)
     if recipe.trelm is not None:
-        return _take_over(recipe, recipe.trelm, device, overwrite, progress)
+        return _take_over(recipe, recipe.trelm, device, overwrite)
     if recipe.transfer is None and recipe.training is None:
         raise InputError(f"{recipe.source} has neither [transfer] nor [training]: say what is to be done")
     if recipe.tasks and recipe.training is None:
@@ -73,22 +69,22 @@ def run_recipe(
     if recipe.training is None and recipe.compress is not None:
         raise InputError(f"{recipe.source} has [compress] and no [training]: add it, or use relexify compress")
     if recipe.training is None and recipe.transfer is not None:
-        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite), progress=progress)
+        return run_transfer(replace(recipe.transfer, device=device, overwrite=overwrite))
     if not overwrite and is_finished(recipe):
         logger.info("%s is the result of this very recipe already", recipe.output)
-        measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
+        measure_output(recipe.output, recipe.tasks, device=device)
         return finished_training(recipe.output)
     grafted, start = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "start"))
     model = recipe.model
     if recipe.transfer is not None:
-        _graft(recipe, replace(recipe.transfer, output=grafted, device=device), overwrite, progress)
+        _graft(recipe, replace(recipe.transfer, output=grafted, device=device), overwrite)
         model = str(grafted)
     elif not is_trained(recipe.output):
         check_output(recipe.output, overwrite=overwrite)
     if recipe.fresh is not None or recipe.compress is not None:
-        prepare_start(recipe, model, start, progress)
+        prepare_start(recipe, model, start)
         model = str(start)
-    result = _train(recipe, model, device, overwrite, progress)
+    result = _train(recipe, model, device, overwrite)
     note_finished(recipe)
     for folder, made in ((grafted, recipe.transfer is not None), (start, model == str(start))):
         if made:
@@ -96,9 +92,7 @@ def run_recipe(
     return result
 
 
-def run_comparison(
-    recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = False, progress: Progress = silent
-) -> list[Comparison]:
+def run_comparison(recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = False) -> list[Comparison]:
     """Train several initialisations on the same text in the same order, and hold them side by side.
 
     Where the recipe has tasks, every run is measured on them before training and after it; with `[bilingual]`, both
@@ -109,7 +103,6 @@ def run_comparison(
         recipe: With `[transfer]`, `[training]` and `[compare]`, and perhaps `[bilingual]`.
         device: Where to search; training takes what there is.
         overwrite: Do runs anew that lie in the output folder and belong to another recipe.
-        progress: Told about everything that takes long.
 
     Returns:
         One comparison for each subsample of the text, or a single one.
@@ -135,7 +128,7 @@ def run_comparison(
         folder = recipe.output if size is None else recipe.output / size_name(size)
         for trial in each:
             if found[trial] is None:
-                found[trial] = trial.carry_out(progress)
+                found[trial] = trial.carry_out()
                 write_report(_comparison(recipe, size, found), folder)
         comparisons.append(_comparison(recipe, size, found))
         write_report(comparisons[-1], folder)
@@ -188,16 +181,16 @@ def _inputs(recipe: RecipeFile) -> list[Any]:
     return inputs
 
 
-def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool, progress: Progress) -> None:
+def _graft(recipe: RecipeFile, transfer: Transfer, overwrite: bool) -> None:
     """Write the graft that a training begins with, unless an earlier call did."""
     if not (is_grafted(transfer) and is_trained(recipe.output)):  # else stopped while it was clearing up
         check_output(recipe.output, overwrite=overwrite)
         if recipe.training is not None:
             check_trainable_name(recipe.model, recipe.training)
-    graft_once(transfer, progress)
+    graft_once(transfer)
 
 
-def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
+def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool) -> TrainingResult:
     """TreLM, after the transfer that gives the model the vocabulary of both languages or the new one's, if any."""
     grafted, model = recipe.output.with_name(f"{recipe.output.name}.grafted"), recipe.model
     if recipe.transfer is not None:
@@ -207,27 +200,17 @@ def _take_over(recipe: RecipeFile, options: Trelm, device: str, overwrite: bool,
         if not (is_grafted(transfer) and is_trained(recipe.output)):
             check_output(recipe.output, overwrite=overwrite)
             check_run(recipe.model, options)
-        graft_once(transfer, progress)
+        graft_once(transfer)
         model = str(grafted)
-    result = run_trelm(
-        model, recipe.output, recipe.corpus, options, held_out=recipe.held_out, overwrite=overwrite, progress=progress
-    )
+    result = run_trelm(model, recipe.output, recipe.corpus, options, held_out=recipe.held_out, overwrite=overwrite)
     clear_graft(grafted)
     return result.training
 
 
-def _train(recipe: RecipeFile, model: str, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
+def _train(recipe: RecipeFile, model: str, device: str, overwrite: bool) -> TrainingResult:
     """Train, and measure on the tasks."""
-    result = train(
-        model,
-        recipe.output,
-        recipe.corpus,
-        recipe.training,
-        held_out=recipe.held_out,
-        overwrite=overwrite,
-        progress=progress,
-    )
-    measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
+    result = train(model, recipe.output, recipe.corpus, recipe.training, held_out=recipe.held_out, overwrite=overwrite)
+    measure_output(recipe.output, recipe.tasks, device=device)
     return result
 
 

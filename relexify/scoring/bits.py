@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from relexify.errors import InputError, VocabularyError
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring.halves import half_nats
 from relexify.scoring.score import Score
 from relexify.scoring.windows import IGNORED, MASK_STRIDE, HeldOut, Kind, held_out_windows, model_kind
@@ -33,9 +33,7 @@ _BITS = {
 }
 
 
-def bits_per_byte(
-    model: Any, tokenizer: Any, text: str, *, window: int = 512, batch: int = 4, progress: Progress = silent
-) -> Score:
+def bits_per_byte(model: Any, tokenizer: Any, text: str, *, window: int = 512, batch: int = 4) -> Score:
     """Measure a language model on held-out text.
 
     Args:
@@ -44,12 +42,11 @@ def bits_per_byte(
         text: Held-out text, a paragraph a line.
         window: Tokens the model sees at once.
         batch: Windows at a time.
-        progress: Told about windows.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
     """
-    return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch, progress=progress)[0]
+    return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch)[0]
 
 
 def language_model_scores(
@@ -60,7 +57,6 @@ def language_model_scores(
     window: int = 512,
     batch: int = 4,
     mask_stride: int | None = MASK_STRIDE,
-    progress: Progress = silent,
 ) -> tuple[Score, Score]:
     """Bits per byte and perplexity of a language model on held-out text; arguments as for `bits_per_byte`.
 
@@ -72,7 +68,6 @@ def language_model_scores(
         batch: Windows at a time.
         mask_stride: Of an encoder's tokens, one in so many is masked at a time; None masks one alone, as the
             pseudo-perplexity of Salazar et al. (2020) has it.
-        progress: Told about windows.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
@@ -88,10 +83,10 @@ def language_model_scores(
     try:
         with torch.inference_mode():
             if kind == "encoder-decoder":
-                nats, tokens, size = half_nats(model, tokenizer, paragraphs, length, batch, progress)
+                nats, tokens, size = half_nats(model, tokenizer, paragraphs, length, batch)
             else:
                 held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
-                nats, tokens, size = _nats(model, held_out, batch, progress), held_out.tokens, held_out.bytes
+                nats, tokens, size = _nats(model, held_out, batch), held_out.tokens, held_out.bytes
     finally:
         model.train(was_training)
     return scores_of(nats, tokens, size, kind)
@@ -143,10 +138,10 @@ def usable_length(model: Any) -> int | None:
     return int(positions)
 
 
-def _nats(model: Any, held_out: HeldOut, batch: int, progress: Progress) -> float:
+def _nats(model: Any, held_out: HeldOut, batch: int) -> float:
     """The summed negative log likelihood of the labelled tokens."""
     total = 0.0
-    with progress("measuring bits per byte", len(held_out.inputs)) as advance:
+    with track("measuring bits per byte", len(held_out.inputs)) as advance:
         for start in range(0, len(held_out.inputs), batch):
             inputs = held_out.inputs[start : start + batch]
             total += batch_nats(model, inputs, held_out.labels[start : start + batch])

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.progress import Progress, silent
 from relexify.scoring.bits import TASK, language_model_scores
 from relexify.scoring.score import Score
 from relexify.scoring.windows import model_kind
@@ -15,15 +14,7 @@ from relexify.scoring.windows import model_kind
 __all__ = ["bits_per_word", "bits_per_word_of"]
 
 
-def bits_per_word(
-    model: Any,
-    tokenizer: Any,
-    paragraphs: Iterable[str],
-    *,
-    window: int = 512,
-    batch: int = 4,
-    progress: Progress = silent,
-) -> Score:
+def bits_per_word(model: Any, tokenizer: Any, paragraphs: Iterable[str], *, window: int = 512, batch: int = 4) -> Score:
     """Bits that a masked token takes, on the average over all tokens of a text, each masked exactly once.
 
     Which tokens are masked together depends on the text alone, so that models with the same tokenizer are asked the
@@ -35,14 +26,13 @@ def bits_per_word(
         paragraphs: Held-out text.
         window: Tokens the model sees at once.
         batch: Windows at a time.
-        progress: Told about windows.
 
     Raises:
         InputError: There is no text, or the model masks nothing.
     """
     if model_kind(model) != "encoder":
         raise InputError(f"{type(model).__name__} is no masked language model: measure bits per byte instead")
-    scores = language_model_scores(model, tokenizer, paragraphs, window=window, batch=batch, progress=progress)
+    scores = language_model_scores(model, tokenizer, paragraphs, window=window, batch=batch)
     return bits_per_word_of(scores[1].value, scores[1].examples)
 
 

@@ -9,16 +9,14 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from relexify.errors import InputError
-from relexify.progress import Progress
+from relexify.progress import track
 from relexify.scoring.windows import IGNORED
 from relexify.tokens import encodable
 
 __all__ = ["half_nats"]
 
 
-def half_nats(
-    model: Any, tokenizer: Any, paragraphs: Iterable[str], length: int, batch: int, progress: Progress
-) -> tuple[float, int, int]:
+def half_nats(model: Any, tokenizer: Any, paragraphs: Iterable[str], length: int, batch: int) -> tuple[float, int, int]:
     """Summed negative log likelihood, tokens and bytes of the second halves.
 
     Raises:
@@ -27,7 +25,7 @@ def half_nats(
     examples, size = _halves(tokenizer, paragraphs, length)
     fill = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     nats, tokens = 0.0, 0
-    with progress("measuring bits per byte", len(examples)) as advance:
+    with track("measuring bits per byte", len(examples)) as advance:
         for start in range(0, len(examples), batch):
             read, written = zip(*examples[start : start + batch], strict=True)
             inputs, labels = _padded(read, fill).to(model.device), _padded(written, IGNORED).to(model.device)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from relexify.errors import InputError, VocabularyError
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring.bits import TASK, batch_nats, check_fit, usable_length
 from relexify.scoring.score import Score
 from relexify.scoring.windows import IGNORED, MASK_STRIDE, frame_of, model_kind, warn_of_unknown
@@ -30,13 +30,7 @@ WORDS = 64
 
 
 def bits_per_byte_of_words(
-    model: Any,
-    tokenizer: Any,
-    paragraphs: Iterable[str] | str,
-    *,
-    window: int = 512,
-    batch: int = 64,
-    progress: Progress = silent,
+    model: Any, tokenizer: Any, paragraphs: Iterable[str] | str, *, window: int = 512, batch: int = 64
 ) -> Score:
     """Bits that a byte of text takes, every word hidden once, a seventh of the words at a time.
 
@@ -46,7 +40,6 @@ def bits_per_byte_of_words(
         paragraphs: Held-out text, in a language that is written with spaces; one string has a paragraph a line.
         window: Tokens the model can see at once.
         batch: Sequences at a time.
-        progress: Told about stretches of text.
 
     Raises:
         InputError: There is no text, a word does not fit into a window, or the model masks nothing.
@@ -71,7 +64,7 @@ def bits_per_byte_of_words(
     total, was_training = 0.0, model.training
     model.eval()
     try:
-        with torch.inference_mode(), progress("measuring whole words", len(stretches)) as advance:
+        with torch.inference_mode(), track("measuring whole words", len(stretches)) as advance:
             for ids, words in stretches:
                 inputs, labels = _questions(ids, words, tokenizer.mask_token_id, (before, after))
                 for start in range(0, len(inputs), batch):

@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 from tokenizers.models import Unigram
 
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.text.words import WordSplitter, is_unspaced, split_words, unspaced_runs
 
 __all__ = ["Segmenter", "learn_segmenter"]
@@ -55,20 +55,13 @@ class Segmenter:
         return _unigram(self.words)
 
 
-def learn_segmenter(
-    lines: Iterable[str],
-    *,
-    vocab_size: int = 50_000,
-    sample_bytes: int = 6_000_000,
-    progress: Progress = silent,
-) -> WordSplitter:
+def learn_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_bytes: int = 6_000_000) -> WordSplitter:
     """Learn how to split the text's language into words.
 
     Args:
         lines: The text; only its beginning is read.
         vocab_size: The most words to keep.
         sample_bytes: How much text of unspaced scripts to learn from.
-        progress: Told of each round.
 
     Returns:
         `split_words` itself where less than a twentieth of the first lines' letters belong to unspaced scripts,
@@ -79,7 +72,7 @@ def learn_segmenter(
     if _unspaced_share(first) < _LEAST_SHARE:
         return split_words
     runs = _collect_runs((line for part in (first, stream) for line in part), sample_bytes)
-    with progress("learning words", _ROUNDS + 1) as advance:
+    with track("learning words", _ROUNDS + 1) as advance:
         counts = _candidates(runs)
         advance(1)
         for _ in range(_ROUNDS):

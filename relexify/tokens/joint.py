@@ -8,7 +8,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from relexify.errors import EvidenceError, InputError
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, track
 from relexify.tokens.vocabulary import backend_of
 from relexify.tokens.wordpiece import learn_wordpiece
 
@@ -26,7 +26,6 @@ def joint_wordpiece(
     alphabet: int = 1_000,
     lowercase: bool = False,
     additional: Sequence[str] = (),
-    progress: Progress = silent,
 ) -> Tokenizer:
     """Train a WordPiece tokenizer on the text of several languages at once, with the special tokens of another.
 
@@ -40,7 +39,6 @@ def joint_wordpiece(
         alphabet: At most so many different characters; rarer ones become unknown.
         lowercase: Write everything in lower case, without accents.
         additional: Further special tokens.
-        progress: Told of every line.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
@@ -56,7 +54,7 @@ def joint_wordpiece(
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
-    with progress("training the joint vocabulary", None) as advance:
+    with track("training the joint vocabulary", None) as advance:
         vocabulary = learn_wordpiece(
             tokenizer,
             lambda: in_turn(texts),

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.tokens.forms import METASPACE, Family
 from relexify.tokens.vocabulary import backend_of, vocabulary_of
 from relexify.tokens.wordpiece import trained_wordpiece
@@ -23,14 +23,7 @@ _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _PLACEHOLDER = re.compile(r"<unused_?\d+>")
 
 
-def retrained(
-    like: Any,
-    lines: Callable[[], Iterable[str]],
-    vocab_size: int,
-    *,
-    size: int | None = None,
-    progress: Progress = silent,
-) -> Any:
+def retrained(like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None) -> Any:
     """Train a tokenizer of the same family, normaliser, pre-tokeniser, post-processor and special tokens as another.
 
     Tokens that were added to the old one without being special (`<tool_call>`) are added to the new one too, but for
@@ -41,7 +34,6 @@ def retrained(
         lines: Gives the text of the new language anew at each call.
         vocab_size: Tokens of the new vocabulary, special and added ones included.
         size: Bytes of the text, for the progress bar.
-        progress: Told about bytes read.
 
     Returns:
         A tokenizer of the same class.
@@ -56,7 +48,7 @@ def retrained(
     smallest = _smallest(like, spelling.family) + reserved
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
-    with progress("training the tokenizer", size) as advance:
+    with track("training the tokenizer", size) as advance:
         if type(backend_of(like).model).__name__ == "WordPiece":
             trained = trained_wordpiece(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
         else:

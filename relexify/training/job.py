@@ -15,7 +15,6 @@ from accelerate import PartialState
 
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained import load_model, load_tokenizer, save_tokenizer
-from relexify.progress import Progress
 from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
@@ -80,7 +79,7 @@ class LanguageText:
 
 
 def one_language(
-    source: str | Path, corpus: Any, held_out: Any, training: Training, processes: PartialState, progress: Progress
+    source: str | Path, corpus: Any, held_out: Any, training: Training, processes: PartialState
 ) -> Subject:
     """An ordinary model and its text.
 
@@ -95,7 +94,7 @@ def one_language(
     check_trainable(model, training)
     check_fit(model, tokenizer)
     with processes.main_process_first():
-        text = language_text(model, tokenizer, corpus, held_out, training, training.batch, progress)
+        text = language_text(model, tokenizer, corpus, held_out, training, training.batch)
 
     def write(trained: Any, folder: Path) -> None:
         trained.save_pretrained(folder)
@@ -115,7 +114,7 @@ def one_language(
 
 
 def language_text(
-    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, batch: int, progress: Progress
+    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, batch: int
 ) -> LanguageText:
     """Text to learn from and text to measure on, which never meet.
 
@@ -126,12 +125,11 @@ def language_text(
         held_out: Text to measure on; where none is given, one line in 100 of the corpus is kept aside.
         training: How much is measured, how long sequences are, …
         batch: Sequences of this text a step.
-        progress: Told about packing.
     """
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
     kind, windows = model_kind(model), measured_text(model, tokenizer, kept, training)
-    packed = pack(learnt, tokenizer, excluding=kept, progress=progress)
+    packed = pack(learnt, tokenizer, excluding=kept)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)

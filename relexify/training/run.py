@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
-from relexify.progress import Progress, silent
 from relexify.storage.checkpoints import only_one
 from relexify.storage.files import check_inputs, check_output
 from relexify.training.engine.stages import run_stages
@@ -47,7 +46,6 @@ def train(
     *,
     held_out: Any = None,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """Train a model on, measure it along the way, and write it to a folder.
 
@@ -59,7 +57,6 @@ def train(
         held_out: Text to measure on; where none is given, one line in 100 of the corpus is kept aside. What it shares
             with the corpus is not learnt from.
         overwrite: Replace the output, and checkpoints of another training that lie in its way.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about model, text or options does not fit, or checkpoints are another run's or damaged.
@@ -69,13 +66,12 @@ def train(
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
     return run_training(
-        lambda plan: one_language(model, corpus, held_out, plan, processes, progress),
+        lambda plan: one_language(model, corpus, held_out, plan, processes),
         output,
         training or Training(),
         processes,
         inputs=(model, corpus, held_out),
         overwrite=overwrite,
-        progress=progress,
     )
 
 
@@ -87,7 +83,6 @@ def run_training(
     *,
     inputs: Sequence[Any] = (),
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """Train whatever subject on, as `train` does with an ordinary model; raises what `train` raises.
 
@@ -98,7 +93,6 @@ def run_training(
         processes: Those that train together.
         inputs: Models and texts that are read, none of which may lie in what is replaced or removed.
         overwrite: Replace the output, and checkpoints of another training that lie in its way.
-        progress: Told about everything that takes long.
     """
     begun, output = time.monotonic(), Path(output)
     for folder in (output, work_folder(output)):
@@ -119,7 +113,7 @@ def run_training(
         claim_work(work, run, overwrite)
     processes.wait_for_everyone()
     with only_one(work) if processes.is_main_process else nullcontext():
-        curve, chosen, speed = run_stages(subject, stages, training, work, processes, progress)
+        curve, chosen, speed = run_stages(subject, stages, training, work, processes)
         outcome = TrainingResult(output, curve, chosen.step, curve.last.tokens, time.monotonic() - begun, speed)
         if processes.is_main_process:
             write_result(subject, chosen.folder, outcome, training, run, overwrite)

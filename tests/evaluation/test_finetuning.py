@@ -24,6 +24,7 @@ from relexify.evaluation.finetuning.options import TASKS, FineTuning
 from relexify.evaluation.finetuning.results import TaskResult
 from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.metrics import LabelRow
+from relexify.progress import report_to
 from tests import pico
 
 QUICK = {"learning_rate": 1e-2, "batch": 32, "seeds": (0,), "length": 32}
@@ -187,7 +188,7 @@ class Killed(BaseException):
 
 def killed_at(step: int) -> Any:
     @contextmanager
-    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         done = 0
 
         def advance(amount: int) -> None:
@@ -198,7 +199,7 @@ def killed_at(step: int) -> Any:
 
         yield advance
 
-    return progress
+    return reporter
 
 
 SLOWER = {**QUICK, "learning_rate": 5e-3, "batch": 16}
@@ -249,8 +250,8 @@ def test_the_same_call_gives_the_same_and_leaves_the_callers_randomness(seeds, f
 def test_a_killed_run_ends_as_one_that_never_was(seeds, folder_of, tmp_path, step):
     options = FineTuning("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
-    with pytest.raises(Killed):
-        fine_tune(*data, folder=tmp_path / "a", dev=pairs(31, 2), progress=killed_at(step))
+    with pytest.raises(Killed), report_to(killed_at(step)):
+        fine_tune(*data, folder=tmp_path / "a", dev=pairs(31, 2))
     kept = {path.name for path in (tmp_path / "a").glob("seed-1/checkpoint-*")}
     assert bool(kept) == (step > 2)
     (tmp_path / "a").rename(tmp_path / "b")
@@ -277,8 +278,8 @@ def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_
 def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_path, caplog):
     options = FineTuning("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
-    with pytest.raises(Killed):
-        fine_tune(*data, folder=tmp_path, dev=pairs(31, 2), progress=killed_at(4))
+    with pytest.raises(Killed), report_to(killed_at(4)):
+        fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
     for weights in tmp_path.glob("seed-1/*/model.safetensors"):
         weights.write_bytes(b"broken")
     result = fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
@@ -318,12 +319,13 @@ def test_steps_are_told(folder_of, tmp_path):
     told: list[Any] = []
 
     @contextmanager
-    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         told.append((description, total))
         yield told.append
 
     options = FineTuning("nli", **{**HARD, "epochs": 2})
-    fine_tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path, progress=progress)
+    with report_to(reporter):
+        fine_tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path)
     assert told[0] == ("fine-tuning on nli, seed 0", 6)
     assert sum(told[1:]) == 6
 

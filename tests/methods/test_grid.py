@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from relexify.evidence.vectors import SubwordVectors
 from relexify.methods import vector_neighbours
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import softmax_weights
-from relexify.progress import silent
+from relexify.progress import report_to
 from relexify.tokens import vocabulary_of
 from tests import pico
 
@@ -46,13 +47,12 @@ def test_every_cell_is_bit_equal_to_a_search_of_its_own(kinds):
 def test_the_largest_number_need_not_come_last_and_the_search_is_done_once():
     searches = []
 
-    def progress(description, total=None):
+    def reporter(description, total=None):
         searches.append(description)
-        return silent(description, total)
+        return nullcontext(lambda amount: None)
 
-    cells = neighbour_grid(
-        subwords(OLD, 0), subwords(NEW, 1), neighbours=(20, 1, 5), temperatures=(0.3, 2.0), progress=progress
-    )
+    with report_to(reporter):
+        cells = neighbour_grid(subwords(OLD, 0), subwords(NEW, 1), neighbours=(20, 1, 5), temperatures=(0.3, 2.0))
     assert len(searches) == 1
     assert [np.diff(mixture.weights.indptr).max() for mixture in cells.values()] == [20, 20, 1, 1, 5, 5]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
-from relexify.progress import silent
+from relexify.progress import report_to
 from relexify.recipes.demo import make_material
 from relexify.recipes.grid.plan import GridCell, GridSearch
 from relexify.recipes.grid.run import run_grid
@@ -134,12 +135,11 @@ def test_a_cell_scores_what_a_transfer_with_its_k_and_temperature_scores(models,
 
 
 def stopping_after(cells):
-    """A progress that stops the work when so many cells are done."""
+    """A reporter that stops the work when so many cells are done."""
 
-    def progress(description, total=None):
-        manager = silent(description, total)
+    def reporter(description, total=None):
         if description != "trying initialisations":
-            return manager
+            return nullcontext(lambda amount: None)
         done = []
 
         class Counting:
@@ -156,15 +156,15 @@ def stopping_after(cells):
 
         return Counting()
 
-    return progress
+    return reporter
 
 
 def test_a_stopped_grid_goes_on_and_a_finished_one_is_not_done_again(models, tmp_path):
     shutil.copytree(models / "llama", tmp_path / "llama")
     recipe = transfer(tmp_path, tmp_path / "stopped")
     search = GridSearch(recipe, neighbours=(1, 4), temperatures=(0.2,), pos=(tagged(LINES[:5]), tagged(LINES[5:9])))
-    with pytest.raises(KeyboardInterrupt):
-        run_grid(search, progress=stopping_after(2))
+    with pytest.raises(KeyboardInterrupt), report_to(stopping_after(2)):
+        run_grid(search)
     kept = sorted((tmp_path / "stopped" / "cells").iterdir())
     assert [path.name for path in kept] == ["k1-tau0.2.json", "k4-tau0.2.json"]
     times = [path.stat().st_mtime_ns for path in kept]

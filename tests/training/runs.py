@@ -8,7 +8,7 @@ import pkgutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from relexify.progress import Progress, silent
+from relexify.progress import report_to
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
@@ -203,11 +203,14 @@ class _Countdown:
 
 def train_and_die(run: Run, moment: Moment | None, training: Training, name: str) -> None:
     """For a process of its own; without a moment it lives."""
-    run.train(training, name, progress=progress_to(moment) if moment else silent)
+    with dying_at(moment):
+        run.train(training, name)
 
 
-def progress_to(moment: Moment) -> Progress:
-    """What ends this process at a moment; for processes that are to die."""
+def dying_at(moment: Moment | None) -> AbstractContextManager[None]:
+    """Ends this process at a moment of the work inside; for processes that are to die."""
+    if moment is None:
+        return nullcontext()
     countdown = _Countdown(moment.count)
     if moment.doing in _PLACES:
         place, name = _PLACES[moment.doing]
@@ -218,10 +221,10 @@ def progress_to(moment: Moment) -> Progress:
             return countdown(*arguments, **options)
 
         setattr(owner, name, counted)
-        return silent
+        return nullcontext()
 
     @contextmanager
-    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         is_training = description.startswith("training: ")
         if is_training and moment.doing == "stage":
             countdown()
@@ -229,4 +232,4 @@ def progress_to(moment: Moment) -> Progress:
         if is_training and moment.doing == "measured":
             countdown()
 
-    return progress
+    return report_to(reporter)

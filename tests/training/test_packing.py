@@ -21,6 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, OutputError, VocabularyError
+from relexify.progress import report_to
 from relexify.text import Corpus
 from relexify.tokens import separator_of
 from relexify.training.data.packing import pack
@@ -285,12 +286,13 @@ def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -
     told: list[Any] = []
 
     @contextmanager
-    def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         told.append((description, total))
         yield told.append
 
     held_out = Corpus.of_lines(pico.sentences(100))
-    packed = pack(Corpus.open(path), tokenizer, excluding=held_out, folder=tmp_path / "kept", progress=progress)
+    with report_to(reporter):
+        packed = pack(Corpus.open(path), tokenizer, excluding=held_out, folder=tmp_path / "kept")
     assert told[0] == ("packing text", path.stat().st_size)
     assert len(told) > 2
     assert sum(told[1:]) == path.stat().st_size > packed.bytes
@@ -353,7 +355,7 @@ import resource, sys, time
 from pathlib import Path
 from relexify.errors import OutputError
 from relexify.text import Corpus
-from relexify.training.packing import pack
+from relexify.training.data.packing import pack
 from tests import pico
 
 sentences, folder = pico.sentences(30_000), Path(sys.argv[1])

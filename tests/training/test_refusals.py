@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.progress import report_to
 from relexify.storage.checkpoints import only_one
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
@@ -81,11 +82,11 @@ def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(
     run.train()
     before = tensors(run.output())
 
-    def progress(description: str, total: int | None = None) -> None:
+    def reporter(description: str, total: int | None = None) -> None:
         raise AssertionError(description)
 
-    with pytest.raises(OutputError, match="exists already"):
-        run.train(replace(TRAINING, seed=1), progress=progress)
+    with pytest.raises(OutputError, match="exists already"), report_to(reporter):
+        run.train(replace(TRAINING, seed=1))
     assert all(tensor.equal(before[name]) for name, tensor in tensors(run.output()).items())
     run.train(replace(TRAINING, seed=1), overwrite=True)
     assert any(not tensor.equal(before[name]) for name, tensor in tensors(run.output()).items())

@@ -26,7 +26,7 @@ from relexify.evaluation.finetuning.trainer import TaskTrainer, task_arguments
 from relexify.evaluation.finetuning.word_pieces import tags_of
 from relexify.grafting.swap import Lexicon, load_lexicon
 from relexify.pretrained import load_tokenizer
-from relexify.progress import Progress
+from relexify.progress import track
 from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, sweep
 from relexify.training.engine.randomness import own_randomness
@@ -87,13 +87,13 @@ class Learner:
             raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
         return cls(model, problem, options, int(tokenizer.pad_token_id), learnt, tested, chosen_by, lexicon)
 
-    def run(self, seed: int, folder: Path, progress: Progress) -> SeedResult:
+    def run(self, seed: int, folder: Path) -> SeedResult:
         """Train with one seed, or go on with it, and measure."""
         work = folder / f"seed-{seed}"
         checkpoint = _checkpoint(work, seed)
         steps = math.ceil(len(self.training.rows) / self.options.batch_size) * self.options.rounds
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
-        with own_randomness(), progress(title, steps) as advance:
+        with own_randomness(), track(title, steps) as advance:
             set_seed(seed)
             learner = with_head(self.model, self.problem)
             trainer = TaskTrainer(

@@ -15,7 +15,6 @@ from relexify.evaluation.finetuning.learner import Learner
 from relexify.evaluation.finetuning.options import TASKS, FineTuning, Task, check_options
 from relexify.evaluation.finetuning.problem import Data, problem_of
 from relexify.evaluation.finetuning.results import SeedResult, TaskResult, summary_of
-from relexify.progress import Progress, silent
 from relexify.storage.checkpoints import claim_folder
 
 __all__ = ["TASKS", "FineTuning", "SeedResult", "Task", "TaskResult", "fine_tune"]
@@ -30,7 +29,6 @@ def fine_tune(
     folder: str | Path,
     dev: Data | None = None,
     through: str | Path | None = None,
-    progress: Progress = silent,
 ) -> TaskResult:
     """Fine-tune an encoder once for each seed, and measure it on test data.
 
@@ -43,7 +41,6 @@ def fine_tune(
         dev: To choose the best epoch by; the last one is kept where this is not given.
         through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
             embeddings: zero-shot transfer.
-        progress: Told about steps.
 
     Raises:
         InputError: Something about model, data or options does not fit, or the folder is another run's.
@@ -62,6 +59,6 @@ def fine_tune(
         learner = Learner.of(model, config, problem, options, training, test, dev, through)
         for seed in options.seeds:
             if finished[seed] is None:
-                finished[seed] = learner.run(seed, folder, progress)
+                finished[seed] = learner.run(seed, folder)
                 keep_seed(folder, finished[seed])
     return summary_of([result for result in finished.values() if result is not None])

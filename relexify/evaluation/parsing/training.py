@@ -37,7 +37,7 @@ from relexify.evaluation.parsing.trainer import (
 )
 from relexify.evaluation.parsing.trees import best_tree
 from relexify.pretrained import load_model, load_tokenizer
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring import check_fit
 from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
 from relexify.training.engine.randomness import own_randomness
@@ -91,7 +91,6 @@ def train_parser(
     folder: str | Path,
     *,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainedParser:
     """Train a parser on top of a model, once for every seed; seeds that are finished in `folder` are kept.
 
@@ -102,7 +101,6 @@ def train_parser(
         options: How.
         folder: For the results, one folder `seed-N` for each seed.
         overwrite: Whether finished seeds of another training may be replaced.
-        progress: Told about steps.
 
     Raises:
         InputError: There are no sentences, or `folder` holds another training.
@@ -122,7 +120,7 @@ def train_parser(
         place = Path(folder) / f"seed-{seed}"
         run = _finished(place, job, overwrite)
         if run is None:
-            run = _train_seed(model, tokenizer, (training, dev), options, seed, place, job, progress)
+            run = _train_seed(model, tokenizer, (training, dev), options, seed, place, job)
         runs.append(run)
     best = max(runs, key=lambda run: run.las)
     return TrainedParser(*load_parser(best.folder), tuple(runs))
@@ -153,7 +151,6 @@ def _train_seed(
     seed: int,
     place: Path,
     job: Mapping[str, Any],
-    progress: Progress,
 ) -> SeedRun:
     training, dev = treebanks
     relations = sorted({relation for sentence in training for relation in sentence.relations})
@@ -163,7 +160,7 @@ def _train_seed(
     # Named so that `write_folder` sweeps it away, should this run be killed.
     checkpoints = tempfile.mkdtemp(prefix=temporary_prefix(place), dir=place.parent)
     try:
-        with own_randomness(), progress(f"training a parser (seed {seed})", steps) as advance:
+        with own_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
             torch.manual_seed(seed)
             parser = BiaffineParser.on_top_of(
                 load_model(model),

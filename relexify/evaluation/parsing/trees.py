@@ -12,7 +12,7 @@ from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingErr
 from relexify.evaluation.data.treebank import ParsedSentence, universal_relation
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Cutting, cut_sentences, padded_batch
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring import Score, check_fit, usable_length
 
 __all__ = ["NO_HEAD", "AttachmentScores", "Parse", "attachment_scores", "best_tree", "parse"]
@@ -97,12 +97,7 @@ def attachment_scores(
 
 
 def parse(
-    parser: BiaffineParser,
-    tokenizer: Any,
-    sentences: Sequence[ParsedSentence | Sequence[str]],
-    *,
-    batch: int = 64,
-    progress: Progress = silent,
+    parser: BiaffineParser, tokenizer: Any, sentences: Sequence[ParsedSentence | Sequence[str]], *, batch: int = 64
 ) -> list[Parse]:
     """Find the best tree of every sentence.
 
@@ -111,7 +106,6 @@ def parse(
         tokenizer: Of the parser's encoder.
         sentences: Only their words (and the spaces between them) are looked at.
         batch: Sentences at a time.
-        progress: Told about sentences.
 
     Raises:
         InputError: A sentence is not a list of words.
@@ -127,7 +121,7 @@ def parse(
     was_training = parser.training
     parser.eval()
     try:
-        with torch.inference_mode(), progress("parsing", len(words)) as advance:
+        with torch.inference_mode(), track("parsing", len(words)) as advance:
             for start in range(0, len(order), batch):
                 places = order[start : start + batch]
                 trees = _trees(parser, [cuttings[place] for place in places])

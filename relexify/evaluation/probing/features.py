@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 
 from relexify.errors import InputError
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring import check_fit, usable_length
 from relexify.text import is_unspaced
 from relexify.tokens import backend_of, encodable, encode_words
@@ -30,13 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def sentence_means(
-    model: Any,
-    tokenizer: Any,
-    texts: Sequence[str],
-    *,
-    length: int = LENGTH,
-    batch: int = 32,
-    progress: Progress = silent,
+    model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = LENGTH, batch: int = 32
 ) -> np.ndarray:
     """The mean of the last hidden states of every text's pieces, [n × d] float32.
 
@@ -49,7 +43,6 @@ def sentence_means(
         texts: Running text.
         length: Pieces that the model reads at once, special tokens included; never more than it can.
         batch: Texts at a time.
-        progress: Told about texts.
 
     Raises:
         InputError: The length leaves no room for text.
@@ -61,19 +54,13 @@ def sentence_means(
     pieces = [encoding.ids for encoding in reader.backend.encode_batch_fast(clean, add_special_tokens=False)]
     _tell_of_cut("texts", sum(len(ids) > reader.room for ids in pieces), len(pieces), reader)
     sequences = [_Sequence(ids[: reader.room], [min(len(ids), reader.room)]) for ids in pieces]
-    means = np.concatenate(_means(model, reader, sequences, batch, progress) or [np.zeros((0, _width(model)))])
+    means = np.concatenate(_means(model, reader, sequences, batch) or [np.zeros((0, _width(model)))])
     rows: np.ndarray = means[[places[text] for text in texts]].astype(np.float32)
     return rows
 
 
 def word_means(
-    model: Any,
-    tokenizer: Any,
-    sentences: Sequence[Sequence[str]],
-    *,
-    length: int = LENGTH,
-    batch: int = 32,
-    progress: Progress = silent,
+    model: Any, tokenizer: Any, sentences: Sequence[Sequence[str]], *, length: int = LENGTH, batch: int = 32
 ) -> list[np.ndarray]:
     """The mean of the last hidden states of every word's pieces, [words × d] float32 for each sentence.
 
@@ -86,7 +73,6 @@ def word_means(
         sentences: The words of each.
         length: Pieces that the model reads at once, special tokens included; never more than it can.
         batch: Sentences at a time.
-        progress: Told about sentences.
 
     Raises:
         InputError: The length leaves no room for text.
@@ -101,7 +87,7 @@ def word_means(
         _Sequence([id for ids in words[:fit] for id in ids], [len(ids) for ids in words[:fit]])
         for words, fit in zip(pieces, fitting, strict=True)
     ]
-    means = _means(model, reader, sequences, batch, progress)
+    means = _means(model, reader, sequences, batch)
     return [
         np.concatenate([rows, np.zeros((len(words) - len(rows), rows.shape[1]), np.float32)])
         for words, rows in zip(sentences, means, strict=True)
@@ -171,16 +157,14 @@ def _tell_of_cut(what: str, cut: int, total: int, reader: _Reader) -> None:
         logger.warning("%d of %d %s do not fit into the %d pieces that the model reads", cut, total, what, reader.room)
 
 
-def _means(
-    model: Any, reader: _Reader, sequences: Sequence[_Sequence], batch: int, progress: Progress
-) -> list[np.ndarray]:
+def _means(model: Any, reader: _Reader, sequences: Sequence[_Sequence], batch: int) -> list[np.ndarray]:
     """The means of each sequence's units, [units × d] float32; sequences of like length are read together."""
     means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), place) for place, each in enumerate(sequences) if each.pieces)
     body, was_training = _body(model), model.training
     model.eval()
     try:
-        with progress("reading", len(order)) as advance, torch.inference_mode():
+        with track("reading", len(order)) as advance, torch.inference_mode():
             for start in range(0, len(order), batch):
                 places = [place for _, place in order[start : start + batch]]
                 found = _batch_means(body, reader, [sequences[place] for place in places], model.device)

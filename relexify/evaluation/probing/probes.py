@@ -21,7 +21,6 @@ from scipy.optimize import minimize
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evaluation.probing.features import LENGTH, sentence_means, word_means
-from relexify.progress import Progress, silent
 from relexify.scoring import Score
 
 __all__ = ["LinearProbe", "PairExample", "TaggedWords", "fit_probe", "probe_pairs", "probe_words"]
@@ -47,7 +46,6 @@ def probe_pairs(
     length: int = LENGTH,
     batch: int = 32,
     task: str = "NLI probe",
-    progress: Progress = silent,
 ) -> Score:
     """How often a linear probe tells how a hypothesis stands to a premise.
 
@@ -60,14 +58,13 @@ def probe_pairs(
         length: Pieces that the model reads at once; longer texts are cut.
         batch: Texts at a time.
         task: The name of the score.
-        progress: Told about texts.
 
     Raises:
         EvidenceError: There are no examples to learn from, or none to count.
     """
     _check_sides(training, test)
     texts = [text for example in (*training, *test) for text in example[:2]]
-    means = sentence_means(model, tokenizer, texts, length=length, batch=batch, progress=progress)
+    means = sentence_means(model, tokenizer, texts, length=length, batch=batch)
     features = means.reshape(len(training) + len(test), -1)  # a premise and its hypothesis follow each other
     probe = fit_probe(
         features[: len(training)], [label for _, _, label in training], penalty=penalty, device=model.device
@@ -85,7 +82,6 @@ def probe_words(
     length: int = LENGTH,
     batch: int = 32,
     task: str = "POS probe",
-    progress: Progress = silent,
 ) -> Score:
     """How often a linear probe tells the tag of a word.
 
@@ -101,7 +97,6 @@ def probe_words(
         length: Pieces that the model reads at once; words that do not fit are not seen.
         batch: Sentences at a time.
         task: The name of the score.
-        progress: Told about sentences.
 
     Raises:
         EvidenceError: There are no words to learn from, or none to count.
@@ -111,7 +106,7 @@ def probe_words(
     _check_tags("training", training)
     _check_tags("test", test)
     sentences = [words for words, _ in (*training, *test)]
-    means = word_means(model, tokenizer, sentences, length=length, batch=batch, progress=progress)
+    means = word_means(model, tokenizer, sentences, length=length, batch=batch)
     learnt, learnt_tags = np.concatenate(means[: len(training)]), [tag for _, tags in training for tag in tags]
     asked, wanted = np.concatenate(means[len(training) :]), [tag for _, tags in test for tag in tags]
     seen = np.any(learnt != 0, axis=1)

@@ -16,7 +16,6 @@ from relexify.evidence.lexicon.correspondences import Correspondences, choose_he
 from relexify.evidence.lexicon.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality, translation_quality
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.progress import Progress, silent
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 
 __all__ = ["Direction", "Rotation", "align", "measure", "reduced", "reductions"]
@@ -114,7 +113,6 @@ def align(
     reduce: bool = False,
     held_out: float = 0.1,
     seed: int = 0,
-    progress: Progress = silent,
 ) -> Rotation:
     """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
 
@@ -128,7 +126,6 @@ def align(
         reduce: Project the wider vectors on their principal directions where the widths differ.
         held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 skips that.
         seed: Chooses the held-out words.
-        progress: Told about lookups and searches.
 
     Raises:
         InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
@@ -142,15 +139,15 @@ def align(
     pairs = find_correspondences(lexicon, source.index, target.index)
     _check_evidence(pairs, lexicon, source, target, width=narrow_target.width)
     vectors = (
-        _look_up(narrow_source, np.unique(pairs.source), progress),
-        _look_up(narrow_target, np.unique(pairs.target), progress),
+        _look_up(narrow_source, np.unique(pairs.source)),
+        _look_up(narrow_target, np.unique(pairs.target)),
     )
     fitted = _fit(*vectors, pairs.meetings())
     held = choose_held_out(pairs, held_out, most=MOST_HELD_OUT, seed=seed)
     quality = None
     if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
         without = _fit(*vectors, pairs.meetings(~held))
-        quality = _measure(narrow_source.rotated(without), narrow_target, pairs, held, progress)
+        quality = _measure(narrow_source.rotated(without), narrow_target, pairs, held)
     forwards = direction == "source-to-target"
     moved_reduction = source_reduction if forwards else target_reduction
     # The best map back is the transpose: Procrustes has the same singular vectors in both directions.
@@ -166,9 +163,7 @@ def align(
     )
 
 
-def measure(
-    source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0, progress: Progress = silent
-) -> Quality | None:
+def measure(source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0) -> Quality | None:
     """How well vectors that lie in one space already translate a dictionary that had no part in that.
 
     Args:
@@ -176,7 +171,6 @@ def measure(
         target: Vectors of the target language.
         lexicon: Pairs to ask for, 1,500 source words at most.
         seed: Chooses the words.
-        progress: Told about lookups and searches.
 
     Returns:
         The quality, or nothing where fewer than ten words have vectors on both sides.
@@ -185,7 +179,7 @@ def measure(
     asked = choose_held_out(pairs, 1.0, most=MOST_HELD_OUT, seed=seed)
     if len(np.unique(pairs.word[asked])) < FEWEST_HELD_OUT:
         return None
-    return _measure(source, target, pairs, asked, progress)
+    return _measure(source, target, pairs, asked)
 
 
 def reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -248,8 +242,8 @@ def _check_evidence(
         )
 
 
-def _look_up(vectors: WordVectors, rows: np.ndarray, progress: Progress) -> np.ndarray:
-    return vectors.lookup([vectors.words[row] for row in rows], progress=progress)
+def _look_up(vectors: WordVectors, rows: np.ndarray) -> np.ndarray:
+    return vectors.lookup([vectors.words[row] for row in rows])
 
 
 def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndarray:
@@ -268,16 +262,13 @@ def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndar
     return np.asarray(matrix)
 
 
-def _measure(
-    rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray, progress: Progress
-) -> Quality:
+def _measure(rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray) -> Quality:
     """Ask for the held-out words among the frequent target words, to which all right answers are added."""
     asked, answers = questions(pairs, held)
     candidates = np.union1d(np.arange(min(CANDIDATES, len(target))), pairs.target[held])
     return translation_quality(
-        _look_up(rotated, asked, progress),
-        _look_up(target, candidates, progress),
-        rotated.lookup(rotated.words[:BACKGROUND], progress=progress),
+        _look_up(rotated, asked),
+        _look_up(target, candidates),
+        rotated.lookup(rotated.words[:BACKGROUND]),
         [frozenset(np.searchsorted(candidates, sorted(rows)).tolist()) for rows in answers],
-        progress=progress,
     )

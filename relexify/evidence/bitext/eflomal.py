@@ -14,7 +14,7 @@ from relexify.errors import EvidenceError, InputError, MissingExtra
 from relexify.evidence.bitext.encoding import EncodedBitext, Side
 from relexify.evidence.bitext.links import DirectedLinks, Links
 from relexify.evidence.bitext.pharaoh import parse_links
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["LONGEST", "align_bitext", "eflomal_module"]
 
@@ -37,7 +37,7 @@ def eflomal_module() -> Any:
     return eflomal
 
 
-def align_bitext(pairs: EncodedBitext, *, progress: Progress = silent) -> DirectedLinks:
+def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
     """Align the tokens of every pair, in both directions.
 
     Lines with an empty side or with more than `LONGEST` tokens get no links.
@@ -48,7 +48,7 @@ def align_bitext(pairs: EncodedBitext, *, progress: Progress = silent) -> Direct
     """
     eflomal = eflomal_module()
     lines = _alignable(pairs)
-    with TemporaryDirectory(prefix="relexify-") as folder, progress("aligning with eflomal", None):
+    with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
         files = [Path(folder) / name for name in ("forward", "reverse")]
         sides = _spelled(pairs.source, lines), _spelled(pairs.target, lines)
         try:

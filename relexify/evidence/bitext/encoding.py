@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from relexify.errors import EvidenceError
 from relexify.evidence.bitext.bitext import Bitext
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.tokens import backend_of, encoder_of
 
 __all__ = ["EncodedBitext", "Side", "Units", "encode_bitext", "looks_swapped"]
@@ -69,7 +69,6 @@ def encode_bitext(
     *,
     units: Units = "tokens",
     most_pairs: int | None = None,
-    progress: Progress = silent,
 ) -> EncodedBitext:
     """Tokenise both sides, each with its own tokenizer.
 
@@ -79,12 +78,11 @@ def encode_bitext(
         target_tokenizer: The new one.
         units: What links will connect.
         most_pairs: Take only so many lines, evenly spread over the text.
-        progress: Told about lines.
     """
     lines = sum(1 for _ in bitext)
     chosen = _spread(bitext, lines, most_pairs or lines)
     sides = _SideBuilder(source_tokenizer, units), _SideBuilder(target_tokenizer, units)
-    with progress("tokenising pairs", min(lines, most_pairs or lines)) as advance:
+    with track("tokenising pairs", min(lines, most_pairs or lines)) as advance:
         while block := list(islice(chosen, _AT_ONCE)):
             for side, texts in zip(sides, zip(*block, strict=True), strict=True):
                 side.add(list(texts))

@@ -9,7 +9,7 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.bitext.links import Links, sorted_distinct
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["Symmetrisation", "symmetrise"]
 
@@ -19,7 +19,7 @@ Point = tuple[int, int]
 _AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrise(forward: Links, reverse: Links, how: Symmetrisation, *, progress: Progress = silent) -> Links:
+def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
     """Combine two directions (Och and Ney, 2003; Koehn et al., 2005).
 
     Args:
@@ -29,7 +29,6 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation, *, progress:
             `"grow-diag-final-and"` starts from the intersection, adds links of the union that touch one already there
             (also across a corner) and bring in a unit that has none, then links of either direction between two units
             that both have none.
-        progress: Told about lines.
 
     Raises:
         InputError: There is no such way.
@@ -46,16 +45,16 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation, *, progress:
     common = both[1:][np.diff(both) == 0]
     if how == "intersection":
         return Links.of_keys(common)
-    return _grown(*(Links.of_keys(keys) for keys in (common, united, ours, theirs)), progress=progress)
+    return _grown(*(Links.of_keys(keys) for keys in (common, united, ours, theirs)))
 
 
-def _grown(common: Links, united: Links, forward: Links, reverse: Links, *, progress: Progress) -> Links:
+def _grown(common: Links, united: Links, forward: Links, reverse: Links) -> Links:
     """Grow-diag-final-and, line by line; where both directions agree there is nothing to grow."""
     lines, sizes = np.unique(united.line, return_counts=True)
     differ = sizes != np.bincount(common.line, minlength=int(lines.max(initial=-1)) + 1)[lines]
     tables = [_by_line(links, lines[differ]) for links in (common, united, forward, reverse)]
     grown: list[tuple[int, int, int]] = []
-    with progress("symmetrising", int(differ.sum())) as advance:
+    with track("symmetrising", int(differ.sum())) as advance:
         for line, agreed, either, first, second in zip(lines[differ].tolist(), *tables, strict=True):
             grown.extend((line, *point) for point in _grow(agreed, set(either), first, second))
             advance(1)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from relexify.neighbours import nearest, normalised
-from relexify.progress import Progress, silent
 
 __all__ = ["Quality", "csls_nearest", "translation_quality"]
 
@@ -33,12 +32,7 @@ class Quality:
 
 
 def translation_quality(
-    queries: np.ndarray,
-    keys: np.ndarray,
-    background: np.ndarray,
-    translations: Sequence[frozenset[int]],
-    *,
-    progress: Progress = silent,
+    queries: np.ndarray, keys: np.ndarray, background: np.ndarray, translations: Sequence[frozenset[int]]
 ) -> Quality:
     """Measure P@1, where any listed translation counts.
 
@@ -47,10 +41,9 @@ def translation_quality(
         keys: Candidate target words [m × d].
         background: Frequent source words in the target space [b × d]: what CSLS tells hubs by.
         translations: For each query the right rows of `keys`.
-        progress: Told about the search.
     """
-    by_cosine = nearest(queries, keys, 1, progress=progress)[0][:, 0]
-    by_csls = csls_nearest(queries, keys, background, progress=progress)
+    by_cosine = nearest(queries, keys, 1)[0][:, 0]
+    by_csls = csls_nearest(queries, keys, background)
     return Quality(
         precision=_share_right(by_cosine, translations),
         csls_precision=_share_right(by_csls, translations),
@@ -59,9 +52,7 @@ def translation_quality(
     )
 
 
-def csls_nearest(
-    queries: np.ndarray, keys: np.ndarray, background: np.ndarray, *, k: int = 10, progress: Progress = silent
-) -> np.ndarray:
+def csls_nearest(queries: np.ndarray, keys: np.ndarray, background: np.ndarray, *, k: int = 10) -> np.ndarray:
     """The best key for each query by cross-domain similarity local scaling (CSLS; Conneau et al., 2018).
 
     CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), r being the mean cosine to the k nearest of the other language. r(x) is
@@ -72,12 +63,11 @@ def csls_nearest(
         keys: [m × d].
         background: Vectors of the queries' language [b × d], among which a key's neighbours are found.
         k: How many neighbours a mean is taken over.
-        progress: Told about the search.
 
     Returns:
         The row of the best key, int64 [n].
     """
-    crowding = nearest(keys, background, k, progress=progress)[1].mean(axis=1)
+    crowding = nearest(keys, background, k)[1].mean(axis=1)
     # A zero key has no direction and must not win by being far from everything.
     crowding[~np.any(keys, axis=1)] = np.inf
     queries, columns = normalised(queries), normalised(keys).T

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, track
 
 __all__ = ["count_vectors"]
 
@@ -33,7 +33,6 @@ def count_vectors(
     contexts: int,
     seed: int,
     lists: int | None = None,
-    progress: Progress = silent,
 ) -> np.ndarray:
     """One vector of length one for each word of a vocabulary, float32 [words × width].
 
@@ -45,14 +44,13 @@ def count_vectors(
         contexts: How many of the most frequent words count as contexts.
         seed: Of the decomposition.
         lists: How many lists of words a pass has, for the progress bar.
-        progress: Told of every list.
     """
     rows = {word: row for row, word in enumerate(vocabulary)}
     contexts = min(contexts, len(rows))
-    with progress("counting neighbours", lists) as advance:
+    with track("counting neighbours", lists) as advance:
         counts = _cooccurrences(_numbered(sentences(), rows, window, advance), len(rows), contexts, window)
     information = _positive_information(counts)
-    with progress("factoring", POWER_ITERATIONS + 1) as advance:
+    with track("factoring", POWER_ITERATIONS + 1) as advance:
         vectors = _factored(information, min(width, contexts), seed, advance)
     padded = np.zeros((len(rows), width), np.float32)
     padded[:, : vectors.shape[1]] = vectors

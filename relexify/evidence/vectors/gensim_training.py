@@ -12,7 +12,7 @@ import numpy as np
 
 from relexify.errors import MissingExtra
 from relexify.evidence.vectors.options import Settled, VectorTraining
-from relexify.progress import Advance, Progress
+from relexify.progress import Advance, track
 
 __all__ = ["Sentences", "TrainingText", "bounded", "run_gensim"]
 
@@ -31,9 +31,7 @@ class TrainingText:
     vocabulary: dict[str, int]
 
 
-def run_gensim(
-    text: TrainingText, options: VectorTraining, settled: Settled, ngrams: list[np.ndarray], progress: Progress
-) -> Any:
+def run_gensim(text: TrainingText, options: VectorTraining, settled: Settled, ngrams: list[np.ndarray]) -> Any:
     """Run gensim, and return its `wv`.
 
     Args:
@@ -41,7 +39,6 @@ def run_gensim(
         options: How to train.
         settled: The rest of how to train.
         ngrams: For each word of the vocabulary, the rows that stand for its n-grams.
-        progress: Told of every sentence of every pass.
     """
     try:
         from gensim.models import FastText
@@ -67,7 +64,7 @@ def run_gensim(
     model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
     # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
     model.wv.buckets_word = ngrams
-    with _undisturbed(), progress("training vectors", settled.epochs * text.lists) as advance:
+    with _undisturbed(), track("training vectors", settled.epochs * text.lists) as advance:
         passes = _Passes(text.sentences, advance)
         model.train(passes, total_examples=text.lists, epochs=settled.epochs)
     if passes.failure is not None:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["fit_ngrams"]
 
@@ -20,14 +20,7 @@ MOST_WEIGHT = 1_000
 
 
 def fit_ngrams(
-    words: Sequence[str],
-    vectors: np.ndarray,
-    counts: np.ndarray,
-    *,
-    shortest: int,
-    longest: int,
-    buckets: int,
-    progress: Progress = silent,
+    words: Sequence[str], vectors: np.ndarray, counts: np.ndarray, *, shortest: int, longest: int, buckets: int
 ) -> WordVectors:
     """Give word vectors n-grams in fastText's manner.
 
@@ -42,7 +35,6 @@ def fit_ngrams(
         shortest: Letters of the shortest n-gram.
         longest: Letters of the longest.
         buckets: Into how many buckets n-grams are hashed.
-        progress: Told of the rounds of the fit.
     """
     starts, hashes = ngram_buckets(words, shortest, longest, buckets)
     known, columns = np.unique(hashes, return_inverse=True)
@@ -50,13 +42,13 @@ def fit_ngrams(
     spelled = csr_array((np.ones(len(columns), np.float32), columns, starts), shape=(len(words), len(known)))
     means = csr_array((np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32), columns, starts), spelled.shape)
     importance = np.sqrt(np.minimum(counts, MOST_WEIGHT)).astype(np.float32)
-    rows = _ridge(means, vectors.astype(np.float32), importance / importance.mean(), progress)
+    rows = _ridge(means, vectors.astype(np.float32), importance / importance.mean())
     own = (sizes + 1)[:, None] * vectors - spelled @ rows
     grams = Ngrams(rows, shortest, longest, buckets, known)
     return WordVectors(list(words), own.astype(np.float32), np.asarray(counts, np.int64), grams)
 
 
-def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray, progress: Progress) -> np.ndarray:
+def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.ndarray:
     """argmin_G Σ_w f_w ‖(A G)_w − v_w‖² + λ ‖G‖² by conjugate gradients, all columns at once, [n-grams × d]."""
     weights = importance[:, None]
     back = csr_array(design.T)
@@ -67,7 +59,7 @@ def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray, progre
     residual = back @ (weights * wanted)
     direction = residual / diagonal
     progress_made = np.einsum("nd,nd->d", residual, direction)
-    with progress("fitting n-grams", ITERATIONS) as advance:
+    with track("fitting n-grams", ITERATIONS) as advance:
         for _ in range(ITERATIONS):
             image = back @ (weights * (design @ direction)) + RIDGE * direction
             step = progress_made / np.maximum(np.einsum("nd,nd->d", direction, image), 1e-20)

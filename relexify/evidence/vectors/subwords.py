@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from relexify.evidence.lexicon import vector_frequencies
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.neighbours import normalised
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
 
@@ -34,7 +34,7 @@ class SubwordVectors:
     covered: np.ndarray
 
 
-def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors, *, progress: Progress = silent) -> SubwordVectors:
+def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors) -> SubwordVectors:
     """Compose each token from the n-grams it contains (WECHSEL, section 3.1).
 
     A token is looked up as the text it writes, without surrounding white space; a token that is a known word counts
@@ -43,7 +43,7 @@ def subwords_from_ngrams(tokenizer: Any, vectors: WordVectors, *, progress: Prog
     vocabulary = vocabulary_of(tokenizer)
     texts = ["" if form.is_byte else form.text.strip() for form in vocabulary.forms]
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # many stand with and without a space
-    found = vectors.lookup(list(places), progress=progress)
+    found = vectors.lookup(list(places))
     return _subwords(vocabulary, found[[places[text] for text in texts]])
 
 
@@ -54,7 +54,6 @@ def subwords_from_words(
     frequencies: Mapping[str, float] | None = None,
     top_words: int | None = None,
     unit_length: bool = False,
-    progress: Progress = silent,
 ) -> SubwordVectors:
     """Average, for each token, the vectors of the words it occurs in, weighted by frequency (WECHSEL, Appendix D).
 
@@ -67,16 +66,15 @@ def subwords_from_words(
         frequencies: Of the words; where not given, the vectors' counts, or by their rank where they carry none.
         top_words: Use only the most frequent words.
         unit_length: Bring every word's vector to length one first.
-        progress: Told about words.
     """
     vocabulary = vocabulary_of(tokenizer)
     known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
     words, weights = _most_frequent(list(vectors.words), known_frequencies, top_words)
-    occurrences = _occurrences(tokenizer, words, len(vocabulary), progress) @ csr_array(
+    occurrences = _occurrences(tokenizer, words, len(vocabulary)) @ csr_array(
         (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
     )
     totals = np.asarray(occurrences.sum(axis=1)).ravel()
-    known = vectors.lookup(words, progress=progress)
+    known = vectors.lookup(words)
     known = normalised(known) if unit_length else known
     summed = occurrences @ known.astype(np.float64)
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
@@ -99,11 +97,11 @@ def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
 
-def _occurrences(tokenizer: Any, words: list[str], tokens: int, progress: Progress) -> csr_array:
+def _occurrences(tokenizer: Any, words: list[str], tokens: int) -> csr_array:
     """How many of the two spellings of each word contain each token, [tokens × words]."""
     rows: list[int] = []
     columns: list[int] = []
-    with progress("tokenising words", len(words)) as advance:
+    with track("tokenising words", len(words)) as advance:
         for start in range(0, len(words), 10_000):
             block = words[start : start + 10_000]
             for after_space in (False, True):

@@ -15,7 +15,7 @@ from relexify.evidence.vectors.ngram_fitting import fit_ngrams
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import Settled, VectorTraining, check, settle
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["train_vectors"]
 
@@ -28,9 +28,7 @@ _MOST_NGRAMS = 2_000_000  # rows; where a text has more, n-grams share them, as 
 logger = logging.getLogger(__name__)
 
 
-def train_vectors(
-    sentences: Sentences, options: VectorTraining | None = None, *, progress: Progress = silent
-) -> WordVectors:
+def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -> WordVectors:
     """Train vectors, with counts and n-grams, on a text.
 
     Only the n-gram buckets that some word of the vocabulary uses are kept: what was never trained is no evidence.
@@ -38,7 +36,6 @@ def train_vectors(
     Args:
         sentences: Called once per pass; yields lists of words. Splitting text into words happens elsewhere.
         options: How to train; with one worker, the same text, options and seed give the same bytes.
-        progress: Told of every sentence of every pass.
 
     Raises:
         InputError: An option is out of range.
@@ -46,15 +43,15 @@ def train_vectors(
     """
     options = options or VectorTraining()
     check(options)
-    counts, lists = _count(sentences, progress)
+    counts, lists = _count(sentences)
     words = counts.total()
     settled = settle(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, settled.minimum_count))
     counts.clear()  # the rare words are most of it
     if options.method == "counts":
-        return _counted(text, options, progress)
+        return _counted(text, options)
     for _ in range(_ATTEMPTS):
-        vectors = _train(text, options, settled, progress)
+        vectors = _train(text, options, settled)
         if _is_finite(vectors):
             return vectors
         logger.warning("training vectors diverged at learning rate %g", options.learning_rate)
@@ -65,7 +62,7 @@ def train_vectors(
     )
 
 
-def _counted(text: TrainingText, options: VectorTraining, progress: Progress) -> WordVectors:
+def _counted(text: TrainingText, options: VectorTraining) -> WordVectors:
     """Count neighbours, factor the counts, and fit n-grams to the result."""
     vectors = count_vectors(
         text.sentences,
@@ -75,7 +72,6 @@ def _counted(text: TrainingText, options: VectorTraining, progress: Progress) ->
         contexts=options.contexts,
         seed=options.seed,
         lists=text.lists,
-        progress=progress,
     )
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
@@ -83,14 +79,14 @@ def _counted(text: TrainingText, options: VectorTraining, progress: Progress) ->
         return WordVectors(words, vectors, counts, None)
     _, _, buckets = _hashed(words, options)
     lengths = {"shortest": options.shortest_ngram, "longest": options.longest_ngram}
-    return fit_ngrams(words, vectors, counts, buckets=buckets, **lengths, progress=progress)
+    return fit_ngrams(words, vectors, counts, buckets=buckets, **lengths)
 
 
-def _count(sentences: Sentences, progress: Progress) -> tuple[Counter[str], int]:
+def _count(sentences: Sentences) -> tuple[Counter[str], int]:
     """How often each word occurs, and how many lists of words there are."""
     counts: Counter[str] = Counter()
     lists = 0
-    with progress("counting words", None) as advance:
+    with track("counting words", None) as advance:
         for sentence in bounded(sentences()):
             counts.update(sentence)
             lists += 1
@@ -110,13 +106,13 @@ def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
     return dict(sorted(frequent, key=lambda entry: (-entry[1], entry[0])))
 
 
-def _train(text: TrainingText, options: VectorTraining, settled: Settled, progress: Progress) -> WordVectors:
+def _train(text: TrainingText, options: VectorTraining, settled: Settled) -> WordVectors:
     """Train once, whatever comes out."""
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
     indptr, ids, buckets = _hashed(words, options)
     known, rows = np.unique(ids, return_inverse=True)
-    trained = run_gensim(text, options, settled, np.split(rows.astype(np.uint32), indptr[1:-1]), progress)
+    trained = run_gensim(text, options, settled, np.split(rows.astype(np.uint32), indptr[1:-1]))
     ngrams = Ngrams(trained.vectors_ngrams, options.shortest_ngram, options.longest_ngram, buckets, known)
     return WordVectors(words, trained.vectors_vocab, counts, ngrams if len(known) else None)
 

@@ -13,7 +13,7 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.evidence.vectors.mapped_rows import add_rows, source_of
 from relexify.evidence.vectors.ngrams import Ngrams
-from relexify.progress import Progress, silent
+from relexify.progress import track
 
 __all__ = ["HasMatrix", "Ngrams", "WordVectors"]
 
@@ -73,7 +73,7 @@ class WordVectors:
         """The number of components of a vector that `lookup` returns."""
         return int((self.matrix if self.rotation is None else self.rotation).shape[1])
 
-    def lookup(self, words: Sequence[str], *, progress: Progress = silent) -> np.ndarray:
+    def lookup(self, words: Sequence[str]) -> np.ndarray:
         """The vectors of any words, as fastText computes them.
 
         A vector is the mean of the word's own row, if it is in the vocabulary, and the rows of its n-grams. Of a
@@ -81,7 +81,6 @@ class WordVectors:
 
         Args:
             words: Words, in any order; they need not be in the vocabulary.
-            progress: Told of every word.
 
         Returns:
             float32 [words × width]; a zero row where nothing is known of a word.
@@ -91,7 +90,7 @@ class WordVectors:
         """
         rotation = None if self.rotation is None else self.rotation.astype(np.float32)
         found = np.empty((len(words), self.width), np.float32)
-        with progress("looking up vectors", len(words)) as advance:
+        with track("looking up vectors", len(words)) as advance:
             for start in range(0, len(words), _WORDS_AT_ONCE):
                 block = words[start : start + _WORDS_AT_ONCE]
                 means = self._mean_rows(block)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from relexify.errors import InputError
-from relexify.progress import Progress
 from relexify.recipes.compare.trials import Trial, TrialResult, training_identity
 from relexify.systems.bilingual.run import FIRST_STEP_FILE, check_steps, step_with_text, train_in_two_steps
 from relexify.systems.transfer.options import BilingualStep, Transfer
@@ -44,9 +43,9 @@ class BilingualTrial(Trial):
             self._clear()
         return None if found is None else replace(found, earlier=self._first_step())
 
-    def carry_out(self, progress: Progress) -> TrialResult:
+    def carry_out(self) -> TrialResult:
         """Graft, train in two steps and measure, each unless an earlier call did."""
-        found = super().carry_out(progress)
+        found = super().carry_out()
         self._clear()
         return replace(found, earlier=self._first_step())
 
@@ -67,10 +66,8 @@ class BilingualTrial(Trial):
         }
         return super()._asked() | {"bilingual": json.loads(json.dumps(asked))}
 
-    def _trained(self, progress: Progress) -> Curve:
-        first, joined = train_in_two_steps(
-            self.transfer, self.training, self.step, self._target, self._model, progress=progress
-        )
+    def _trained(self) -> Curve:
+        first, joined = train_in_two_steps(self.transfer, self.training, self.step, self._target, self._model)
         if first is not None:
             first.save(self.folder / FIRST_STEP_FILE)
         return joined.curve

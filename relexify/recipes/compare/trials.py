@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from relexify.errors import InputError
-from relexify.progress import Progress
 from relexify.recipes.file.comparing import Run
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import TaskEntry
@@ -116,20 +115,20 @@ class Trial:
         scores = tuple(each for each in found if each is not None)
         return TrialResult(curve, scores) if curve is not None and len(scores) == len(found) else None
 
-    def carry_out(self, progress: Progress) -> TrialResult:
+    def carry_out(self) -> TrialResult:
         """Graft, measure, train and measure, each unless an earlier call did."""
         logger.info("%s", self.title)
         write_file(self.folder / _RUN, json.dumps(self._asked(), indent=1) + "\n")
         curve, grafted = self._kept_curve(), Path(self.transfer.output)
         early = self.tasks if "start" in self.moments else ()
         if curve is None or any(kept_scores(entry, "start", self.folder / _TASKS) is None for entry in early):
-            graft_once(self.transfer, progress)
-        scores = self._measured(grafted, "start", progress)
+            graft_once(self.transfer)
+        scores = self._measured(grafted, "start")
         if curve is None:
-            curve = self._trained(progress)
+            curve = self._trained()
             curve.save(self.folder / _CURVE)
         clear_graft(grafted)
-        scores += self._measured(self._model, "end", progress)
+        scores += self._measured(self._model, "end")
         if not self.keep_model:
             shutil.rmtree(self._model, ignore_errors=True)
         return TrialResult(curve, scores)
@@ -144,21 +143,14 @@ class Trial:
         found: dict[str, Any] = json.loads(json.dumps(asked))
         return found
 
-    def _trained(self, progress: Progress) -> Curve:
+    def _trained(self) -> Curve:
         transfer = self.transfer
-        return train(
-            transfer.output,
-            self._model,
-            transfer.corpus,
-            self.training,
-            held_out=transfer.held_out,
-            progress=progress,
-        ).curve
+        return train(transfer.output, self._model, transfer.corpus, self.training, held_out=transfer.held_out).curve
 
-    def _measured(self, model: Path, moment: str, progress: Progress) -> tuple[TaskScores, ...]:
+    def _measured(self, model: Path, moment: str) -> tuple[TaskScores, ...]:
         folder, device = self.folder / _TASKS, self.transfer.device
         entries = self.tasks if moment in self.moments else ()
-        return tuple(measure(model, entry, moment, folder, device=device, progress=progress) for entry in entries)
+        return tuple(measure(model, entry, moment, folder, device=device) for entry in entries)
 
     def _kept_curve(self) -> Curve | None:
         """The curve that an earlier call finished."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.recipes.grid.kept_cells import cell_name, keep_cell, kept_cell
 from relexify.recipes.grid.plan import GridCell, GridSearch, label_of, planned_cells
 from relexify.recipes.grid.scores import gather, scored_cells
@@ -20,12 +20,11 @@ from relexify.systems.transfer.checks import with_dictionary
 __all__ = ["GridCell", "GridResult", "GridSearch", "best_cell", "grid_rows", "run_grid"]
 
 
-def run_grid(search: GridSearch, *, progress: Progress = silent) -> GridResult:
+def run_grid(search: GridSearch) -> GridResult:
     """Graft and score every cell of a grid, and the baselines.
 
     Args:
         search: What to try and what to score it on.
-        progress: Told about cells, and about everything in them that takes long.
 
     Raises:
         InputError: The grid is impossible, or the output folder holds cells of another one.
@@ -35,10 +34,10 @@ def run_grid(search: GridSearch, *, progress: Progress = silent) -> GridResult:
     material = gather(search, recipe)
     names = {label_of(cell): cell_name(search, recipe, material, cell) for cell in planned}
     cells = {label_of(cell): kept_cell(recipe, cell, names[label_of(cell)]) for cell in planned}
-    with progress("trying initialisations", len(cells)) as advance:
+    with track("trying initialisations", len(cells)) as advance:
         pending = [cell for cell in cells.values() if not cell.scores]
         advance(len(cells) - len(pending))
-        for cell in scored_cells(search, recipe, material, pending, progress):
+        for cell in scored_cells(search, recipe, material, pending):
             keep_cell(recipe, cell, names[label_of(cell)])
             cells[label_of(cell)] = cell
             advance(1)

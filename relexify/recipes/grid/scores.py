@@ -18,7 +18,6 @@ from relexify.methods import blended, special
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import Mixture, first_of
 from relexify.pretrained import fresh_twin, load_model, load_tokenizer
-from relexify.progress import Progress
 from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
 from relexify.scoring import Score, language_model_scores, model_kind
 from relexify.systems.transfer.checks import open_texts
@@ -61,19 +60,19 @@ def gather(search: GridSearch, recipe: Transfer) -> GridMaterial:
 
 
 def scored_cells(
-    search: GridSearch, recipe: Transfer, material: GridMaterial, pending: Sequence[GridCell], progress: Progress
+    search: GridSearch, recipe: Transfer, material: GridMaterial, pending: Sequence[GridCell]
 ) -> Iterator[GridCell]:
     """The pending cells with their scores, one by one; nothing is loaded where there are none."""
     if not pending:
         return
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    new = new_tokenizer(recipe, old, material.corpus, progress)
+    new = new_tokenizer(recipe, old, material.corpus)
     check_roles(old, new, needed_roles(model))
     material = _without_language_modelling(material, model) if model_kind(model) == "headless" else material
-    for cell, mixture in _mixtures(recipe, model, old, new, material.corpus, pending, progress):
+    for cell, mixture in _mixtures(recipe, model, old, new, material.corpus, pending):
         body = fresh_twin(model, seed=recipe.seed) if cell.initialisation == "fullrand" else model
         result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
-        scores = _scores(search, result.model.to(recipe.device), new, material, progress)
+        scores = _scores(search, result.model.to(recipe.device), new, material)
         logger.info("%s: %s", label_of(cell), ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
         yield replace(cell, scores=scores)
 
@@ -103,27 +102,20 @@ def _without_language_modelling(material: GridMaterial, model: Any) -> GridMater
 
 
 def _mixtures(
-    recipe: Transfer,
-    model: Any,
-    old: Any,
-    new: Any,
-    corpus: Corpus,
-    pending: Sequence[GridCell],
-    progress: Progress,
+    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, pending: Sequence[GridCell]
 ) -> Iterator[tuple[GridCell, Mixture]]:
     """The mixture of every pending cell; those with neighbours share their evidence and one search."""
     grid = {(cell.neighbours, cell.temperature): cell for cell in pending if cell.neighbours and cell.temperature}
     if grid:
-        source, target, _ = subwords_in_one_space(recipe, model, old, new, corpus, progress=progress)
+        source, target, _ = subwords_in_one_space(recipe, model, old, new, corpus)
         found = neighbour_grid(
             source,
             target,
             neighbours=sorted({count for count, _ in grid}),
             temperatures=sorted({temperature for _, temperature in grid}),
             device=recipe.device,
-            progress=progress,
         )
-        complete = _completion(recipe, old, new, progress)
+        complete = _completion(recipe, old, new)
         for key, cell in grid.items():
             yield cell, complete(found[key])
     for cell in pending:
@@ -132,31 +124,24 @@ def _mixtures(
             yield cell, mix(baseline, model, old, new, corpus)[0]
 
 
-def _completion(recipe: Transfer, old: Any, new: Any, progress: Progress) -> Callable[[Mixture], Mixture]:
+def _completion(recipe: Transfer, old: Any, new: Any) -> Callable[[Mixture], Mixture]:
     """What a method adds to what the vectors say."""
     if recipe.method == "blend":
-        told = told_evidence(recipe, old, new, progress=progress)
+        told = told_evidence(recipe, old, new)
         return lambda vectors: blended(old, new, vectors, *told, overrides=recipe.overrides)
     steering = special(old, new, overrides=recipe.overrides)
     return lambda vectors: first_of(steering, vectors, method=recipe.method)
 
 
-def _scores(
-    search: GridSearch, model: Any, tokenizer: Any, material: GridMaterial, progress: Progress
-) -> dict[str, Score]:
+def _scores(search: GridSearch, model: Any, tokenizer: Any, material: GridMaterial) -> dict[str, Score]:
     """Everything that can be measured before training."""
     scores: dict[str, Score] = {}
-    options: dict[str, Any] = {
-        "penalty": search.penalty,
-        "length": search.length,
-        "batch": search.batch,
-        "progress": progress,
-    }
+    options: dict[str, Any] = {"penalty": search.penalty, "length": search.length, "batch": search.batch}
     if material.nli is not None:
         scores[NLI] = probe_pairs(model, tokenizer, *material.nli, **options)
     if material.pos is not None:
         scores[POS] = probe_words(model, tokenizer, *material.pos, **options)
     if material.held_out:
         lines = material.held_out.splitlines()
-        scores[BITS], scores[PERPLEXITY] = language_model_scores(model, tokenizer, lines, progress=progress)
+        scores[BITS], scores[PERPLEXITY] = language_model_scores(model, tokenizer, lines)
     return scores

@@ -11,7 +11,6 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.pretrained import hollow_model
-from relexify.progress import Progress
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import check_tasks
 from relexify.recipes.measuring import check_place, measure_output
@@ -32,7 +31,7 @@ FIRST_STEP_FILE = "first_step.json"
 """What was measured while the new language was trained alone, in the folder of the bilingual model."""
 
 
-def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress: Progress) -> TrainingResult:
+def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool) -> TrainingResult:
     """RAMEN as a recipe says it; stopped at whatever moment, it goes on.
 
     Beside the output lie `OUTPUT.grafted` and `OUTPUT.target` until the work is done, and a note of what it is.
@@ -41,7 +40,6 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress:
         recipe: With `[transfer]` and `[bilingual]`, and with `[training]` where the new embeddings are trained first.
         device: Where to search.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something is missing in the recipe, or the model cannot be trained as it says.
@@ -57,21 +55,19 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool, progress:
     asked = _asked(recipe, step, transfer_identity(transfer))
     known = read_note(note)
     if known == {"done": asked} and is_trained(recipe.output):  # stopped while it was clearing up
-        measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
+        measure_output(recipe.output, recipe.tasks, device=device)
         return _cleared(finished_training(recipe.output), grafted, target, note)
     if known != {"asked": asked}:
         check_output(recipe.output, overwrite=overwrite)
         check_steps(recipe.model, recipe.training, step)
         _make_way(target, ours=note.exists())
         write_file(note, json.dumps({"asked": asked}) + "\n")
-    graft_once(transfer, progress)
-    first, result = train_in_two_steps(
-        transfer, recipe.training, step, target, recipe.output, overwrite=overwrite, progress=progress
-    )
+    graft_once(transfer)
+    first, result = train_in_two_steps(transfer, recipe.training, step, target, recipe.output, overwrite=overwrite)
     if first is not None:
         first.save(record_file(recipe.output / FIRST_STEP_FILE))
     write_file(note, json.dumps({"done": asked}) + "\n")
-    measure_output(recipe.output, recipe.tasks, device=device, progress=progress)
+    measure_output(recipe.output, recipe.tasks, device=device)
     return _cleared(result, grafted, target, note)
 
 
@@ -83,7 +79,6 @@ def train_in_two_steps(
     output: Path,
     *,
     overwrite: bool = False,
-    progress: Progress,
 ) -> tuple[Curve | None, TrainingResult]:
     """Train a grafted model in its new language, if so told, then both languages together.
 
@@ -94,14 +89,13 @@ def train_in_two_steps(
         target: The folder for the model between the two.
         output: The folder for the bilingual model.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Returns:
         What was measured in the first step, and what the second came to.
     """
     first, model = None, Path(transfer.output)
     if training is not None:
-        trained = train(model, target, transfer.corpus, training, held_out=transfer.held_out, progress=progress)
+        trained = train(model, target, transfer.corpus, training, held_out=transfer.held_out)
         first, model = trained.curve, target
     source, new = step.languages
     joined = train_bilingual(
@@ -115,7 +109,6 @@ def train_in_two_steps(
         held_out=transfer.held_out,
         source_held_out=step.source_held_out,
         overwrite=overwrite,
-        progress=progress,
     )
     return first, joined
 

@@ -11,7 +11,6 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.progress import Progress, silent
 from relexify.scoring import HeldOut, check_fit, model_kind
 from relexify.systems.bilingual.folder import Bilingual, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS, check_languages
@@ -41,7 +40,6 @@ def train_bilingual(
     held_out: Any = None,
     source_held_out: Any = None,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """Join two models that share an encoder, train both languages together, and write the bilingual model.
 
@@ -56,7 +54,6 @@ def train_bilingual(
         held_out: Text of the second language to measure on; where none is given, one line in 100 is kept aside.
         source_held_out: The same of the first language.
         overwrite: Replace the output, and checkpoints of another training that lie in its way.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about models, texts or options does not fit, or checkpoints are another run's or damaged.
@@ -70,13 +67,12 @@ def train_bilingual(
     check_halves(training, processes.num_processes)
     corpora = ((source_corpus, source_held_out), (corpus, held_out))
     return run_training(
-        lambda plan: _two_languages((source, target), languages, corpora, plan, processes, progress),
+        lambda plan: _two_languages((source, target), languages, corpora, plan, processes),
         output,
         training,
         processes,
         inputs=(source, target, corpora),
         overwrite=overwrite,
-        progress=progress,
     )
 
 
@@ -86,7 +82,6 @@ def _two_languages(
     corpora: tuple[tuple[Any, Any], tuple[Any, Any]],
     training: Training,
     processes: PartialState,
-    progress: Progress,
 ) -> Subject:
     """Both models as one, and both texts."""
     with processes.main_process_first():
@@ -103,7 +98,7 @@ def _two_languages(
             try:
                 speaker, tokenizer = model.speaking(language), both.tokenizers[language]
                 half = training.batch // 2
-                texts.append(language_text(speaker, tokenizer, corpus, held_out, training, half, progress))
+                texts.append(language_text(speaker, tokenizer, corpus, held_out, training, half))
             except InputError as error:
                 raise InputError(f"the text of the language {language!r} does not do: {error}") from error
     measured: dict[str | None, HeldOut] = {

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError, MissingExtra
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.systems.compression.codes import check_codes, check_room, smallest_base, split_width
 from relexify.systems.compression.equal_size import bounded_labels, equal_size_labels, squared_distances
 from relexify.systems.compression.tables import block_means
@@ -44,7 +44,6 @@ def clustered_codes(
     equal_size: bool = False,
     matched: bool = True,
     seed: int = 0,
-    progress: Progress = silent,
 ) -> np.ndarray:
     """Algorithm 2: codes of tokens by their pretrained rows.
 
@@ -57,7 +56,6 @@ def clustered_codes(
         matched: Choose names of clusters, and last digits, so that tables fit all cells; else they are arbitrary, as
             in the paper.
         seed: Of k-means and of arbitrary names.
-        progress: Told about tokens, level by level.
 
     Returns:
         Digits, a different code for every token [N × k].
@@ -78,7 +76,7 @@ def clustered_codes(
     blocks = np.cumsum([0, *split_width(rows.shape[1], k)])
     codes = np.zeros((tokens, k), dtype=np.int64)
     cells = np.zeros(tokens, dtype=np.int64)
-    with progress("clustering tokens", tokens * k) as advance, threadpool_limits(1), warnings.catch_warnings():
+    with track("clustering tokens", tokens * k) as advance, threadpool_limits(1), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="sklearn")  # equal rows make fewer clusters than asked for: no harm
         for level in range(k):
             is_last = level == k - 1

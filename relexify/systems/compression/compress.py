@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from relexify.errors import GraftError, InputError
-from relexify.progress import Progress, silent
 from relexify.systems.compression.clustering import clustered_codes
 from relexify.systems.compression.codes import digit_codes, random_codes, smallest_base, table_sizes
 from relexify.systems.compression.embedding import SubEmbedding
@@ -23,7 +22,7 @@ from relexify.systems.compression.tables import fitted_tables, reconstruction_er
 
 __all__ = ["CodeMaker", "CompressionReport", "codes_of", "compressed"]
 
-CodeMaker = Callable[[np.ndarray, Compression, Progress], np.ndarray]
+CodeMaker = Callable[[np.ndarray, Compression], np.ndarray]
 """Rows [N × d] and how to compress them in, codes [N × k] out."""
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,6 @@ def compressed(
     *,
     pretrained: np.ndarray | None = None,
     weights: np.ndarray | None = None,
-    progress: Progress = silent,
     codes_by: CodeMaker | None = None,
 ) -> tuple[Any, CompressionReport]:
     """A copy of a model with sub-embeddings in place of its embedding and its tied head.
@@ -74,7 +72,6 @@ def compressed(
         options: How.
         pretrained: Rows to cluster and to compare tokens by [N × any]; the model's own if not given.
         weights: Of the tokens in the least-squares fit, such as their frequency [N].
-        progress: Told about clustering.
         codes_by: Makes the codes; `codes_of` if not given.
 
     Raises:
@@ -91,11 +88,11 @@ def compressed(
         raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
     weights = None if weights is None else _checked_weights(weights, len(rows))
     codes_by = codes_by or codes_of
-    codes = codes_by(known, options, progress)
+    codes = codes_by(known, options)
     head = model.get_output_embeddings()
     separate = _own_head(model, embedding, head, options)
     base = options.clusters or smallest_base(len(rows), options.k)
-    head_codes = codes_by(head.weight.detach().float().cpu().numpy(), options, progress) if separate == "own" else None
+    head_codes = codes_by(head.weight.detach().float().cpu().numpy(), options) if separate == "own" else None
     layout = Layout(table_sizes(codes, base), separate, None if head_codes is None else table_sizes(head_codes, base))
     made = _with_layout(model, layout, options.seed)
     new = made.get_input_embeddings()
@@ -105,7 +102,7 @@ def compressed(
     return made, _report(model, made, new, separate, error, shared_digits(known, codes, seed=options.seed))
 
 
-def codes_of(rows: np.ndarray, options: Compression, progress: Progress = silent) -> np.ndarray:
+def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
     """Codes for the tokens of an embedding [N × d], as the options say: [N × k].
 
     Raises:
@@ -116,9 +113,7 @@ def codes_of(rows: np.ndarray, options: Compression, progress: Progress = silent
         return digit_codes(len(rows), options.k, options.clusters)
     if options.codes == "random":
         return random_codes(len(rows), options.k, options.clusters, seed=options.seed)
-    return clustered_codes(
-        rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed, progress=progress
-    )
+    return clustered_codes(rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed)
 
 
 def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:

@@ -16,7 +16,6 @@ import numpy as np
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained import fresh_model, load_model, load_tokenizer, save_tokenizer
-from relexify.progress import Progress, silent
 from relexify.scoring import check_fit
 from relexify.storage.files import MARKER, Provenance, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.systems.compression.compress import CompressionReport, codes_of, compressed
@@ -37,7 +36,6 @@ def compress_folder(
     *,
     fresh: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> CompressionReport:
     """Compress the embedding of a model and write it, with its tokenizer, to a folder; clusters are kept in the cache.
 
@@ -47,7 +45,6 @@ def compress_folder(
         options: How.
         fresh: Begin with random parameters and the model's config, with these fields of it changed.
         overwrite: Replace the output.
-        progress: Told about clustering.
 
     Raises:
         InputError: There is no such model, or an option is impossible for it.
@@ -62,7 +59,7 @@ def compress_folder(
     check_fit(plain, tokenizer)
     rows = plain.get_input_embeddings().weight.shape[0]
     known = _rows_of(options.codes_from, rows)
-    made, report = compressed(plain, options, pretrained=known, progress=progress, codes_by=_codes_once)
+    made, report = compressed(plain, options, pretrained=known, codes_by=_codes_once)
     if report.embedding_after >= report.embedding_before:
         logger.warning(
             "the tables have %s parameters, the embedding has %s: nothing is saved; give a larger k, or fewer clusters",
@@ -110,10 +107,10 @@ def model_identity(model: str | Path) -> str:
     return sha256_of(model) if Path(model).is_dir() else str(model)
 
 
-def _codes_once(rows: np.ndarray, options: Compression, progress: Progress) -> np.ndarray:
+def _codes_once(rows: np.ndarray, options: Compression) -> np.ndarray:
     """Codes of tokens, unless an earlier run found the same clusters in the same rows."""
     if options.codes != "clustered":
-        return codes_of(rows, options, progress)
+        return codes_of(rows, options)
     name = step_name(
         "codes",
         rows=hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest(),
@@ -123,7 +120,7 @@ def _codes_once(rows: np.ndarray, options: Compression, progress: Progress) -> n
         equal_size=options.equal_size,
         seed=options.seed,
     )
-    return kept_codes(name, lambda: codes_of(rows, options, progress), len(rows))
+    return kept_codes(name, lambda: codes_of(rows, options), len(rows))
 
 
 def _rows_of(name: str | Path | None, tokens: int) -> Any:

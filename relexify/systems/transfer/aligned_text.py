@@ -23,7 +23,6 @@ from relexify.evidence.bitext import (
     read_links,
     symmetrise,
 )
-from relexify.progress import Progress, silent
 from relexify.storage.cache import cache_folder
 from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.systems.transfer.steps import kept_file, step_name
@@ -75,14 +74,13 @@ def check_bitext(recipe: Transfer) -> None:
         parse_links(Path(recipe.alignment), expected=sum(1 for _ in bitext))
 
 
-def count_aligned_tokens(recipe: Transfer, old: Any, new: Any, *, progress: Progress = silent) -> csr_array:
+def count_aligned_tokens(recipe: Transfer, old: Any, new: Any) -> csr_array:
     """How often tokens of the two vocabularies are aligned in the parallel text, [new × old].
 
     Args:
         recipe: With parallel text, and perhaps a ready alignment of it.
         old: The model's tokenizer.
         new: The new one.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: There is no parallel text, or it does not go with the alignment.
@@ -98,18 +96,13 @@ def count_aligned_tokens(recipe: Transfer, old: Any, new: Any, *, progress: Prog
         )
     options, ready = recipe.aligning, recipe.alignment
     pairs = encode_bitext(
-        bitext,
-        old,
-        new,
-        units=options.units,
-        most_pairs=None if ready is not None else options.most_pairs,
-        progress=progress,
+        bitext, old, new, units=options.units, most_pairs=None if ready is not None else options.most_pairs
     )
     if ready is not None:
         links = read_links(Path(ready), pairs, swapped=options.swapped)
     else:
-        directed = kept_links(bitext, pairs, (old, new), options.most_pairs, progress)
-        links = symmetrise(directed.forward, directed.reverse, options.symmetrisation, progress=progress)
+        directed = kept_links(bitext, pairs, (old, new), options.most_pairs)
+        links = symmetrise(directed.forward, directed.reverse, options.symmetrisation)
     return aligned_counts(pairs, links, (len(vocabulary_of(new)), len(vocabulary_of(old))))
 
 
@@ -119,7 +112,7 @@ def is_aligned(bitext: Bitext) -> bool:
 
 
 def kept_links(
-    bitext: Bitext, pairs: EncodedBitext, tokenizers: tuple[Any, Any], most_pairs: int | None, progress: Progress
+    bitext: Bitext, pairs: EncodedBitext, tokenizers: tuple[Any, Any], most_pairs: int | None
 ) -> DirectedLinks:
     """Both directions as eflomal finds them, or those that an earlier run found; every symmetrisation begins with them.
 
@@ -128,7 +121,6 @@ def kept_links(
         pairs: The same in tokens.
         tokenizers: Of the model's language and of the new one.
         most_pairs: How many pairs were read at most.
-        progress: Told about aligning.
 
     Raises:
         MissingExtra: It has yet to be aligned, and eflomal is not installed.
@@ -144,7 +136,7 @@ def kept_links(
         ALIGNMENTS,
         f"{_name_of(bitext)}-{name}",
         DirectedLinks.load,
-        lambda: align_bitext(pairs, progress=progress),
+        lambda: align_bitext(pairs),
         lambda links, path: links.save(path),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.progress import Progress, silent
+from relexify.progress import report_under
 from relexify.systems.transfer.steps import kept_file, step_name
 from relexify.text import Corpus, learn_segmenter
 from relexify.tokens import encodable, encode_words, encoder_of, vocabulary_of
@@ -37,11 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def gather_vectors(
-    source: str | Path | Corpus | None,
-    target: str | Path | Corpus,
-    options: VectorTraining,
-    *,
-    progress: Progress = silent,
+    source: str | Path | Corpus | None, target: str | Path | Corpus, options: VectorTraining
 ) -> tuple[WordVectors | None, WordVectors]:
     """Load vectors from files, or train them on text.
 
@@ -49,7 +46,6 @@ def gather_vectors(
         source: A file of vectors of the model's language, text to train them on, or nothing.
         target: The same for the new language.
         options: How to train.
-        progress: Told about training.
     """
     sides = {"old language": source, "new language": target}
     # Files first: one that cannot be read should not cost the training of the other side.
@@ -57,26 +53,21 @@ def gather_vectors(
     # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
     for name, side in sides.items():
         if isinstance(side, Corpus):
-            found[name] = trained_vectors(side, options, name=name, progress=progress)
+            found[name] = trained_vectors(side, options, name=name)
     return found.get("old language"), found["new language"]
 
 
-def trained_vectors(
-    corpus: Corpus, options: VectorTraining, *, name: str = "", progress: Progress = silent
-) -> WordVectors:
+def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:
     """Train vectors on a corpus, or find them in the cache."""
     key = step_name("vectors", corpus=corpus.fingerprint(), options=asdict(options))
-
-    def named(description: str, total: int | None = None) -> Any:
-        return progress(f"{description}: {name}" if name else description, total)
-
-    return kept_file(
-        "vectors",
-        key,
-        load_vectors,
-        lambda: train_vectors(_sentences(corpus, named), options, progress=named),
-        lambda vectors, path: vectors.save(path),
-    )
+    with report_under(name) if name else nullcontext():
+        return kept_file(
+            "vectors",
+            key,
+            load_vectors,
+            lambda: train_vectors(_sentences(corpus), options),
+            lambda vectors, path: vectors.save(path),
+        )
 
 
 def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors) -> BilingualLexicon:
@@ -106,9 +97,7 @@ def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexico
     return replace(lexicon, name="identical words")
 
 
-def token_vectors(
-    corpus: Corpus, tokenizer: Any, options: VectorTraining, *, progress: Progress = silent
-) -> SubwordVectors:
+def token_vectors(corpus: Corpus, tokenizer: Any, options: VectorTraining) -> SubwordVectors:
     """Train vectors of tokens on text that their tokenizer has cut, or find them in the cache."""
     options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters say nothing more
     encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
@@ -123,7 +112,7 @@ def token_vectors(
         "vectors",
         key,
         load_vectors,
-        lambda: train_vectors(sentences, options, progress=progress),
+        lambda: train_vectors(sentences, options),
         lambda trained, path: trained.save(path),
     )
     matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
@@ -160,7 +149,7 @@ def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) 
     return WordVectors(known, matrix, None, None), tokens_in_space_of
 
 
-def _sentences(corpus: Corpus, progress: Progress) -> Callable[[], Iterator[list[str]]]:
+def _sentences(corpus: Corpus) -> Callable[[], Iterator[list[str]]]:
     """Words of each paragraph, cut as the script needs it."""
-    split = learn_segmenter(corpus, progress=progress)
+    split = learn_segmenter(corpus)
     return lambda: (split(line) for line in corpus)

@@ -11,7 +11,6 @@ from typing import Any
 
 from relexify.evidence.bitext import Bitext
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.progress import Progress
 from relexify.storage.files import MARKER, check_output, sha256_of, write_file
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
@@ -20,7 +19,7 @@ from relexify.text import Corpus
 __all__ = ["clear_graft", "graft_once", "is_grafted", "read_note", "transfer_identity"]
 
 
-def graft_once(transfer: Transfer, progress: Progress) -> None:
+def graft_once(transfer: Transfer) -> None:
     """Write the grafted model, unless an earlier run did; training measures it, so it is not scored."""
     if is_grafted(transfer):
         return
@@ -29,7 +28,7 @@ def graft_once(transfer: Transfer, progress: Progress) -> None:
     if not ours:
         check_output(folder)
     write_file(_note_of(folder), json.dumps("under way") + "\n")
-    run_transfer(replace(transfer, score=False, overwrite=True), progress=progress)
+    run_transfer(replace(transfer, score=False, overwrite=True))
     write_file(_note_of(folder), json.dumps(transfer_identity(transfer)) + "\n")
 
 

@@ -16,7 +16,6 @@ from relexify.grafting import Graft, check_roles, graft, lexical_axes
 from relexify.methods import random, shuffle
 from relexify.mixture import Mixture
 from relexify.pretrained import fresh_twin, load_model, load_tokenizer
-from relexify.progress import Progress, silent
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.storage.files import Provenance, sha256_of
 from relexify.systems.transfer.aligned_text import bitext_of
@@ -51,7 +50,7 @@ class TransferResult:
     output: Path
 
 
-def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferResult:
+def run_transfer(recipe: Transfer) -> TransferResult:
     """Carry a transfer out: tokenizer, vectors, alignment, mixture, graft, score, save.
 
     Finished steps are kept in the cache, so that a killed run goes on where it was.
@@ -61,13 +60,13 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     evidence = with_dictionary(recipe)
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
     lexical_axes(model)  # one that can be given no new vocabulary should not cost the work before
-    new = new_tokenizer(recipe, old, training, progress)
+    new = new_tokenizer(recipe, old, training)
     check_roles(old, new, needed_roles(model))
-    mixture, rotation = _mixture(evidence, model, old, new, training, progress)
-    ready = trelm_rows(recipe, model, old, new, training, progress=progress) if recipe.method == "trelm" else None
+    mixture, rotation = _mixture(evidence, model, old, new, training)
+    ready = trelm_rows(recipe, model, old, new, training) if recipe.method == "trelm" else None
     body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
     result = graft(body, new, mixture, ready=ready, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
-    scores = _scores(recipe, model, old, result, held_out, progress) if recipe.score else {}
+    scores = _scores(recipe, model, old, result, held_out) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
     result.save(
         recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training, new), summary=summary
@@ -75,12 +74,12 @@ def run_transfer(recipe: Transfer, *, progress: Progress = silent) -> TransferRe
     return TransferResult(result, rotation, scores, Path(recipe.output))
 
 
-def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress) -> Any:
+def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
     """The tokenizer that a recipe names, or one trained on the text, which is kept."""
     if recipe.tokenizer is not None:
         return load_tokenizer(recipe.tokenizer)
     if recipe.method == "trelm":
-        return joint_tokenizer(recipe, old, corpus, progress=progress)
+        return joint_tokenizer(recipe, old, corpus)
     name = step_name(
         "tokenizer",
         corpus=corpus.fingerprint(),
@@ -90,17 +89,13 @@ def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, progress: Progress
         padding_side=old.padding_side,
         size=recipe.vocab_size,
     )
-    return kept_tokenizer(
-        name, lambda: retrained(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size(), progress=progress)
-    )
+    return kept_tokenizer(name, lambda: retrained(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size()))
 
 
-def _mixture(
-    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, progress: Progress
-) -> tuple[Mixture, Rotation | None]:
+def _mixture(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> tuple[Mixture, Rotation | None]:
     """The mixture, or that of an earlier run with the same evidence."""
     if not METHODS[recipe.method].uses_vectors:
-        return mix(recipe, model, old, new, corpus, progress=progress)
+        return mix(recipe, model, old, new, corpus)
     text, lexicon = recipe.source_corpus, recipe.dictionary
     bitext = bitext_of(recipe)
     files = {name: getattr(recipe, name) for name in ("alignment", "rotation", "source_vectors", "target_vectors")}
@@ -119,7 +114,7 @@ def _mixture(
         aligned_by=recipe.aligned_by,
         options=[recipe.neighbours, recipe.temperature, asdict(recipe.vectors), recipe.seed, dict(recipe.overrides)],
     )
-    return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus, progress=progress))
+    return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus))
 
 
 def needed_roles(model: Any) -> tuple[str, ...]:
@@ -128,9 +123,7 @@ def needed_roles(model: Any) -> tuple[str, ...]:
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
 
-def _scores(
-    recipe: Transfer, model: Any, old: Any, result: Graft, held_out: Corpus, progress: Progress
-) -> dict[str, float]:
+def _scores(recipe: Transfer, model: Any, old: Any, result: Graft, held_out: Corpus) -> dict[str, float]:
     """Bits per byte before training, of this initialisation and of two that know nothing."""
     if model_kind(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
@@ -139,8 +132,8 @@ def _scores(
     new, scores = result.tokenizer, {}
     for name, mixture in (("random", random(old, new)), ("shuffle", shuffle(old, new, seed=recipe.seed))):
         baseline = graft(model, new, mixture, seed=recipe.seed).model.to(recipe.device)
-        scores[name] = bits_per_byte(baseline, new, text, progress=progress).value
-    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text, progress=progress).value
+        scores[name] = bits_per_byte(baseline, new, text).value
+    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text).value
     return scores
 
 

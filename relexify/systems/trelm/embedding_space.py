@@ -14,7 +14,6 @@ from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.mixture import ReadyRows
 from relexify.pretrained import train_joint_tokenizer
-from relexify.progress import Progress, silent
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.steps import kept_file, kept_tokenizer, step_name
 from relexify.systems.trelm.spaces import anchor_ids, token_counts
@@ -31,7 +30,7 @@ COUNTED_BYTES = 8_000_000
 logger = logging.getLogger(__name__)
 
 
-def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, *, progress: Progress = silent) -> Any:
+def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
     """The WordPiece tokenizer over both languages, or that of an earlier run on the same texts."""
     texts = _texts(recipe, corpus)
     name = step_name(
@@ -44,15 +43,11 @@ def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus, *, progress: Pro
     )
     return kept_tokenizer(
         name,
-        lambda: train_joint_tokenizer(
-            texts, like=old, vocab_size=recipe.vocab_size, alphabet=recipe.alphabet, progress=progress
-        ),
+        lambda: train_joint_tokenizer(texts, like=old, vocab_size=recipe.vocab_size, alphabet=recipe.alphabet),
     )
 
 
-def trelm_rows(
-    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, *, progress: Progress = silent
-) -> ReadyRows:
+def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> ReadyRows:
     """Rows for the tokens of the new vocabulary that the text has.
 
     Args:
@@ -61,7 +56,6 @@ def trelm_rows(
         old: Its tokenizer.
         new: The joint tokenizer.
         corpus: Text of the new language.
-        progress: Told about training and alignment.
 
     Raises:
         InputError: The vectors that were given have another width than the model.
@@ -70,7 +64,7 @@ def trelm_rows(
     """
     width = int(model.get_input_embeddings().weight.shape[1])
     drawn = recipe.initialisation.startswith("random")
-    vectors = None if drawn else _vectors(recipe, new, corpus, width, progress)
+    vectors = None if drawn else _vectors(recipe, new, corpus, width)
     anchor, forms, counts = _anchor(recipe, model, old, new)
     rows, found = tokens_in_embedding_space(
         *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
@@ -79,7 +73,6 @@ def trelm_rows(
         anchor_forms=forms if recipe.aligned_by == "identical" else None,
         seed=recipe.seed,
         device=recipe.device,
-        progress=progress,
     )
     if found is not None and found.stability:
         logger.info("two maps by frequency send %.1f %% of the frequent tokens to the same row", 100 * found.stability)
@@ -91,9 +84,7 @@ def trelm_rows(
     return rows
 
 
-def token_vectors(
-    texts: list[Corpus], tokenizer: Any, options: VectorTraining, *, progress: Progress = silent
-) -> WordVectors:
+def token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining) -> WordVectors:
     """Vectors of tokens, by their spelling, trained on the lines of all texts in turn, or found in the cache.
 
     Raises:
@@ -110,7 +101,7 @@ def token_vectors(
         "vectors",
         key,
         load_vectors,
-        lambda: train_vectors(_sentences(texts, tokenizer), options, progress=progress),
+        lambda: train_vectors(_sentences(texts, tokenizer), options),
         lambda vectors, path: vectors.save(path),
     )
 
@@ -128,11 +119,11 @@ def _anchor(recipe: Transfer, model: Any, old: Any, new: Any) -> tuple[np.ndarra
     return embedding[ids], [vocabulary.forms[id] for id in ids], token_counts(new, text)
 
 
-def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int, progress: Progress) -> WordVectors:
+def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int) -> WordVectors:
     """Vectors of the new tokens by their spelling: those that were given, or skip-gram ones."""
     if recipe.target_vectors is None:
         options = replace(recipe.vectors, method="skipgram", width=width, seed=recipe.seed)
-        return token_vectors(_texts(recipe, corpus), new, options, progress=progress)
+        return token_vectors(_texts(recipe, corpus), new, options)
     given = load_vectors(recipe.target_vectors)
     if given.width != width:
         raise InputError(

@@ -11,7 +11,6 @@ import torch
 
 from relexify.evidence.bitext import Bitext, eflomal_module, encode_bitext, parse_links, read_links
 from relexify.pretrained import load_model
-from relexify.progress import Progress
 from relexify.scoring import Score, frame_of
 from relexify.storage.files import write_file
 from relexify.systems.transfer.aligned_text import is_aligned, kept_links
@@ -49,28 +48,27 @@ def check_pairs(options: Trelm) -> None:
         open_pairs(options.test_bitext, options).ensure_pairs()
 
 
-def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm, progress: Progress) -> AlignedPairs:
+def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm) -> AlignedPairs:
     """Parallel text with its alignment, which is kept in the cache where eflomal finds it.
 
     Args:
         tokenizers: Of the model's language and of the new one.
         options: Which text, how it is read, and how long sentences may be.
-        progress: Told about reading and aligning.
     """
     bitext, aligning = open_pairs(options.bitext, options), options.aligning
     most = None if options.alignment is not None else aligning.most_pairs
-    pairs = encode_bitext(bitext, *tokenizers, units=aligning.units, most_pairs=most, progress=progress)
+    pairs = encode_bitext(bitext, *tokenizers, units=aligning.units, most_pairs=most)
     frames = [frame_of(tokenizer) for tokenizer in tokenizers]
     longest = options.transfer.length - max(len(before) + len(after) for before, after in frames)
     together = None if options.objective == "cdlm" else longest - max(len(after) for _, after in frames)
     if options.alignment is not None:
         ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
         return aligned_pairs(pairs, ready, longest=longest, together=together)
-    links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs, progress)
+    links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs)
     return aligned_pairs(pairs, links, longest=longest, together=together)
 
 
-def measured_translations(work: Path, options: Trelm, progress: Progress) -> list[dict[str, Any]]:
+def measured_translations(work: Path, options: Trelm) -> list[dict[str, Any]]:
     """BLEU of both directions, each measured with the model that was trained for it."""
     if options.test_bitext is None:
         return []
@@ -94,7 +92,6 @@ def measured_translations(work: Path, options: Trelm, progress: Progress) -> lis
             writes=writes,
             writer=tokenizers[1 - place],
             tokenize=words[place],
-            progress=progress,
         )
     write_file(work / _SCORES, json.dumps([asdict(score) for score in scores]) + "\n")
     return [asdict(score) for score in scores]

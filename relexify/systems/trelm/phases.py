@@ -18,7 +18,6 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained import load_model
-from relexify.progress import Progress, silent
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.aligned_pairs import AlignedPairs
@@ -57,7 +56,6 @@ def train_commonality(
     source_held_out: Any = None,
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """Masked tokens of both languages, half of every batch of each; embeddings and TRILayer alone are trained.
 
@@ -71,7 +69,6 @@ def train_commonality(
         source_held_out: The same of the source language.
         notes: What the folder is to tell beside its training.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about model, text or options does not fit.
@@ -83,14 +80,14 @@ def train_commonality(
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
         texts = [
-            language_text(learner, tokenizer, text, kept, plan, half, progress)
+            language_text(learner, tokenizer, text, kept, plan, half)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, place) for place, text in enumerate(texts)))
         measured = dict(zip(learner.config.languages, (text.held_out for text in texts), strict=True))
         return _Prepared(blocks, measured, {"texts": [text.identity for text in texts]})
 
-    return _train("commonality", model, output, prepare, training, processes, overwrite, progress, notes)
+    return _train("commonality", model, output, prepare, training, processes, overwrite, notes)
 
 
 def train_direction(
@@ -103,7 +100,6 @@ def train_direction(
     held_out: Any,
     objective: Objective = "cdlm",
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """One of the two models of transfer training (Algorithm 1): half of every batch pairs, half masked sentences.
 
@@ -116,7 +112,6 @@ def train_direction(
         held_out: Text of the target language to measure on, whatever `Corpus.open` takes.
         objective: CdLM, or TLM or BRLM in its place.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about model, text or options does not fit.
@@ -146,7 +141,7 @@ def train_direction(
         identity = {"pairs": pairs.identity(), **weighing, **text_identity(tokenizers[TARGET], measured)}
         return _Prepared(batches, {None: measured}, identity)
 
-    return _train(direction, model, output, prepare, training, processes, overwrite, progress)
+    return _train(direction, model, output, prepare, training, processes, overwrite)
 
 
 def combine_directions(
@@ -181,7 +176,6 @@ def train_specific(
     next_sentence: bool | None = None,
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> TrainingResult:
     """Masked tokens of the target language, everything trained; next sentences too where the model has a head for them.
 
@@ -194,7 +188,6 @@ def train_specific(
         next_sentence: Ask for next sentences; where the model can, if not said.
         notes: What the folder is to tell beside its training.
         overwrite: Replace the output.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about model, text or options does not fit.
@@ -208,12 +201,12 @@ def train_specific(
 
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_text(learner, tokenizer, corpus, held_out, plan, plan.batch, progress)
+        text = language_text(learner, tokenizer, corpus, held_out, plan, plan.batch)
         blocks = _segments(text, tokenizer, plan) if follows else text.blocks
         return _Prepared(InLanguage(blocks, TARGET), {None: text.held_out}, {**text.identity, "follows": follows})
 
     phase: Phase = "specific with next sentences" if follows else "specific"
-    return _train(phase, model, output, prepare, training, processes, overwrite, progress, notes)
+    return _train(phase, model, output, prepare, training, processes, overwrite, notes)
 
 
 @dataclass(frozen=True)
@@ -233,7 +226,6 @@ def _train(
     training: Training,
     processes: PartialState,
     overwrite: bool,
-    progress: Progress,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
     """One phase as one stage of a training."""
@@ -276,7 +268,6 @@ def _train(
         processes,
         inputs=(model,),
         overwrite=overwrite,
-        progress=progress,
     )
 
 

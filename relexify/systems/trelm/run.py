@@ -15,7 +15,6 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained import load_config
-from relexify.progress import Progress, silent
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file
 from relexify.systems.trelm.model.folder import load_tokenizers
@@ -52,14 +51,7 @@ class TrelmResult:
 
 
 def run_trelm(
-    model: str | Path,
-    output: str | Path,
-    corpus: Any,
-    options: Trelm,
-    *,
-    held_out: Any = None,
-    overwrite: bool = False,
-    progress: Progress = silent,
+    model: str | Path, output: str | Path, corpus: Any, options: Trelm, *, held_out: Any = None, overwrite: bool = False
 ) -> TrelmResult:
     """Take a masked language model over to another language.
 
@@ -73,7 +65,6 @@ def run_trelm(
         options: Everything else.
         held_out: Text in the new language to measure on; where none is given, a part of the corpus is kept aside.
         overwrite: Replace the output, and what another run left beside it.
-        progress: Told about everything that takes long.
 
     Raises:
         InputError: Something about model, texts or options does not fit.
@@ -99,7 +90,7 @@ def run_trelm(
         write_start(model, work / "start", options)
     processes.wait_for_everyone()
     try:
-        result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite, progress)
+        result = _train_all(model, work, output, corpus, held_out, options, asked, overwrite)
     except InputError:
         if processes.is_main_process and not _has_learnt(work):
             shutil.rmtree(work, ignore_errors=True)  # lest it stand in the way of the command put right
@@ -135,25 +126,17 @@ def _readable(options: Trelm) -> Trelm:
 
 
 def _train_all(
-    model: str | Path,
-    work: Path,
-    output: Path,
-    corpus: Any,
-    held_out: Any,
-    options: Trelm,
-    asked: str,
-    overwrite: bool,
-    progress: Progress,
+    model: str | Path, work: Path, output: Path, corpus: Any, held_out: Any, options: Trelm, asked: str, overwrite: bool
 ) -> TrainingResult:
     """All phases up to the one that is asked for, which writes the output."""
     notes = _notes(model, asked, options)
     if options.until == "commonality":
-        return _commonality(work, output, corpus, held_out, options, progress, notes, overwrite)
-    _commonality(work, work / "commonality", corpus, held_out, options, progress)
+        return _commonality(work, output, corpus, held_out, options, notes, overwrite)
+    _commonality(work, work / "commonality", corpus, held_out, options)
     kept = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
-    _transfer(work, kept, options, progress)
+    _transfer(work, kept, options)
     with PartialState().main_process_first():
-        notes["trelm"] |= {"translation": measured_translations(work, options, progress), "phases": phases_of(work)}
+        notes["trelm"] |= {"translation": measured_translations(work, options), "phases": phases_of(work)}
     return train_specific(
         work / "combined",
         output,
@@ -163,7 +146,6 @@ def _train_all(
         next_sentence=options.next_sentence,
         notes=notes,
         overwrite=overwrite,
-        progress=progress,
     )
 
 
@@ -173,7 +155,6 @@ def _commonality(
     corpus: Any,
     held_out: Any,
     options: Trelm,
-    progress: Progress,
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
@@ -187,17 +168,16 @@ def _commonality(
         source_held_out=options.source_held_out,
         notes=notes,
         overwrite=overwrite,
-        progress=progress,
     )
 
 
-def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None:
+def _transfer(work: Path, kept: Any, options: Trelm) -> None:
     """Both directions, and the model that they make together."""
     if (work / "combined" / MARKER).exists():
         return
     with PartialState().main_process_first():  # eflomal draws: one process aligns, the others find what it kept
         start = work / "start"
-        pairs = pairs_to_learn(load_tokenizers(start, load_config(start)), options, progress)
+        pairs = pairs_to_learn(load_tokenizers(start, load_config(start)), options)
     for direction in get_args(Direction):
         logger.info("transfer: %s", direction)
         train_direction(
@@ -208,7 +188,6 @@ def _transfer(work: Path, kept: Any, options: Trelm, progress: Progress) -> None
             direction=direction,
             held_out=kept,
             objective=options.objective,  # type: ignore[arg-type]
-            progress=progress,
         )
     there, back = (work / direction for direction in get_args(Direction))
     combine_directions(there, back, work / "combined", overwrite=True)

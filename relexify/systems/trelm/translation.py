@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from relexify.errors import InputError, MissingExtra
-from relexify.progress import Progress, silent
+from relexify.progress import track
 from relexify.scoring import Score, frame_of, usable_length
 from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
 from relexify.tokens import backend_of, encodable, encoder_of
@@ -35,7 +35,6 @@ def translation_scores(
     writer: Any = None,
     tokenize: str = "13a",
     batch: int = 32,
-    progress: Progress = silent,
 ) -> tuple[Score, ...]:
     """BLEU-1 to BLEU-4 of what a model reads out of sentences.
 
@@ -50,7 +49,6 @@ def translation_scores(
         writer: The tokenizer of the language that is written, where each has its own.
         tokenize: How sacrebleu cuts words: `13a`, or `char` for languages without spaces.
         batch: Sentences at a time.
-        progress: Told about sentences.
 
     Raises:
         InputError: There is no pair, the model does not know a language, or sacrebleu does not know the tokenisation.
@@ -62,9 +60,7 @@ def translation_scores(
     sacrebleu_module()
     sentences, references = zip(*complete, strict=True)
     writer = tokenizer if writer is None else writer
-    found = read_out(
-        model, tokenizer, sentences, reads=reads, writes=writes, writer=writer, batch=batch, progress=progress
-    )
+    found = read_out(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer, batch=batch)
     spelled = [_normalised(writer, text) for text in references]
     return bleu_scores(found, spelled, tokenize=tokenize, task=f"translation {reads} → {writes}")
 
@@ -78,7 +74,6 @@ def read_out(
     writes: str,
     writer: Any = None,
     batch: int = 32,
-    progress: Progress = silent,
 ) -> list[str]:
     """Translations of sentences, as `translation_scores` measures them; sentences that are too long are cut.
 
@@ -94,7 +89,7 @@ def read_out(
     framed, found = [[*before, *row, *after] for row in rows], []
     was_training = model.training
     model.eval()
-    with torch.inference_mode(), progress("translating", len(framed)) as advance:
+    with torch.inference_mode(), track("translating", len(framed)) as advance:
         for start in range(0, len(framed), batch):
             part = framed[start : start + batch]
             found += _said_in_parallel(model, part, languages, (tokenizer, tokenizer if writer is None else writer))

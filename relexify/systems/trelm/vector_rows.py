@@ -14,7 +14,6 @@ from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import check_matrices, prepared
 from relexify.evidence.vectors import WordVectors
 from relexify.mixture import ReadyRows
-from relexify.progress import Progress, silent
 from relexify.systems.trelm.identical import check_pairs, fitted_map, identical_tokens
 from relexify.systems.trelm.linear import fitted_linear
 from relexify.tokens import TokenForm, Vocabulary
@@ -45,7 +44,6 @@ def tokens_in_embedding_space(
     insist: bool = True,
     seed: int = 0,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> tuple[ReadyRows, FoundMap | None]:
     """Rows for the tokens of a new vocabulary, as `graft` takes them.
 
@@ -65,7 +63,6 @@ def tokens_in_embedding_space(
         insist: Refuse a map of fastText vectors that cannot be told from chance.
         seed: Of all that is random.
         device: Where to train.
-        progress: Told of every step.
 
     Raises:
         InputError: There is no such initialisation, or the widths differ.
@@ -90,7 +87,6 @@ def tokens_in_embedding_space(
         insist=insist,
         seed=seed,
         device=device,
-        progress=progress,
     )
     return ReadyRows(np.array(ids, dtype=np.int64), rows), found
 
@@ -115,7 +111,6 @@ def embedding_rows(
     insist: bool = True,
     seed: int = 0,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> tuple[np.ndarray, FoundMap | None]:
     """Static vectors moved into the space of a model's rows, which stay as they are.
 
@@ -132,7 +127,6 @@ def embedding_rows(
         insist: Refuse a map of fastText vectors that cannot be told from chance.
         seed: Of all that is random.
         device: Where to train.
-        progress: Told of every step.
 
     Returns:
         float32 [n × d], and what the games came to, if any were played.
@@ -151,7 +145,7 @@ def embedding_rows(
     if pairs is None:
         # Nothing can be found in random vectors; there the map is for comparison alone.
         insist = insist and initialisation == "fasttext-align"
-        found = find_map(static, anchor, options, insist=insist, seed=seed, device=device, progress=progress)
+        found = find_map(static, anchor, options, insist=insist, seed=seed, device=device)
         pairs = np.stack([found.agreement.source, found.agreement.target], axis=1)
     else:
         check_pairs(pairs, static.shape[1])

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from relexify.errors import InputError, OutputError
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, track
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 from relexify.text import Corpus
@@ -65,14 +65,7 @@ class PackedText:
         return (len(self.tokens) - 1) // length
 
 
-def pack(
-    corpus: Corpus,
-    tokenizer: Any,
-    *,
-    excluding: Corpus | None = None,
-    folder: Path | None = None,
-    progress: Progress = silent,
-) -> PackedText:
+def pack(corpus: Corpus, tokenizer: Any, *, excluding: Corpus | None = None, folder: Path | None = None) -> PackedText:
     """Tokenise a corpus into one stream, or find the stream that an earlier run kept.
 
     Args:
@@ -80,7 +73,6 @@ def pack(
         tokenizer: A transformers tokenizer; it is not changed.
         excluding: Held-out text, whose paragraphs are left out wherever the corpus has them too.
         folder: Where streams are kept; `packed` in the cache folder by default.
-        progress: Told about bytes of text.
 
     Raises:
         InputError: The text cannot be read, or there is none.
@@ -97,7 +89,7 @@ def pack(
     summary = _Summary("<u2" if highest <= np.iinfo(np.uint16).max else "<u4", separator)
     try:
         with write_folder(path, internal=True) as beside:
-            _write(beside, corpus, encoder, summary, excluding, progress)
+            _write(beside, corpus, encoder, summary, excluding)
     except OutputError:
         # Another process may have put the same tokens there first.
         found = _kept(path)
@@ -137,12 +129,10 @@ class _Summary:
     left_out: int = 0
 
 
-def _write(
-    folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, excluding: Corpus | None, progress: Progress
-) -> None:
+def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, excluding: Corpus | None) -> None:
     """Fill a folder with the tokens and with what is known of them, which is counted on the way."""
     held_out = frozenset[bytes]() if excluding is None else _digests(excluding)
-    with open(folder / _TOKENS, "wb") as stream, progress("packing text", corpus.size()) as advance:
+    with open(folder / _TOKENS, "wb") as stream, track("packing text", corpus.size()) as advance:
         for texts in _batches(corpus, held_out, summary, advance):
             ids = chain.from_iterable((*ids, summary.separator) for ids in encoder.encode(texts))
             tokens = np.fromiter(ids, summary.dtype)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from relexify.progress import Progress
 from relexify.scoring import HeldOut, Kind
 
 __all__ = ["Schedule", "Watch"]
@@ -31,7 +30,6 @@ class Watch:
         measured: Steps to measure after, beside the regular ones.
         save_every: Steps between two checkpoints; by the clock if not given.
         on_step: Told about every finished step.
-        progress: Told about measuring.
     """
 
     held_out: Mapping[str | None, HeldOut]
@@ -39,7 +37,6 @@ class Watch:
     measured: frozenset[int]
     save_every: int | None
     on_step: Callable[[int], None]
-    progress: Progress
 
 
 class Schedule(TrainerCallback):  # type: ignore[misc]

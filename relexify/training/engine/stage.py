@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from relexify.errors import TrainingError
-from relexify.progress import Advance, Progress
+from relexify.progress import Advance, track
 from relexify.scoring import MASK_STRIDE, HeldOut, Kind
 from relexify.storage.checkpoints import find_checkpoint, sweep
 from relexify.training.curve import Curve, Measurement
@@ -101,15 +101,7 @@ class _Clock:
 
 
 def run_stage(
-    model: Any,
-    text: Text,
-    stage: Stage,
-    training: Training,
-    folder: Path,
-    *,
-    first_step: int = 0,
-    is_last: bool = True,
-    progress: Progress,
+    model: Any, text: Text, stage: Stage, training: Training, folder: Path, *, first_step: int = 0, is_last: bool = True
 ) -> StageResult:
     """Train one stage, or go on with it where an earlier run was stopped.
 
@@ -121,7 +113,6 @@ def run_stage(
         folder: For checkpoints and logs.
         first_step: Steps of the stages before.
         is_last: Whether patience is asked for here.
-        progress: Told about steps.
 
     Raises:
         InputError: All checkpoints are damaged, or the batch cannot be cut as asked.
@@ -136,7 +127,7 @@ def run_stage(
     captured = compiled and arguments.device.type == "cuda" and arguments.world_size == 1
     sequences = Sequences(text.blocks, first_step * training.batch, stage.steps * training.batch)
     with (
-        progress(f"training: {stage.name}", stage.steps) as advance,
+        track(f"training: {stage.name}", stage.steps) as advance,
         own_randomness(),
         loss_forward(
             model,
@@ -147,7 +138,7 @@ def run_stage(
         ),
     ):
         clock = _Clock(advance)
-        watch = _watch(text, stage, training, first_step, clock, progress)
+        watch = _watch(text, stage, training, first_step, clock)
         callbacks = stage_callbacks(training, folder, is_last)
         optimiser = stage_optimiser(stage, training, arguments)
         clock.trainer = trainer = StageTrainer(
@@ -176,14 +167,13 @@ def _freeze(model: Any, stage: Stage) -> None:
     logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
 
 
-def _watch(text: Text, stage: Stage, training: Training, first_step: int, clock: _Clock, progress: Progress) -> Watch:
+def _watch(text: Text, stage: Stage, training: Training, first_step: int, clock: _Clock) -> Watch:
     return Watch(
         held_out=text.held_out,
         kind=text.kind,
         measured=measured_steps(training, stage, first_step),
         save_every=save_every(training),
         on_step=clock.tick,
-        progress=progress,
     )
 
 

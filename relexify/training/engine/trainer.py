@@ -21,6 +21,7 @@ from torch.utils.data import Sampler, SequentialSampler
 from transformers import PrinterCallback, Trainer
 
 from relexify.errors import OutputError, TrainingError
+from relexify.progress import track
 from relexify.scoring import IGNORED, HeldOut, Score, scores_of
 from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 from relexify.training.data.batches import Sequences
@@ -140,7 +141,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         """Bits per byte and perplexity of one language."""
         named = {} if language is None else {"language": language}
         total = torch.zeros((), dtype=torch.float64, device=self.args.device)
-        with torch.no_grad(), self.watch.progress("measuring", len(held_out.inputs)) as advance:
+        with torch.no_grad(), track("measuring", len(held_out.inputs)) as advance:
             for inputs, labels in self._shares(held_out):
                 total += self.model_wrapped(input_ids=inputs, labels=labels, **named).double()
                 advance(len(inputs) * self.args.world_size)

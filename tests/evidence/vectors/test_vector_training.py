@@ -22,7 +22,7 @@ from relexify.evidence.vectors import (
     training,
 )
 from relexify.evidence.vectors.options import Settled, settle
-from relexify.progress import silent
+from relexify.progress import report_to
 
 SMALL = VectorTraining(method="skipgram", width=12, epochs=2, subsampling=0)
 WORDS = ["das", "haus", "häuser", "家", "gehen", "ging", "grün", "blau", "rot", "tür"]
@@ -59,7 +59,7 @@ def test_lookup_gives_gensims_vectors() -> None:
     indptr, ids, _ = training._hashed(TRAINED.words, SMALL)
     rows = np.split(np.searchsorted(TRAINED.ngrams.known, ids).astype(np.uint32), indptr[1:-1])
     theirs = gensim_training.run_gensim(
-        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows, silent
+        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows
     )
     np.testing.assert_allclose(TRAINED.lookup(theirs.index_to_key), theirs.vectors, atol=1e-6)
 
@@ -162,7 +162,7 @@ def test_progress_hears_of_every_sentence_of_every_pass() -> None:
     heard: dict[str, list[int | None]] = {}
 
     @contextmanager
-    def progress(description: str, total: int | None):
+    def reporter(description: str, total: int | None):
         heard[description] = [total, 0]
 
         def advance(amount: int) -> None:
@@ -170,7 +170,8 @@ def test_progress_hears_of_every_sentence_of_every_pass() -> None:
 
         yield advance
 
-    train_vectors(lambda: iter(TEXT), SMALL, progress=progress)
+    with report_to(reporter):
+        train_vectors(lambda: iter(TEXT), SMALL)
     assert heard == {"counting words": [None, 120], "training vectors": [240, 240]}
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import Ngrams, WordVectors, mapped_rows, ngram_buckets, word_vectors
+from relexify.progress import report_to
 
 GENERATOR = np.random.default_rng(5)
 WORDS = ["</s>", "haus", "häuser", "家", "haus"]
@@ -106,11 +107,12 @@ def test_progress_hears_of_every_word() -> None:
     heard = []
 
     @contextmanager
-    def progress(description: str, total: int | None):
+    def reporter(description: str, total: int | None):
         heard.append((description, total))
         yield heard.append
 
-    VECTORS.lookup(WORDS, progress=progress)
+    with report_to(reporter):
+        VECTORS.lookup(WORDS)
     assert heard == [("looking up vectors", 5), 5]
 
 

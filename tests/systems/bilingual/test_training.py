@@ -16,7 +16,6 @@ import torch
 import relexify as rx
 from relexify.errors import InputError
 from relexify.pretrained import load_model, load_tokenizer
-from relexify.progress import silent
 from relexify.scoring import IGNORED, bits_per_byte
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.folder import Bilingual
@@ -36,9 +35,9 @@ from tests.training.runs import (
     assert_close,
     assert_curves_close,
     assert_same_bits,
+    dying_at,
     in_a_process,
     in_two_processes,
-    progress_to,
     save_source,
 )
 
@@ -76,7 +75,8 @@ class Pair:
 
 def train_and_die(pair: Pair, moment: Moment | None, training: Training, name: str) -> None:
     """For a process of its own; without a moment it lives."""
-    pair.train(training, name, progress=progress_to(moment) if moment else silent)
+    with dying_at(moment):
+        pair.train(training, name)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.progress import silent
 from relexify.systems.transfer.aligned_text import count_aligned_tokens
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.trelm.options import Trelm
@@ -41,10 +40,10 @@ def test_a_missing_aligner_is_told_early_and_only_where_it_is_needed(options, tm
 
 def test_an_aligner_is_not_missed_where_an_earlier_run_aligned_the_pairs(options, tmp_path, monkeypatch):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    found = pairs_to_learn(TOKENIZERS, options, silent)
+    found = pairs_to_learn(TOKENIZERS, options)
     forget_eflomal(monkeypatch)
     check_pairs(options)
-    assert pairs_to_learn(TOKENIZERS, options, silent).identity() == found.identity()
+    assert pairs_to_learn(TOKENIZERS, options).identity() == found.identity()
     (tmp_path / "pairs.tsv").write_text("one\teins\n")
     with pytest.raises(MissingExtra, match="eflomal"):
         check_pairs(options)
@@ -58,4 +57,4 @@ def test_what_a_transfer_aligned_is_not_aligned_again(options, tmp_path, monkeyp
     count_aligned_tokens(transfer, *TOKENIZERS)
     forget_eflomal(monkeypatch)
     check_pairs(options)
-    assert len(pairs_to_learn(TOKENIZERS, options, silent)) == 50
+    assert len(pairs_to_learn(TOKENIZERS, options)) == 50

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, track
 
 __all__ = ["FrequencyMap", "map_by_frequency"]
 
@@ -68,9 +68,7 @@ class FrequencyMap:
     stable: bool
 
 
-def map_by_frequency(
-    source: torch.Tensor, target: torch.Tensor, *, spread: float, progress: Progress = silent
-) -> FrequencyMap:
+def map_by_frequency(source: torch.Tensor, target: torch.Tensor, *, spread: float) -> FrequencyMap:
     """Find the orthogonal map under which words of like frequency and like vectors meet.
 
     Of words with the very same vector only the most frequent counts: they would agree with themselves.
@@ -79,7 +77,6 @@ def map_by_frequency(
         source: Prepared vectors [n × d], most frequent first.
         target: Prepared vectors [m × d], most frequent first.
         spread: How far the logarithms of the ranks of two words that belong together differ, about.
-        progress: Told of every round.
     """
     first_places = [_distinct(rows) for rows in (source, target)]
     fewest, most = (choose(map(len, first_places)) for choose in (min, max))
@@ -90,7 +87,7 @@ def map_by_frequency(
     apart = (ranks[:, None] - others).abs() / spread
     growths = [_growth(min(first, fewest * (2 + at) // 3), most) for at, first in enumerate(BEGINNINGS)]
     rounds = 2 * sum(len(SURENESS) + len(LATER_SURENESS) * (len(sizes) - 1) for sizes in growths)
-    with progress("aligning by frequency", rounds) as advance:
+    with track("aligning by frequency", rounds) as advance:
         product, stability = _grown_twice(source, target, apart, growths, advance)
         _, chance = _grown_twice(_places_changed(source, ranks), target, apart, growths, advance)
     left, _, right = np.linalg.svd(product.double().cpu().numpy())

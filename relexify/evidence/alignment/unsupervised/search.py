@@ -15,7 +15,7 @@ from relexify.evidence.alignment.unsupervised.game import play
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, check, settled
 from relexify.evidence.alignment.unsupervised.refinement import refine
 from relexify.evidence.alignment.unsupervised.spaces import check_spaces, prepared, principal_axes, random_rotation
-from relexify.progress import Advance, Progress, silent
+from relexify.progress import Advance, track
 
 __all__ = ["FoundMap", "find_map"]
 
@@ -69,7 +69,6 @@ def find_map(
     insist: bool = True,
     seed: int = 0,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
@@ -84,7 +83,6 @@ def find_map(
         insist: Refuse a map that cannot be told from chance.
         seed: Of all that is random; on one device the same seed gives the same map.
         device: Where to train.
-        progress: Told of every step.
 
     Raises:
         InputError: Widths differ, a value is not finite, or an option is out of range.
@@ -95,20 +93,18 @@ def find_map(
     options = settled(options, source.shape[1])
     places = [np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target)]  # of those with a direction
     left, right = (prepared(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
-    best = _from_frequency(left, right, options, progress) if options.by_frequency else None
-    best = best or _from_shapes(left, right, options, seed, progress)
+    best = _from_frequency(left, right, options) if options.by_frequency else None
+    best = best or _from_shapes(left, right, options, seed)
     if best is None or (insist and not best.converged):
         raise EvidenceError(_refusal(best, options))
     near = best.agreement
     return replace(best, agreement=replace(near, source=places[0][near.source], target=places[1][near.target]))
 
 
-def _from_frequency(
-    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, progress: Progress
-) -> FoundMap | None:
+def _from_frequency(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining) -> FoundMap | None:
     """The map that begins with the words' frequencies, as it is: refined on its own pairs it is no better."""
     first, second = left[: options.by_frequency], right[: options.by_frequency]
-    guessed = map_by_frequency(first, second, spread=options.frequency_spread, progress=progress)
+    guessed = map_by_frequency(first, second, spread=options.frequency_spread)
     logger.info(
         "frequency: maps that began with different words send %.1f %% of all to the same neighbour, and %.1f %% where "
         "there is nothing to find",
@@ -120,18 +116,16 @@ def _from_frequency(
     return FoundMap(guessed.matrix, agreement, None, 0, guessed.stability)
 
 
-def _from_shapes(
-    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, seed: int, progress: Progress
-) -> FoundMap | None:
+def _from_shapes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, seed: int) -> FoundMap | None:
     """The best map of the principal axes and of the games."""
     random = np.random.default_rng(seed)
-    with progress("comparing with random rotations", CHANCES + int(options.principal)) as advance:
+    with track("comparing with random rotations", CHANCES + int(options.principal)) as advance:
         chance = _chance(left, right, options, random, advance)
         best = _from_axes(left, right, options, chance, advance) if options.principal else None
     if best is not None and best.gain >= CLEAR_GAIN:
         return best
     start = None if best is None else best.matrix
-    return _from_games(left, right, options, best, chance, random, start=start, progress=progress)
+    return _from_games(left, right, options, best, chance, random, start=start)
 
 
 def _from_axes(
@@ -159,11 +153,10 @@ def _from_games(
     random: np.random.Generator,
     *,
     start: np.ndarray | None,
-    progress: Progress,
 ) -> FoundMap | None:
     """The best map of all games and of what was found before them; the first game begins at `start`."""
     length = options.epochs * options.steps
-    with progress("aligning without a dictionary", options.restarts * length) as advance:
+    with track("aligning without a dictionary", options.restarts * length) as advance:
         for game in range(options.restarts):
             drawn = random_rotation(left.shape[1], random)
             played = play(

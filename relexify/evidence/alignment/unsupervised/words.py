@@ -13,7 +13,6 @@ from relexify.evidence.alignment.unsupervised.search import find_map
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import WordVectors
 from relexify.neighbours import normalised
-from relexify.progress import Progress, silent
 
 __all__ = ["align_unsupervised"]
 
@@ -28,7 +27,6 @@ def align_unsupervised(
     reduce: bool = False,
     seed: int = 0,
     device: str = "cpu",
-    progress: Progress = silent,
 ) -> Rotation:
     """Find the rotation from the shapes of the two spaces alone (Conneau et al., 2018; 3.1, TreLM).
 
@@ -44,7 +42,6 @@ def align_unsupervised(
         reduce: Project the wider vectors on their principal directions where the widths differ.
         seed: Of all that is random.
         device: Where to train.
-        progress: Told of every step.
 
     Raises:
         InputError: The widths differ and `reduce` is off, or vectors hold NaN.
@@ -54,8 +51,8 @@ def align_unsupervised(
     sides = reduced(source, source_reduction), reduced(target, target_reduction)
     options = settled(options, sides[0].width)
     words = max(options.frequent, options.judged or 0)
-    left, right = (_frequent(side, words, progress) for side in sides)
-    found = find_map(left, right, options, seed=seed, device=device, progress=progress)
+    left, right = (_frequent(side, words) for side in sides)
+    found = find_map(left, right, options, seed=seed, device=device)
     pairs = found.agreement
     fitted, _ = orthogonal_procrustes(
         normalised(left[pairs.source]).astype(np.float64), normalised(right[pairs.target]).astype(np.float64)
@@ -73,11 +70,11 @@ def align_unsupervised(
     )
     if lexicon is None:
         return rotation
-    return replace(rotation, quality=measure(*rotation.apply(source, target), lexicon, seed=seed, progress=progress))
+    return replace(rotation, quality=measure(*rotation.apply(source, target), lexicon, seed=seed))
 
 
-def _frequent(vectors: WordVectors, words: int, progress: Progress) -> np.ndarray:
+def _frequent(vectors: WordVectors, words: int) -> np.ndarray:
     """The most frequent words that have a direction, [n × d]: their rows are those that the map's pairs speak of."""
-    rows = vectors.lookup(vectors.words[:words], progress=progress)
+    rows = vectors.lookup(vectors.words[:words])
     kept: np.ndarray = rows[np.any(rows != 0, axis=1)]
     return kept

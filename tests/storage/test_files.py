@@ -45,7 +45,7 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
     write_file(tmp_path / "file", "old")
     code = f"""
         import os, signal
-        from relexify.artifacts import _beside
+        from relexify.storage.files import _beside
         with _beside({str(tmp_path / "file")!r}) as beside:
             beside.write_text("half")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -58,7 +58,7 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
 def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
     code = f"""
         import os, signal
-        from relexify.artifacts import write_folder
+        from relexify.storage.files import write_folder
         with write_folder({str(tmp_path / "out")!r}) as folder:
             (folder / "half").write_text("x")
             os.kill(os.getpid(), signal.SIGKILL)

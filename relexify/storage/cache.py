@@ -1,15 +1,128 @@
-"""Where finished steps and unpacked models are kept."""
+"""The cache: results of slow steps, found again by the fingerprint of everything they depend on.
+
+An entry is a folder `CACHE/KIND/FINGERPRINT` with the files of the result and `entry.json`, which holds the format
+version and the size and checksum of every file. A corrupt entry is rebuilt. A cache that cannot be written costs
+time, never a run.
+"""
 
 from __future__ import annotations
 
+import atexit
+import json
+import logging
 import os
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
-__all__ = ["cache_folder"]
+from relexify.errors import InputError, OutputError
+from relexify.storage.checksums import checksums, find_damage
+from relexify.storage.files import write_folder
+from relexify.storage.fingerprint import fingerprint
+from relexify.version import __version__
+
+__all__ = ["cache_folder", "cached", "cached_folder", "has_entries"]
+
+FORMAT = 1
+"""Version of the layout of entries; entries of another version are not found."""
+_ENTRY = "entry.json"
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Where finished steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
-    if folder := os.environ.get("RELEXIFY_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "relexify"
+    """Return where results of slow steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
+    own = os.environ.get("RELEXIFY_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relexify"
+
+
+def cached(
+    kind: str,
+    key: object,
+    *,
+    make: Callable[[], Result],
+    save: Callable[[Result, Path], Any],
+    load: Callable[[Path], Result],
+) -> Result:
+    """Return a result from the cache, or make it and keep it there.
+
+    Args:
+        kind: What it is, such as `"mixture"`; entries of one kind lie in one folder.
+        key: Everything that the result depends on, whatever `fingerprint` takes.
+        make: Computes the result.
+        save: Writes it into an empty folder.
+        load: Reads it from that folder; raises `InputError` if the content is invalid.
+    """
+    path = _path(kind, key)
+    found = _read(kind, path, load)
+    if found is not None:
+        return found[0]
+    result = make()
+    if not _write(kind, path, lambda folder: save(result, folder)):
+        return result
+    return load(path)  # so that the first run uses exactly what later runs will
+
+
+def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
+    """Return a folder from the cache, or write it there; for results that are used from disk.
+
+    If the cache cannot be written, the folder is a temporary one that lasts as long as the process.
+
+    Args:
+        kind: As in `cached`.
+        key: As in `cached`.
+        write: Fills an empty folder.
+    """
+    path = _path(kind, key)
+    if _read(kind, path, lambda folder: folder) is not None or _write(kind, path, write):
+        return path
+    temporary = Path(tempfile.mkdtemp(prefix=f"relexify-{path.parent.name}-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    write(temporary)
+    return temporary
+
+
+def has_entries(kind: str) -> bool:
+    """Whether the cache holds anything of a kind."""
+    return any((cache_folder() / kind).glob(f"*/{_ENTRY}"))
+
+
+def _path(kind: str, key: object) -> Path:
+    name = fingerprint({"format": FORMAT, "version": __version__, "kind": kind, "key": key})
+    return cache_folder() / kind / name[:32]
+
+
+def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result] | None:
+    """Load an entry; in a tuple, because a result may be None."""
+    if not path.exists():
+        return None
+    try:
+        damage = find_damage(path, json.loads((path / _ENTRY).read_text())["files"])
+        if damage:
+            raise InputError(damage)
+        found = load(path)
+    except (InputError, OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("Cached %s is corrupt; rebuilding it (%s).", kind, error)
+        return None
+    logger.info("Using the cached %s (%s).", kind, path)
+    return (found,)
+
+
+def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
+    """Write an entry; return whether it is there."""
+    try:
+        with write_folder(path, internal=True) as folder:
+            write(folder)
+            (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": checksums(folder)}))
+    except OutputError as error:
+        if _read(kind, path, lambda folder: folder) is not None:
+            return True  # another process has written the same entry in the meantime
+        logger.warning("The cache cannot be written, so this %s is not kept (%s). Set RELEXIFY_CACHE.", kind, error)
+        return False
+    return True

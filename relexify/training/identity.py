@@ -15,7 +15,8 @@ import torch
 
 from relexify.errors import InputError
 from relexify.scoring import HeldOut
-from relexify.storage.checkpoints import RUN_FILE, claim_folder, find_checkpoint
+from relexify.storage.checkpoints import find_checkpoint
+from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.tokens import encoder_of
 from relexify.training.data.packing import PackedText
 from relexify.training.plan import Stage, Training

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from accelerate import PartialState
 
-from relexify.storage.checkpoints import only_one
 from relexify.storage.files import check_inputs, check_output
+from relexify.storage.work import only_one
 from relexify.training.engine.stages import run_stages
 from relexify.training.identity import claim_work, digest_of, identity_of
 from relexify.training.job import Subject, notes_of, one_language

@@ -298,7 +298,7 @@ def test_a_folder_of_another_run_is_refused(seeds, folder_of):
         ((pairs(32), pairs(96, 1), options), "test data"),
         ((pairs(32), pairs(97, 1), replace(options, warmup=0.2)), "warmup"),
     ]:
-        with pytest.raises(InputError, match=f"another training: its {name} was"):
+        with pytest.raises(InputError, match=f"another run: its {name} was"):
             fine_tune(folder_of("bert"), *changed, folder=folder, dev=pairs(31, 2))
     with pytest.raises(InputError, match="its model was"):
         fine_tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.progress import report_to
-from relexify.storage.checkpoints import only_one
 from relexify.storage.files import MARKER
+from relexify.storage.work import only_one
 from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
 from tests import pico
@@ -99,14 +99,14 @@ def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(
 )
 def test_checkpoints_of_another_training_are_refused_by_what_differs(killed_copy, name, other):
     run = killed_copy()
-    with pytest.raises(InputError, match=rf"another training: its {name} was .*--overwrite to begin anew"):
+    with pytest.raises(InputError, match=rf"another run: its {name} was .*--overwrite to start again"):
         run.train(replace(TRAINING, **other))
     assert (run.work() / "1-everything" / "checkpoint-8").exists()
 
 
 def test_checkpoints_of_another_model_are_refused(killed_copy, shared_run):
     run = killed_copy()
-    with pytest.raises(InputError, match="another training: its model was"):
+    with pytest.raises(InputError, match="another run: its model was"):
         replace(run, source=shared_run("gpt2", dtype=torch.bfloat16).source).train()
 
 
@@ -150,11 +150,11 @@ def truncate(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "flipped": ("model.safetensors", flip, "model.safetensors is not what was written"),
-    "truncated": ("optimizer.pt", truncate, r"optimizer.pt has \d+ bytes, not \d+"),
+    "flipped": ("model.safetensors", flip, "model.safetensors has a wrong checksum"),
+    "truncated": ("optimizer.pt", truncate, r"optimizer.pt has \d+ bytes instead of \d+"),
     "removed": ("rng_state.pth", Path.unlink, "rng_state.pth is missing"),
     "unreadable": (MARKER, lambda path: path.write_text("{"), "its list of files cannot be read"),
-    "empty": (MARKER, lambda path: path.write_text("{}"), "it lists no files"),
+    "empty": (MARKER, lambda path: path.write_text("{}"), "its list of files is empty"),
     "foreign": (MARKER, lambda path: path.write_text("[]"), "its list of files cannot be read"),
 }
 
@@ -174,7 +174,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_begins_anew_if_a
     run = killed_copy()
     for checkpoint in run.work().glob("*/checkpoint-*"):
         flip(checkpoint / "model.safetensors")
-    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*pass --overwrite to begin anew"):
+    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*pass --overwrite to start again"):
         run.train()
     assert_same_bits(run.train(overwrite=True).output, uninterrupted)
 
@@ -182,7 +182,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_begins_anew_if_a
 def test_a_damaged_list_of_what_the_run_was_is_refused_and_begins_anew_if_asked(killed_copy, uninterrupted):
     run = killed_copy()
     (run.work() / "run.json").write_text('{"batch"')
-    with pytest.raises(InputError, match=r"run\.json is damaged"):
+    with pytest.raises(InputError, match=r"run\.json is corrupt"):
         run.train()
     assert_same_bits(run.train(overwrite=True).output, uninterrupted)
 

@@ -28,7 +28,7 @@ from relexify.grafting.swap import Lexicon, load_lexicon
 from relexify.pretrained import load_tokenizer
 from relexify.progress import track
 from relexify.scoring import IGNORED, check_fit, usable_length
-from relexify.storage.checkpoints import find_checkpoint, sweep
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
 from relexify.training.engine.randomness import own_randomness
 
 __all__ = ["Learner"]
@@ -176,7 +176,7 @@ class Learner:
 
 def _checkpoint(work: Path, seed: int) -> Path | None:
     """Where a seed that was stopped goes on; damaged checkpoints are removed."""
-    sweep(work)
+    remove_unsealed(work)
     try:
         return find_checkpoint(work)
     except InputError as error:

@@ -15,7 +15,7 @@ from relexify.evaluation.finetuning.learner import Learner
 from relexify.evaluation.finetuning.options import TASKS, FineTuning, Task, check_options
 from relexify.evaluation.finetuning.problem import Data, problem_of
 from relexify.evaluation.finetuning.results import SeedResult, TaskResult, summary_of
-from relexify.storage.checkpoints import claim_folder
+from relexify.storage.work import claim_folder
 
 __all__ = ["TASKS", "FineTuning", "SeedResult", "Task", "TaskResult", "fine_tune"]
 

@@ -14,7 +14,7 @@ import torch
 from relexify.errors import TrainingError
 from relexify.progress import Advance, track
 from relexify.scoring import MASK_STRIDE, HeldOut, Kind
-from relexify.storage.checkpoints import find_checkpoint, sweep
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Batches, Sequences
 from relexify.training.engine.arguments import (
@@ -155,7 +155,7 @@ def _asked(text: Text) -> float:
 
 def _checkpoint(folder: Path) -> Path | None:
     """Where an earlier run was stopped."""
-    sweep(folder)
+    remove_unsealed(folder)
     checkpoint = find_checkpoint(folder)
     if checkpoint is not None:
         logger.info("going on from %s", checkpoint)

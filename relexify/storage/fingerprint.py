@@ -1,0 +1,136 @@
+"""Fingerprints: one name for everything that a result depends on, by content.
+
+Two runs with the same fingerprint give the same result, so a cached or finished result is found by it. Every field of
+a dataclass counts, so that a new option cannot be forgotten; an exception is marked where the field is defined:
+
+    @dataclass(frozen=True)
+    class Options:
+        vocab_size: int = 32_000
+        model: str = field(default="gpt2", metadata=BY_CONTENT)    # a folder counts by its files, a name as it is
+        device: str = field(default="cpu", metadata=NO_EFFECT)     # does not affect the result
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from relexify.storage.files import sha256_of
+
+__all__ = ["BY_CONTENT", "NO_EFFECT", "describe", "fingerprint"]
+
+_KEY = "fingerprint"
+
+NO_EFFECT: Mapping[str, str] = MappingProxyType({_KEY: "ignore"})
+"""Metadata of a dataclass field that does not affect the result, such as a device or an output path."""
+BY_CONTENT: Mapping[str, str] = MappingProxyType({_KEY: "content"})
+"""Metadata of a dataclass field with names of files or folders as text: those that exist count by their content."""
+
+
+def fingerprint(value: object) -> str:
+    """Return the sha256 of a value by content, in hex.
+
+    Args:
+        value: Plain data, dataclasses, paths, arrays, models, tokenizers, anything with a method `fingerprint()`, and
+            lists and mappings of these.
+
+    Raises:
+        TypeError: The value, or a part of it, is of a type without a defined content.
+    """
+    text = json.dumps(describe(value), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def describe(value: object) -> Any:  # noqa: PLR0911
+    """Return the same as plain data for json: large contents as hashes, everything else readable.
+
+    A run writes this next to its unfinished work, so that a message can name the option that differs.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Path):
+        return _file_content(value)
+    if callable(own := getattr(value, "fingerprint", None)):
+        return own()
+    if is_dataclass(value) and not isinstance(value, type):
+        return _dataclass_content(value)
+    if isinstance(value, Mapping):
+        return {str(key): describe(each) for key, each in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted((describe(each) for each in value), key=json.dumps)
+    if isinstance(value, list | tuple):
+        return [describe(each) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    if isinstance(value, np.ndarray):
+        return _array_content(value)
+    return _foreign_content(value)
+
+
+def _dataclass_content(value: Any) -> dict[str, Any]:
+    found = {}
+    for entry in fields(value):
+        part, rule = getattr(value, entry.name), entry.metadata.get(_KEY)
+        if rule != "ignore":
+            found[entry.name] = _named_content(part) if rule == "content" else describe(part)
+    return found
+
+
+def _named_content(value: object) -> Any:
+    """Describe a name, or a list of names, of files and folders."""
+    if isinstance(value, str):
+        return _file_content(Path(value).expanduser(), otherwise=value)
+    if isinstance(value, list | tuple):
+        return [_named_content(each) for each in value]
+    return describe(value)
+
+
+def _file_content(path: Path, otherwise: str | None = None) -> str:
+    return sha256_of(path) if path.exists() else otherwise or str(path)
+
+
+def _array_content(array: np.ndarray) -> dict[str, Any]:
+    data = np.ascontiguousarray(array)
+    digest = hashlib.sha256(data.view(np.uint8).data if data.size else b"").hexdigest()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest}
+
+
+def _foreign_content(value: Any) -> Any:
+    """Describe a tensor, model or tokenizer by duck typing, because this package does not import torch."""
+    if hasattr(value, "state_dict"):
+        digest = hashlib.sha256()
+        for name, tensor in sorted(value.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(_tensor_bytes(tensor))
+        return digest.hexdigest()
+    if hasattr(value, "backend_tokenizer"):
+        return {
+            "tokenizer": hashlib.sha256(value.backend_tokenizer.to_str().encode()).hexdigest(),
+            "special": {role: str(token) for role, token in value.special_tokens_map.items()},
+            "chat_template": value.chat_template,
+            "padding_side": value.padding_side,
+        }
+    if hasattr(value, "detach"):
+        content = hashlib.sha256(_tensor_bytes(value)).hexdigest()
+        return {"dtype": str(value.dtype), "shape": list(value.shape), "sha256": content}
+    raise TypeError(f"{type(value).__name__} has no fingerprint: give it a method fingerprint(), or mark the field")
+
+
+def _tensor_bytes(tensor: Any) -> memoryview:
+    torch = sys.modules["torch"]  # imported, since there is a tensor
+    flat: memoryview = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return flat

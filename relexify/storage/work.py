@@ -1,0 +1,221 @@
+"""Work folders: where a run keeps unfinished work, and how it finds finished work again.
+
+    work = WorkFolder(output, "training", identity, overwrite=overwrite)
+    if work.is_finished():                       # the output is already the result of this very run
+        work.clear()
+        return load(output)
+    with work.claim():                           # OUTPUT.training is ours: same identity, no other process
+        grafted = work.step("grafted", lambda folder: save_graft(folder))   # once, complete or absent
+        ...                                      # checkpoints and anything else below work.path
+        with work.finish() as folder:            # OUTPUT appears complete, or not at all
+            save(folder)
+
+Killed at any moment, the same command continues from what is there. `identity` is everything that the result depends
+on; a folder that belongs to another run is rejected, and the message names the first value that differs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.storage.fingerprint import describe, fingerprint
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["RUN_FILE", "WorkFolder", "claim_folder", "only_one", "read_json", "read_notes", "restart_advice"]
+
+RUN_FILE = "run.json"
+"""The identity of the run that a work folder belongs to."""
+_FINISHED = "finished"
+_LOCK = "lock"
+
+logger = logging.getLogger(__name__)
+
+
+class WorkFolder:
+    """The unfinished work of one run, beside its output.
+
+    Attributes:
+        output: The folder that the run writes in the end.
+        path: `OUTPUT.NAME`, which exists until the output is complete.
+        identity: Everything that the result depends on, as plain data.
+        overwrite: Whether an older output, and unfinished work of another run, may be replaced.
+    """
+
+    def __init__(self, output: str | Path, name: str, identity: Mapping[str, object], *, overwrite: bool = False):
+        self.output = Path(output)
+        self.path = self.output.with_name(f"{self.output.name}.{name}")
+        self.identity: dict[str, Any] = describe(identity)
+        self.overwrite = overwrite
+        self._name = name
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity in one word."""
+        return fingerprint(self.identity)
+
+    def is_finished(self) -> bool:
+        """Whether the output is already the result of this very run."""
+        finished = read_notes(self.output).get(_FINISHED)
+        return isinstance(finished, dict) and finished.get(self._name) == self.fingerprint
+
+    def check(self) -> None:
+        """Validate, before any work, that the output can be written later.
+
+        Raises:
+            OutputError: It exists and may not be replaced, or cannot be written.
+        """
+        check_output(self.output, overwrite=self.overwrite)
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Create the folder or continue in it, and keep other processes out of it.
+
+        Raises:
+            InputError: It belongs to another run and may not be replaced, or another process is using it.
+        """
+        try:
+            claim_folder(self.path, self.identity)
+        except InputError as error:
+            if not self.overwrite or not (self.path / RUN_FILE).exists():
+                raise
+            logger.warning("%s; removing it.", str(error).partition(";")[0])
+            shutil.rmtree(self.path)
+            claim_folder(self.path, self.identity)
+        with only_one(self.path):
+            yield
+
+    def step(self, name: str, make: Callable[[Path], Any]) -> Path:
+        """Return the folder of an intermediate result; fill it unless an earlier run did.
+
+        Args:
+            name: Of the folder inside the work folder.
+            make: Fills an empty folder, which then appears under its name at once.
+        """
+        folder = self.path / name
+        if not (folder / MARKER).exists():
+            with write_folder(folder, internal=True) as beside:
+                make(beside)
+        return folder
+
+    @contextmanager
+    def finish(self, notes: Mapping[str, Any] | None = None) -> Iterator[Path]:
+        """Yield an empty folder to fill; on success it becomes the output, and the work folder is removed.
+
+        Args:
+            notes: What `relexify.json` says about the result, besides which run it is the result of.
+        """
+        with write_folder(self.output, overwrite=self.overwrite) as folder:
+            yield folder
+            _write_notes(folder, {**read_notes(folder), **(notes or {})}, self._name, self.fingerprint)
+        self.clear()
+
+    def mark_finished(self) -> None:
+        """Record in an output that another run wrote that this run is finished too, and remove the work folder."""
+        _write_notes(self.output, read_notes(self.output), self._name, self.fingerprint)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove the work folder, if it is one."""
+        if (self.path / RUN_FILE).exists():
+            # The identity goes last: a folder without it would not be recognised as ours after a kill.
+            for entry in self.path.iterdir():
+                if entry.name != RUN_FILE:
+                    shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
+    """Mark a folder as that of a run, or make sure that it is.
+
+    Raises:
+        InputError: It belongs to another run, or contains files that relexify did not write.
+    """
+    path = folder / RUN_FILE
+    if not path.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(
+                f"{folder}, where unfinished work would go, contains files that relexify did not write: "
+                "move them, or choose another output"
+            )
+        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
+        return
+    before, here = read_json(path), json.loads(json.dumps(describe(identity)))
+    if before is None:
+        raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
+    then, now = _leaves(before), _leaves(here)
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            raise InputError(
+                f"{folder} holds the unfinished work of another run: its {name} was {_short(then.get(name))}, "
+                f"here it is {_short(now.get(name))}; {restart_advice(folder)}"
+            )
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder, where the system supports locks.
+
+    Raises:
+        InputError: Another process is working there.
+    """
+    with open(folder / _LOCK, "w") as stream:
+        try:
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"another process is working in {folder}: wait for it, or choose another output"
+            ) from error
+        yield
+
+
+def read_notes(folder: str | Path) -> dict[str, Any]:
+    """Return what `relexify.json` in a folder says; empty if there is none."""
+    notes = read_json(Path(folder) / MARKER)
+    return notes if isinstance(notes, dict) else {}
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a json file; None if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def restart_advice(folder: Path) -> str:
+    """Return the end of a message about unfinished work that cannot be resumed."""
+    return f"pass --overwrite to start again, or choose another output ({folder.name} is where it would resume)"
+
+
+def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:
+    finished = {**notes.get(_FINISHED, {}), name: value}
+    write_file(folder / MARKER, json.dumps({**notes, _FINISHED: finished}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Flatten nested mappings and lists into single values by path."""
+    if isinstance(value, dict):
+        parts = {f"{name}.{key}" if name else str(key): each for key, each in value.items()}
+    elif isinstance(value, list):
+        parts = {f"{name}[{index}]": each for index, each in enumerate(value)}
+    else:
+        return {name: value}
+    return {key: leaf for part, each in parts.items() for key, leaf in _leaves(each, part).items()}
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,125 @@
+"""A work folder belongs to one run, resumes, finishes at once, and disappears."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from relexify.errors import InputError, OutputError
+from relexify.storage.files import MARKER
+from relexify.storage.work import WorkFolder, read_notes
+
+IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
+
+
+def work(tmp_path: Path, identity: object = IDENTITY, *, overwrite: bool = False) -> WorkFolder:
+    return WorkFolder(tmp_path / "out", "training", identity, overwrite=overwrite)  # type: ignore[arg-type]
+
+
+def test_a_step_is_made_once_and_complete_or_absent(tmp_path: Path):
+    calls = []
+
+    def make(folder: Path) -> None:
+        calls.append(folder)
+        (folder / "x").write_text("1")
+
+    def fail(folder: Path) -> None:
+        (folder / "half").touch()
+        raise InputError("stopped")
+
+    with work(tmp_path).claim():
+        with pytest.raises(InputError, match="stopped"):
+            work(tmp_path).step("grafted", fail)
+        assert not (tmp_path / "out.training" / "grafted").exists()
+        for _ in range(2):
+            assert (work(tmp_path).step("grafted", make) / "x").read_text() == "1"
+    assert len(calls) == 1
+
+
+def test_another_run_is_rejected_with_the_value_that_differs(tmp_path: Path):
+    with work(tmp_path).claim():
+        pass
+    other = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.3]}}
+    with (
+        pytest.raises(InputError, match=r"its training.rates\[1\] was 0.2, here it is 0.3"),
+        work(tmp_path, other).claim(),
+    ):
+        pass
+    with work(tmp_path, other, overwrite=True).claim():
+        pass
+    with pytest.raises(InputError, match="another run"), work(tmp_path).claim():
+        pass
+
+
+def test_a_folder_of_somebody_else_is_never_claimed(tmp_path: Path):
+    (tmp_path / "out.training").mkdir()
+    (tmp_path / "out.training" / "notes.txt").touch()
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="did not write"), work(tmp_path, overwrite=overwrite).claim():
+            pass
+    work(tmp_path).clear()
+    assert (tmp_path / "out.training" / "notes.txt").exists()
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path):
+    with work(tmp_path).claim(), pytest.raises(InputError, match="another process"), work(tmp_path).claim():
+        pass
+
+
+def test_a_finished_run_is_recognised_and_another_one_is_not(tmp_path: Path):
+    run = work(tmp_path)
+    assert not run.is_finished()
+    with run.claim(), run.finish({"note": 1}) as folder:
+        (folder / "model").touch()
+    assert run.is_finished()
+    assert not run.path.exists()
+    assert read_notes(tmp_path / "out")["note"] == 1
+    assert not work(tmp_path, {"model": "other"}).is_finished()
+    with pytest.raises(OutputError, match="exists"):
+        work(tmp_path, {"model": "other"}).check()
+
+
+def test_an_outer_run_is_finished_beside_the_inner_one(tmp_path: Path):
+    inner, outer = work(tmp_path), WorkFolder(tmp_path / "out", "recipe", {"recipe": 1})
+    with outer.claim(), inner.claim(), inner.finish() as folder:
+        (folder / "model").touch()
+    assert inner.is_finished()
+    assert not outer.is_finished()
+    outer.mark_finished()
+    assert inner.is_finished()
+    assert outer.is_finished()
+    assert not outer.path.exists()
+
+
+def test_a_failure_while_finishing_leaves_no_output_and_keeps_the_work(tmp_path: Path):
+    run = work(tmp_path)
+    with run.claim():
+        (run.path / "stage").mkdir()
+        with pytest.raises(RuntimeError):
+            _fail_while_finishing(run)
+    assert not (tmp_path / "out").exists()
+    assert (run.path / "stage").exists()
+
+
+def _fail_while_finishing(run: WorkFolder) -> None:
+    with run.finish() as folder:
+        (folder / "half").touch()
+        raise RuntimeError
+
+
+def test_a_corrupt_identity_is_an_error_unless_overwritten(tmp_path: Path):
+    with work(tmp_path).claim():
+        pass
+    (tmp_path / "out.training" / "run.json").write_text("{")
+    with pytest.raises(InputError, match="corrupt"), work(tmp_path).claim():
+        pass
+    with work(tmp_path, overwrite=True).claim():
+        assert json.loads((tmp_path / "out.training" / "run.json").read_text())["model"] == "abc"
+
+
+def test_notes_of_a_folder_without_valid_notes_are_empty(tmp_path: Path):
+    assert read_notes(tmp_path) == {}
+    (tmp_path / MARKER).write_text("[1]")
+    assert read_notes(tmp_path) == {}

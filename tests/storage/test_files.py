@@ -115,7 +115,7 @@ def test_the_temporary_of_a_run_on_another_machine_is_left_alone(tmp_path, monke
     assert (tmp_path / "out" / "first").exists()
 
 
-@pytest.mark.parametrize("owner", [f"{'b' * 12}.{os.getpid()}", str(os.getpid())])
+@pytest.mark.parametrize("owner", [f"{'b' * 12}.{os.getpid()}", str(os.getpid())], ids=["another machine", "old name"])
 def test_the_temporary_of_another_machine_is_removed_once_it_is_old(tmp_path, owner):
     folder, days = tmp_path / f".out.{owner}.abcdefgh", 24 * 3600
     folder.mkdir()

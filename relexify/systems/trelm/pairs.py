@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import torch
 
-from relexify.evidence.bitext import Bitext, eflomal_module, encode_bitext, parse_links, read_links
+from relexify.evidence.bitext import Bitext, encode_bitext, import_eflomal, parse_links, read_links
 from relexify.pretrained import load_model
 from relexify.scoring import Score, frame_of
 from relexify.storage.files import write_file
@@ -40,7 +40,7 @@ def check_pairs(options: Trelm) -> None:
     bitext = open_pairs(options.bitext, options)
     bitext.ensure_pairs()
     if options.alignment is None and not is_aligned(bitext):
-        eflomal_module()
+        import_eflomal()
     if options.alignment is not None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
     if options.test_bitext is not None:

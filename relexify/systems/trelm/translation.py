@@ -16,7 +16,7 @@ from relexify.errors import InputError, MissingExtra
 from relexify.progress import track
 from relexify.scoring import Score, frame_of, usable_length
 from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.tokens import backend_of, encodable, encoder_of
+from relexify.tokens import backend_of, encoder_of, make_encodable
 
 __all__ = ["bleu_scores", "read_out", "said", "translation_scores"]
 
@@ -83,7 +83,7 @@ def read_out(
     languages = [model.config.place_of(name) for name in (reads, writes)]
     before, after = frame_of(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
-    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([encodable(text)[0] for text in sentences])]
+    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]
     if cut := sum(len(row) == room for row in rows):
         logger.warning("%d sentences have %d tokens or more and are cut there", cut, room)
     framed, found = [[*before, *row, *after] for row in rows], []

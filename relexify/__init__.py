@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.storage.files import Provenance
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
     from relexify.systems.bilingual.model import BilingualModel
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.systems.compression.compress import compressed
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdversarialTraining",
     "Aligning",
-    "Bilingual",
+    "BilingualBundle",
     "BilingualLexicon",
     "BilingualModel",
     "Bitext",
@@ -267,7 +267,7 @@ _MODULES = {
     "bits_per_word": "relexify.scoring",
     "language_model_scores": "relexify.scoring",
     "Provenance": "relexify.storage.files",
-    "Bilingual": "relexify.systems.bilingual.folder",
+    "BilingualBundle": "relexify.systems.bilingual.folder",
     "BilingualModel": "relexify.systems.bilingual.model",
     "train_bilingual": "relexify.systems.bilingual.training",
     "compressed": "relexify.systems.compression.compress",

@@ -11,14 +11,13 @@ from relexify.errors import GraftError, InputError
 from relexify.pretrained import load_config, load_model, load_tokenizer, resolve
 from relexify.pretrained.hub import must_be_local
 from relexify.storage.files import MARKER, write_file, write_folder
-from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.folder import check_fits, save_tokenizers
 from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Trelm
-from relexify.training.trainable import check_learner
+from relexify.training.trainable import check_halves, check_learner
 
 __all__ = ["check_start", "write_start"]
 

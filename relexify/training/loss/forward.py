@@ -21,7 +21,7 @@ from relexify.scoring import IGNORED
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.systems.compression.head import FactoredHead
 from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.training.loss.chunked import asked_places, head_nats
 from relexify.training.loss.unpadded import unpadded
 

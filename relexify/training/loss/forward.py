@@ -21,7 +21,7 @@ from relexify.scoring import IGNORED
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.systems.compression.head import FactoredHead
 from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.training.loss.chunked import asked_places, head_nats
 from relexify.training.loss.unpadded import unpadded
 
@@ -137,7 +137,7 @@ def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked:
 
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
         if language is not None:
-            nats: torch.Tensor = model.speaking(language)(input_ids=input_ids, labels=labels)
+            nats: torch.Tensor = model.for_language(language)(input_ids=input_ids, labels=labels)
             return nats
         halves = zip(members, input_ids.chunk(2), labels.chunk(2), strict=True)
         first, second = (member(input_ids=inputs, labels=wanted) for member, inputs, wanted in halves)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,9 +21,10 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from relexify.errors import GraftError, InputError
 from relexify.grafting import lexical_axes
 from relexify.pretrained import BILINGUAL
+from relexify.pretrained.languages import check_languages
 from relexify.systems.compression.model import is_compressed
 
-__all__ = ["MEMBERS", "BilingualConfig", "BilingualModel", "check_languages"]
+__all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
 
 MEMBERS = ("source", "target")
 """What the two models are called inside, whatever the languages are called."""
@@ -81,7 +81,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         self.post_init()
 
     @classmethod
-    def of(cls, source: Any, target: Any, languages: Sequence[str] = MEMBERS) -> BilingualModel:
+    def join(cls, source: Any, target: Any, languages: Sequence[str] = MEMBERS) -> BilingualModel:
         """A bilingual model of two, with the first one's encoder; both stay as they are.
 
         Args:
@@ -114,15 +114,15 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         first, second = self.config.languages
         return first, second
 
-    def speaking(self, language: str | None) -> Any:
+    def for_language(self, language: str | None) -> Any:
         """The ordinary model of one language; its encoder is the one of both, not a copy.
 
         Raises:
             InputError: The model does not know the language.
         """
-        return getattr(self, MEMBERS[self.place_of(language)])
+        return getattr(self, MEMBERS[self.index_of(language)])
 
-    def place_of(self, language: str | None) -> int:
+    def index_of(self, language: str | None) -> int:
         """0 for the first language, 1 for the second.
 
         Raises:
@@ -153,7 +153,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         """
         nats: torch.Tensor
         if language is not None:
-            nats = self.speaking(language)(input_ids=input_ids, labels=labels)
+            nats = self.for_language(language)(input_ids=input_ids, labels=labels)
             return nats
         first_inputs, second_inputs = input_ids.chunk(2)
         first_labels, second_labels = labels.chunk(2)
@@ -169,7 +169,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             language: Which one.
             **inputs: Whatever else the model of one language takes: attention_mask, labels, …
         """
-        return getattr(self, MEMBERS[self.place_of(language)])(input_ids=input_ids, **inputs)
+        return getattr(self, MEMBERS[self.index_of(language)])(input_ids=input_ids, **inputs)
 
     def get_input_embeddings(self) -> Any:
         """Those of the first language."""
@@ -194,21 +194,6 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     def _init_weights(self, module: nn.Module) -> None:
         """All modules belong to a member, whose own rule holds."""
-
-
-def check_languages(languages: Sequence[str]) -> None:
-    """Refuse names that could not be told apart or written down.
-
-    Raises:
-        InputError: They do not do.
-    """
-    if len(languages) != len(MEMBERS):
-        raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")
-    for name in languages:
-        if not re.fullmatch(r"\w[\w-]*", name):
-            raise InputError(f"{name!r} cannot name a language, since it names a folder: use letters, digits and '-'")
-    if languages[0].lower() == languages[1].lower():
-        raise InputError(f"both languages are called {languages[0]!r}: give each a name of its own, such as en and sw")
 
 
 def _member(config: Any) -> Any:

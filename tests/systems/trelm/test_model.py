@@ -314,7 +314,7 @@ def test_languages_are_told_by_name_by_row_or_by_token(backbone: Any) -> None:
         assert not torch.allclose(model(ids, language="en").logits, model(ids, language="zh").logits, atol=1e-3)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         model(ids, language="de")
-    with pytest.raises(InputError, match="languages are told of 2 tokens"):
+    with pytest.raises(InputError, match="languages are given for 2 tokens"):
         model(ids, languages=torch.tensor([[0, 0], [1, 1]]))
 
 

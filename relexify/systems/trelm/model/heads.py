@@ -192,6 +192,28 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             return bool(self.config.language_index(language) != last)
         return ((written if written.dim() == 2 else written[:, None]) != last).expand(shape)
 
+    def loss_heads(self) -> list[nn.Linear]:
+        """Return the last layers of the head; see `relexify.training.protocol.MultiHeadModel`."""
+        own = self.head.source_decoder
+        return [self.head.decoder] if own is None else [self.head.decoder, own]
+
+    def labels_by_head(self, labels: torch.Tensor, **batch: Any) -> list[tuple[nn.Linear, torch.Tensor]]:
+        """Return every head that has labels, with the labels of its own vocabulary.
+
+        Args:
+            labels: Tokens to predict [batch × target].
+            **batch: Whatever else the batch has.
+        """
+        if self.head.source_decoder is None:
+            return [(self.head.decoder, labels)]
+        of_source = self.of_source(labels.shape, **batch)
+        if isinstance(of_source, bool):
+            return [(self.head.source_decoder if of_source else self.head.decoder, labels)]
+        return [
+            (self.head.decoder, labels.masked_fill(of_source, IGNORED)),
+            (self.head.source_decoder, labels.masked_fill(~of_source, IGNORED)),
+        ]
+
     def get_output_embeddings(self) -> nn.Linear:
         """Return the output embedding; with separate vocabularies, that of the last language."""
         return self.head.decoder

@@ -153,7 +153,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         follows = None
         if self.next_sentence is not None:
             follows = self.next_sentence(self.model.backbone.pooler(hidden))
-        is_source = self.of_source(hidden.shape[:2], **spoken)
+        is_source = self.is_source(hidden.shape[:2], **spoken)
         logits = self.head(hidden if bridge is None else reorder(hidden, bridge), is_source)
         loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
         if next_sentence_label is not None:
@@ -163,7 +163,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             loss = nats if loss is None else loss + nats
         return TriLayerOutput(loss, logits, follows, encoded.hidden_states)
 
-    def of_source(
+    def is_source(
         self,
         shape: tuple[int, ...],
         *,
@@ -193,7 +193,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         return ((written if written.dim() == 2 else written[:, None]) != last).expand(shape)
 
     def loss_heads(self) -> list[nn.Linear]:
-        """Return the last layers of the head; see `relexify.training.protocol.MultiHeadModel`."""
+        """Return the output embeddings; see `relexify.training.protocol.MultiHeadModel`."""
         own = self.head.source_decoder
         return [self.head.decoder] if own is None else [self.head.decoder, own]
 
@@ -206,12 +206,12 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         """
         if self.head.source_decoder is None:
             return [(self.head.decoder, labels)]
-        of_source = self.of_source(labels.shape, **batch)
-        if isinstance(of_source, bool):
-            return [(self.head.source_decoder if of_source else self.head.decoder, labels)]
+        is_source = self.is_source(labels.shape, **batch)
+        if isinstance(is_source, bool):
+            return [(self.head.source_decoder if is_source else self.head.decoder, labels)]
         return [
-            (self.head.decoder, labels.masked_fill(of_source, IGNORED)),
-            (self.head.source_decoder, labels.masked_fill(~of_source, IGNORED)),
+            (self.head.decoder, labels.masked_fill(is_source, IGNORED)),
+            (self.head.source_decoder, labels.masked_fill(~is_source, IGNORED)),
         ]
 
     def get_output_embeddings(self) -> nn.Linear:

@@ -19,7 +19,7 @@ from relexify.evaluation.finetuning.options import FineTuning
 from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.tasks import Evaluation, evaluate_task
 from relexify.grafting.swap import load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.loading import load_tokenizer
 from relexify.systems.bilingual.folder import Bilingual
 from relexify.systems.bilingual.model import BilingualModel
 from tests import pico

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import torch
 
 from relexify.evidence.bitext import Bitext, eflomal_module, encode_bitext, parse_links, read_links
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.scoring import Score, frame_of
 from relexify.storage.files import write_file
 from relexify.systems.transfer.aligned_text import is_aligned, kept_links

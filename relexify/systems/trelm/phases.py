@@ -17,7 +17,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.aligned_pairs import AlignedPairs

@@ -14,7 +14,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained import load_config
+from relexify.pretrained.loading import load_config
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file
 from relexify.systems.trelm.model.folder import load_tokenizers

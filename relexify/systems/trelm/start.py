@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained import load_config, load_model, load_tokenizer, resolve
 from relexify.pretrained.hub import must_be_local
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.model.backbone import family_of

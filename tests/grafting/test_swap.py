@@ -106,9 +106,9 @@ def test_a_bilingual_folder_is_tested_through_its_other_language_and_goes_on_fro
     assert evaluate_task(shuffled / "en", files, plain, folder=tmp_path / "plain") == result
 
 
-def test_a_bilingual_folder_asks_which_language_is_learnt(shuffled, tmp_path):
+def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
     files = TaskFiles("train.tsv", "test.tsv")
-    with pytest.raises(InputError, match="no language was named"):
+    with pytest.raises(InputError, match="is a bilingual model: say which language"):
         evaluate_task(shuffled / "both", files, Evaluation("nli"), folder=tmp_path)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         evaluate_task(shuffled / "both", files, Evaluation("nli", language="en", through="de"), folder=tmp_path)

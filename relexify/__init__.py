@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.storage.files import Provenance
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
     from relexify.systems.bilingual.model import BilingualModel
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.systems.compression.compress import compressed
@@ -87,11 +87,11 @@ if TYPE_CHECKING:
     from relexify.systems.compression.options import Compression
     from relexify.systems.transfer.options import Transfer
     from relexify.systems.transfer.run import TransferResult, run_transfer
+    from relexify.systems.trelm.embedding import tokens_in_embedding_space
     from relexify.systems.trelm.model.building import with_trilayer
-    from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+    from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import TrelmResult, run_trelm
-    from relexify.systems.trelm.vector_rows import tokens_in_embedding_space
     from relexify.text import Corpus
     from relexify.tokens import TokenForm, Vocabulary, vocabulary_of
     from relexify.training.curve import Curve, Measurement
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdversarialTraining",
     "Aligning",
-    "Bilingual",
+    "BilingualBundle",
     "BilingualLexicon",
     "BilingualModel",
     "Bitext",
@@ -269,7 +269,7 @@ _MODULES = {
     "bits_per_word": "relexify.scoring",
     "language_model_scores": "relexify.scoring",
     "Provenance": "relexify.storage.files",
-    "Bilingual": "relexify.systems.bilingual.folder",
+    "BilingualBundle": "relexify.systems.bilingual.folder",
     "BilingualModel": "relexify.systems.bilingual.model",
     "train_bilingual": "relexify.systems.bilingual.training",
     "compressed": "relexify.systems.compression.compress",
@@ -279,11 +279,11 @@ _MODULES = {
     "TransferResult": "relexify.systems.transfer.run",
     "run_transfer": "relexify.systems.transfer.run",
     "with_trilayer": "relexify.systems.trelm.model.building",
-    "TriLayerForMaskedLM": "relexify.systems.trelm.model.trilayer",
+    "TriLayerForMaskedLM": "relexify.systems.trelm.model.heads",
     "Trelm": "relexify.systems.trelm.options",
     "TrelmResult": "relexify.systems.trelm.run",
     "run_trelm": "relexify.systems.trelm.run",
-    "tokens_in_embedding_space": "relexify.systems.trelm.vector_rows",
+    "tokens_in_embedding_space": "relexify.systems.trelm.embedding",
     "Corpus": "relexify.text",
     "TokenForm": "relexify.tokens",
     "Vocabulary": "relexify.tokens",

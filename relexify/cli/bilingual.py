@@ -26,7 +26,7 @@ from relexify.cli.training_options import (
     Seed,
     Steps,
 )
-from relexify.training.plan import RAMEN
+from relexify.systems.bilingual.options import RAMEN
 
 __all__ = ["bilingual", "export"]
 

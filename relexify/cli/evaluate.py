@@ -151,13 +151,13 @@ def _language_modelling(
     one_at_a_time: bool,
     device: str,
 ) -> None:
-    from relexify.pretrained.languages import load_with_tokenizer
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
-    speaker, tokenizer = load_with_tokenizer(model, language)
+    speaker, tokenizer = load_for_language(model, language)
     with bars():
         scores = language_model_scores(
             speaker.to(device),
@@ -173,12 +173,12 @@ def _language_modelling(
 def _whole_words(
     model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
 ) -> None:
-    from relexify.pretrained.languages import load_with_tokenizer
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import bits_per_byte_of_words
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
-    speaker, tokenizer = load_with_tokenizer(model, language)
+    speaker, tokenizer = load_for_language(model, language)
     with bars():
         score = bits_per_byte_of_words(speaker.to(device), tokenizer, text.split("\n"), window=length, batch=batch)
     _show_text([(score, "bytes")])

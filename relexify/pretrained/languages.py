@@ -1,12 +1,13 @@
-"""One language of a model: load it, or write it as a model of its own.
+"""The languages of a model: names, and one of them alone, loaded or written as a model of its own.
 
 A model of transformers has one language, and none need be named. Of a folder with several (a bilingual model, or a
-TRILayer model with separate vocabularies) one can be chosen.
+TRILayer model with separate vocabularies) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,26 @@ from relexify.pretrained.loading import check_loadable, load_model, load_tokeniz
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["export_language", "language_folder", "load_with_tokenizer", "needs_language"]
+__all__ = ["LANGUAGES", "check_languages", "export_language", "language_folder", "load_for_language", "needs_language"]
+
+LANGUAGES = "languages"
+"""The folder with one tokenizer per language, inside the folder of the model."""
+
+
+def check_languages(languages: Sequence[str]) -> None:
+    """Validate the names of two languages.
+
+    Raises:
+        InputError: They are not two, cannot be told apart, or cannot name a folder.
+    """
+    if len(languages) != 2:
+        raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")
+    for name in languages:
+        if not re.fullmatch(r"\w[\w-]*", name):
+            raise InputError(f"{name!r} cannot name a language, since it names a folder: use letters, digits and '-'")
+    # Some file systems ignore case.
+    if languages[0].lower() == languages[1].lower():
+        raise InputError(f"both languages are called {languages[0]!r}: give each a name of its own, such as en and sw")
 
 
 def needs_language(name: str | Path) -> bool:
@@ -28,9 +48,7 @@ def needs_language(name: str | Path) -> bool:
     return kind is not None and kind.needs_language
 
 
-def load_with_tokenizer(
-    name: str | Path, language: str | None = None
-) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def load_for_language(name: str | Path, language: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load a model and its tokenizer.
 
     Args:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import Annotated
 
 from relexify.errors import InputError
 from relexify.text.opening import describe, find_sources
 from relexify.text.sources import Lines, Source
 
-__all__ = ["Corpus", "Part"]
+__all__ = ["Corpus", "Part", "TextInput"]
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +222,10 @@ class Corpus:
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
         return f"{self.name} holds no text, only blank lines: give a file with text in it"
+
+
+TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
+"""An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
 
 
 def _lines(document: str) -> Iterable[str]:

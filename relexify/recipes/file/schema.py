@@ -17,7 +17,7 @@
     [training]                     # the fields of Training
     steps = 250_000
 
-    [bilingual]                    # the fields of BilingualStep: RAMEN's second step
+    [bilingual]                    # the fields of BilingualOptions: RAMEN's second step
     languages = ["en", "sw"]
 
     [trelm]                        # the fields of Trelm: its three phases
@@ -53,10 +53,11 @@ from relexify.recipes.file.task_entries import TaskEntry, check_task_languages, 
 from relexify.recipes.file.trelm_table import read_trelm, written_trelm
 from relexify.recipes.file.values import check_keys, choose, convert, convert_fields
 from relexify.recipes.file.writing import differing, toml_text, written_texts
+from relexify.systems.bilingual.options import RAMEN, BilingualOptions
 from relexify.systems.compression.options import Compression
-from relexify.systems.transfer.options import BilingualStep, Transfer
+from relexify.systems.transfer.options import Transfer
 from relexify.systems.trelm.options import Trelm
-from relexify.training.plan import RAMEN, Training, plan_stages
+from relexify.training.plan import Training, plan_stages
 
 __all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "TaskEntry", "read_recipe", "recipe_text"]
 
@@ -91,7 +92,7 @@ class RecipeFile:
     fresh: Mapping[str, Any] | None = None
     compress: Compression | None = None
     training: Training | None = None
-    bilingual: BilingualStep | None = None
+    bilingual: BilingualOptions | None = None
     trelm: Trelm | None = None
     compare: Comparing | None = None
     tasks: tuple[TaskEntry, ...] = ()
@@ -222,13 +223,13 @@ def _compression(table: object, place: Place) -> Compression:
     return Compression(**values)
 
 
-def _bilingual(table: object, place: Place) -> BilingualStep:
+def _bilingual(table: object, place: Place) -> BilingualOptions:
     """The step with both languages; what its training does not say is RAMEN's."""
-    from relexify.systems.bilingual.model import check_languages
+    from relexify.pretrained.languages import check_languages
 
-    own = check_keys(table, [field.name for field in fields(BilingualStep)], (), place)
-    values = convert_fields({key: value for key, value in own.items() if key != "training"}, BilingualStep, place)
-    step = BilingualStep(**values)
+    own = check_keys(table, [field.name for field in fields(BilingualOptions)], (), place)
+    values = convert_fields({key: value for key, value in own.items() if key != "training"}, BilingualOptions, place)
+    step = BilingualOptions(**values)
     try:
         check_languages(step.languages)
     except InputError as error:

@@ -21,16 +21,16 @@ def _languages(folder: str | Path) -> Sequence[str]:
 
 
 def _load_language(folder: str | Path, language: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
 
-    both = Bilingual.load(folder)
-    return both.model.speaking(language), both.tokenizers[language]
+    both = BilingualBundle.load(folder)
+    return both.model.for_language(language), both.tokenizers[language]
 
 
 def _export_language(folder: str | Path, language: str, output: str | Path, overwrite: bool) -> Path:
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
 
-    return Bilingual.load(folder).export(language, output, overwrite=overwrite)
+    return BilingualBundle.load(folder).export(language, output, overwrite=overwrite)
 
 
 BILINGUAL = MODEL_KINDS.add(

@@ -24,7 +24,7 @@ from relexify.systems.transfer.checks import check_recipe, open_texts, with_dict
 from relexify.systems.transfer.mixing import mix
 from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.systems.transfer.steps import kept_mixture, kept_tokenizer, step_name
-from relexify.systems.trelm.embedding_space import joint_tokenizer, trelm_rows
+from relexify.systems.trelm.method import joint_tokenizer, trelm_rows
 from relexify.text import Corpus
 from relexify.tokens import encoder_of, retrained, vocabulary_of
 from relexify.version import __version__

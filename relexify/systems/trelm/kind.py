@@ -17,12 +17,11 @@ MODEL_TYPE = "relexify-trilayer"
 
 
 def _register() -> None:
-    # Importing a module registers its classes: those with a head for masked tokens, and those for tasks.
-    from relexify.systems.trelm.model import tasks, trilayer  # noqa: F401
+    from relexify.systems.trelm.model import heads  # noqa: F401 (importing it registers its classes)
 
 
 def _language_model() -> type[PreTrainedModel]:
-    from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+    from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
     return TriLayerForMaskedLM
 

@@ -15,12 +15,12 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import IGNORED
-from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.combining import half_pattern
+from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import load_tokenizers, save_tokenizers
-from relexify.systems.trelm.model.reordering import UNALIGNED
-from relexify.systems.trelm.pair_batches import PairBatches
+from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.parameters import half_pattern
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from tests import pico
 from tests.systems.trelm.test_phases import ENGLISH, FOREIGN, IDLE, SIZES, TRAINING, changed, names_of

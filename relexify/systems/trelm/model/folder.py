@@ -15,9 +15,9 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.systems.trelm.model.building import one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.systems.trelm.model.vocabularies import one_language
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
 __all__ = [
     "check_fits",

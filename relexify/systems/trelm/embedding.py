@@ -7,18 +7,28 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.linalg import orthogonal_procrustes
 
-from relexify.errors import InputError
+from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, settled
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import check_matrices, prepared
 from relexify.evidence.vectors import WordVectors
 from relexify.mixture import ReadyRows
-from relexify.systems.trelm.identical import check_pairs, fitted_map, identical_tokens
-from relexify.systems.trelm.linear import fitted_linear
 from relexify.tokens import TokenForm, Vocabulary
 
-__all__ = ["INITIALISATIONS", "MAPS", "Initialisation", "Map", "embedding_rows", "tokens_in_embedding_space"]
+__all__ = [
+    "INITIALISATIONS",
+    "MAPS",
+    "Initialisation",
+    "Map",
+    "check_pairs",
+    "embedding_rows",
+    "fitted_linear",
+    "fitted_map",
+    "identical_tokens",
+    "tokens_in_embedding_space",
+]
 
 Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
 INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
@@ -26,7 +36,10 @@ Map = Literal["linear", "orthogonal"]
 MAPS: tuple[str, ...] = get_args(Map)
 LEAST_EXPLAINED = 0.01
 """Of the variance of a model's rows: vectors that tell more are believed. Random ones told -0.01, others 0.08, 0.13."""
-
+LEAST_LETTERS = 2
+"""Shorter tokens are pieces of anything, and say little in either vocabulary."""
+RESTRAINTS = np.geomspace(1e-3, 10, 13)
+"""What may be added to the variance of a component, which is one on average; the more, the shorter the rows."""
 
 logger = logging.getLogger(__name__)
 
@@ -172,3 +185,71 @@ def _foretold(
             len(pairs),
         )
     return foretold
+
+
+def identical_tokens(new: Sequence[TokenForm], old: Sequence[TokenForm]) -> np.ndarray:
+    """Which new tokens are written like which old ones, as places among both, int64 [pairs × 2]."""
+    places = {form: place for place, form in enumerate(old) if len(form.text) >= LEAST_LETTERS}
+    pairs = [(place, places[form]) for place, form in enumerate(new) if form in places]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def check_pairs(pairs: np.ndarray, width: int) -> None:
+    """Refuse to fit a map on too little.
+
+    Raises:
+        EvidenceError: There are fewer pairs than a map has dimensions.
+    """
+    if len(pairs) < width:
+        raise EvidenceError(
+            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {width} wide need as many "
+            'at least: align them by their shapes (aligned_by = "unsupervised")'
+        )
+
+
+def fitted_map(rows: np.ndarray, anchor: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The orthogonal map that brings the rows of pairs closest together, [d × d], for row vectors.
+
+    Args:
+        rows: Prepared vectors [n × d].
+        anchor: The model's rows, prepared likewise [m × d].
+        pairs: Places in both [pairs × 2].
+    """
+    fitted, _ = orthogonal_procrustes(rows[pairs[:, 0]], anchor[pairs[:, 1]])
+    matrix: np.ndarray = fitted
+    return matrix
+
+
+def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, float]:
+    """The map that foretells how far a model's rows are from their mean, by ridge regression.
+
+    It is restrained so far that each pair is foretold best by all others. Unlike an orthogonal map, it makes short
+    rows where vectors tell little of the model's.
+
+    Args:
+        rows: Prepared vectors [n × d].
+        deviations: The model's rows without their mean [m × d].
+        pairs: Places in both [pairs × 2].
+
+    Returns:
+        The map [d × d], and which share of the variance of a pair's row the other pairs foretell beyond what all
+        pairs have in common; it may be negative.
+    """
+    if not len(pairs):
+        return np.zeros((rows.shape[1], rows.shape[1])), 0.0
+    known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
+    variances, axes = np.linalg.eigh(known.T @ known)
+    turned = known @ axes
+    product = turned.T @ wanted
+
+    def missed(restraint: float) -> float:
+        """The mean square of what a map of all other pairs misses of a pair's row: by its leverage, no fit each."""
+        weights = 1 / (variances + restraint)
+        residuals = wanted - turned @ (weights[:, None] * product)
+        leverage = turned**2 @ weights
+        return float(np.mean((residuals / (1 - leverage)[:, None]) ** 2))
+
+    restraint = min(RESTRAINTS * len(pairs), key=missed)
+    fitted = axes @ (product / (variances + restraint)[:, None])
+    variance = float(np.mean((wanted - wanted.mean(axis=0)) ** 2))
+    return fitted, 1 - missed(restraint) / variance if variance else 0.0

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from relexify.evidence.alignment import Rotation, align
     from relexify.evidence.alignment.unsupervised import AdversarialTraining, FoundMap, align_unsupervised
     from relexify.evidence.bitext import (
-        Aligning,
         Bitext,
+        WordAlignmentOptions,
         align_bitext,
         aligned_counts,
         encode_bitext,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
+    from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_joint_tokenizer, train_tokenizer
     from relexify.recipes.file.schema import RecipeFile, read_recipe
@@ -101,7 +101,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdversarialTraining",
-    "Aligning",
     "BilingualBundle",
     "BilingualLexicon",
     "BilingualModel",
@@ -121,8 +120,8 @@ __all__ = [
     "Mixture",
     "Origin",
     "OutputError",
+    "PrecomputedRows",
     "Provenance",
-    "ReadyRows",
     "RecipeFile",
     "RelexifyError",
     "Rotation",
@@ -141,6 +140,7 @@ __all__ = [
     "VectorTraining",
     "Vocabulary",
     "VocabularyError",
+    "WordAlignmentOptions",
     "WordVectors",
     "__version__",
     "align",
@@ -212,7 +212,7 @@ _MODULES = {
     "AdversarialTraining": "relexify.evidence.alignment.unsupervised",
     "FoundMap": "relexify.evidence.alignment.unsupervised",
     "align_unsupervised": "relexify.evidence.alignment.unsupervised",
-    "Aligning": "relexify.evidence.bitext",
+    "WordAlignmentOptions": "relexify.evidence.bitext",
     "Bitext": "relexify.evidence.bitext",
     "align_bitext": "relexify.evidence.bitext",
     "aligned_counts": "relexify.evidence.bitext",
@@ -250,7 +250,7 @@ _MODULES = {
     "Fallback": "relexify.mixture",
     "Mixture": "relexify.mixture",
     "Origin": "relexify.mixture",
-    "ReadyRows": "relexify.mixture",
+    "PrecomputedRows": "relexify.mixture",
     "blend": "relexify.mixture",
     "first_of": "relexify.mixture",
     "load_model": "relexify.pretrained.loading",

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relexify.pretrained import fresh_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
 from relexify.training.plan import Training, plan_stages

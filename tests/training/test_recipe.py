@@ -11,7 +11,8 @@ import torch
 
 import relexify.training.recipe  # noqa: F401 (registers the steps)
 from relexify.errors import InputError
-from relexify.pretrained import fresh_model, load_model
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_model
 from relexify.steps import STEPS, RunContext
 from relexify.text import Corpus
 from relexify.training.plan import Stage

@@ -25,9 +25,9 @@ from relexify.evaluation.parsing.trainer import ParserTraining
 from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import attachment_scores, parse
 from relexify.evaluation.probing.probes import probe_pairs, probe_words
-from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
+from relexify.pretrained.languages import language_folder, needs_language
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 from relexify.scoring import Score
-from relexify.systems.bilingual.folder import language_folder
 
 __all__ = [
     "EVALUATIONS",
@@ -119,7 +119,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    other = options.language is None or options.through is None or not is_bilingual(model)
+    other = options.language is None or options.through is None or not needs_language(model)
     with (
         language_folder(model, options.language) as learner,
         nullcontext(options.through) if other else language_folder(model, options.through) as through,

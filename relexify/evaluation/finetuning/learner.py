@@ -25,7 +25,7 @@ from relexify.evaluation.finetuning.scores import Measured, measure
 from relexify.evaluation.finetuning.trainer import TaskTrainer, task_arguments
 from relexify.evaluation.finetuning.word_pieces import tags_of
 from relexify.grafting.swap import Lexicon, load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.loading import load_tokenizer
 from relexify.progress import track
 from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed

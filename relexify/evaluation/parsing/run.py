@@ -19,7 +19,7 @@ from relexify.evaluation.parsing.training import SeedRun, TrainedParser, load_pa
 from relexify.evaluation.parsing.trees import NO_HEAD, AttachmentScores, Parse, attachment_scores, best_tree, parse
 from relexify.grafting import lexical_axes
 from relexify.grafting.swap import check_positions
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import check_fit
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from transformers import AutoConfig, PreTrainedConfig
 
 from relexify.errors import InputError
-from relexify.pretrained import TRILAYER
+from relexify.systems.trelm.kind import MODEL_TYPE
 
 __all__ = ["TriLayerConfig", "Vocabularies"]
 
@@ -31,7 +31,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         initializer_range: Standard deviation of untrained parameters.
     """
 
-    model_type = TRILAYER
+    model_type = MODEL_TYPE
     sub_configs = {"backbone": AutoConfig}  # noqa: RUF012 (name and type are fixed by transformers)
 
     def __init__(

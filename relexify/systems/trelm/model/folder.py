@@ -13,7 +13,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained import is_trilayer, load_config, load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.trelm.model.building import with_one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -23,7 +24,6 @@ __all__ = [
     "Tokenizers",
     "check_tokenizers",
     "export_language",
-    "is_separate",
     "load_language",
     "load_tokenizers",
     "save_tokenizers",
@@ -69,11 +69,6 @@ def check_tokenizers(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None
                 f"the tokenizer of {language} has {highest + 1} tokens, the model only {count} embeddings: "
                 "they do not belong together; give the model's own tokenizer"
             )
-
-
-def is_separate(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a TRILayer model that has a vocabulary for each language."""
-    return is_trilayer(name) and bool(load_config(name).separate)
 
 
 def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, PreTrainedTokenizerFast]:

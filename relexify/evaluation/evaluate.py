@@ -15,7 +15,7 @@ from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
-from relexify.systems.bilingual.folder import exported
+from relexify.systems.bilingual.folder import language_folder
 
 __all__ = ["check_model", "evaluate_task"]
 
@@ -39,8 +39,8 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
     two_languages = options.language is not None and options.through is not None and is_bilingual(model)
     with (
-        exported(model, options.language) as trained,
-        exported(model, options.through) if two_languages else nullcontext(options.through) as through,
+        language_folder(model, options.language) as trained,
+        language_folder(model, options.through) if two_languages else nullcontext(options.through) as through,
     ):
         options = replace(options, device=device, through=None if through is None else str(through))
         data = read_task(options.task, files, examples=options.examples)

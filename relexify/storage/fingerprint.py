@@ -7,6 +7,7 @@ a dataclass counts, so that a new option cannot be forgotten; an exception is ma
     class Options:
         vocab_size: int = 32_000
         model: str = field(default="gpt2", metadata=BY_CONTENT)    # a folder counts by its files, a name as it is
+        corpus: Any = field(default=None, metadata=content_of(Corpus.open))     # counts by what it opens
         device: str = field(default="cpu", metadata=NO_EFFECT)     # does not affect the result
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -27,7 +28,7 @@ import numpy as np
 
 from relexify.storage.files import sha256_of
 
-__all__ = ["BY_CONTENT", "NO_EFFECT", "describe", "fingerprint"]
+__all__ = ["BY_CONTENT", "NO_EFFECT", "content_of", "describe", "fingerprint"]
 
 _KEY = "fingerprint"
 
@@ -35,6 +36,16 @@ NO_EFFECT: Mapping[str, str] = MappingProxyType({_KEY: "ignore"})
 """Metadata of a dataclass field that does not affect the result, such as a device or an output path."""
 BY_CONTENT: Mapping[str, str] = MappingProxyType({_KEY: "content"})
 """Metadata of a dataclass field with names of files or folders as text: those that exist count by their content."""
+
+
+def content_of(open: Callable[[Any], object]) -> Mapping[str, Any]:
+    """Return the metadata of a dataclass field whose value counts by what it stands for.
+
+    Args:
+        open: Turns a value of the field that is not None, such as the name of a corpus, into something with a
+            fingerprint.
+    """
+    return MappingProxyType({_KEY: open})
 
 
 def fingerprint(value: object) -> str:
@@ -85,8 +96,11 @@ def _dataclass_content(value: Any) -> dict[str, Any]:
     found = {}
     for entry in fields(value):
         part, rule = getattr(value, entry.name), entry.metadata.get(_KEY)
-        if rule != "ignore":
-            found[entry.name] = _named_content(part) if rule == "content" else describe(part)
+        if rule == "ignore":
+            continue
+        if callable(rule) and part is not None:
+            part = rule(part)
+        found[entry.name] = _named_content(part) if rule == "content" else describe(part)
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
+from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of, fingerprint
 from relexify.text import Corpus
 from tests import pico
 
@@ -35,6 +35,20 @@ def test_a_named_folder_counts_by_its_content(tmp_path: Path):
     assert fingerprint(Options(model=str(first))) == fingerprint(Options(model=str(second)))
     (second / "config.json").write_text("{ }")
     assert fingerprint(Options(model=str(first))) != fingerprint(Options(model=str(second)))
+
+
+def test_a_field_counts_by_what_its_value_opens(tmp_path: Path):
+    @dataclass(frozen=True)
+    class Texts:
+        corpus: object = field(default=None, metadata=content_of(Corpus.open))
+
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("one\n")
+    before = fingerprint(Texts(str(tmp_path / "a.txt")))
+    assert fingerprint(Texts(tmp_path / "b.txt")) == fingerprint(Texts(Corpus.open(tmp_path / "b.txt"))) == before
+    assert fingerprint(Texts()) != before
+    (tmp_path / "a.txt").write_text("two\n")
+    assert fingerprint(Texts(str(tmp_path / "a.txt"))) != before
 
 
 def test_a_path_counts_by_content_and_a_text_as_it_is(tmp_path: Path):

@@ -17,7 +17,7 @@ from typing import Any
 
 from relexify.errors import InputError, MissingExtra
 from relexify.text.decoding import COMPRESSIONS, read_blocks
-from relexify.tokens import encodable
+from relexify.tokens import make_encodable
 
 __all__ = [
     "NLI_LABELS",
@@ -350,7 +350,7 @@ def _example(first: str, second: str | None, label: str | float, where: str) -> 
     """Return an example whose texts every tokenizer accepts."""
     if not (first.strip() or (second or "").strip()):
         raise InputError(f"{where} holds no text: correct the line, or leave it out")
-    return Example(encodable(first)[0], None if second is None else encodable(second)[0], label)
+    return Example(make_encodable(first)[0], None if second is None else make_encodable(second)[0], label)
 
 
 def _check_examples(examples: list[Example], skipped: int, source: str | Path) -> list[Example]:

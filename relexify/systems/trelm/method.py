@@ -12,16 +12,15 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.mixture import ReadyRows
+from relexify.mixture import PrecomputedRows
 from relexify.pretrained import train_joint_tokenizer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.steps import kept_file, kept_tokenizer, step_name
-from relexify.systems.trelm.spaces import anchor_ids, token_counts
-from relexify.systems.trelm.vector_rows import tokens_in_embedding_space
+from relexify.systems.trelm.embedding import tokens_in_embedding_space
 from relexify.text import Corpus
-from relexify.tokens import TokenForm, encoder_of, in_turn, vocabulary_of
+from relexify.tokens import TokenForm, Vocabulary, encoder_of, interleave_lines, vocabulary_of
 
-__all__ = ["joint_tokenizer", "token_vectors", "trelm_rows"]
+__all__ = ["anchor_ids", "joint_tokenizer", "token_counts", "token_vectors", "trelm_rows"]
 
 BATCH = 1_000
 COUNTED_BYTES = 8_000_000
@@ -47,7 +46,7 @@ def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
     )
 
 
-def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> ReadyRows:
+def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> PrecomputedRows:
     """Rows for the tokens of the new vocabulary that the text has.
 
     Args:
@@ -142,7 +141,7 @@ def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[lis
 
     def lines() -> Iterator[list[str]]:
         batch: list[str] = []
-        for line in in_turn([text.__iter__ for text in texts]):
+        for line in interleave_lines([text.__iter__ for text in texts]):
             batch.append(line)
             if len(batch) == BATCH:
                 yield from ([tokens[id] for id in ids] for ids in encode(batch))
@@ -150,3 +149,26 @@ def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[lis
         yield from ([tokens[id] for id in ids] for ids in encode(batch))
 
     return lines
+
+
+def token_counts(tokenizer: Any, text: str) -> np.ndarray:
+    """How often each token of a vocabulary occurs in a text, int64 [tokens]."""
+    counts = np.zeros(len(tokenizer), np.int64)
+    for ids in encoder_of(tokenizer).encode(text.split("\n")):
+        np.add.at(counts, np.asarray(ids, np.int64), 1)
+    return counts
+
+
+def anchor_ids(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
+    """The tokens whose rows stand for a model's space, most frequent first, int64 [n].
+
+    The ids of a vocabulary tell little of frequency: BERT's begin with a thousand that no text has.
+
+    Args:
+        vocabulary: Of the model.
+        counts: Of its tokens in text of its language.
+    """
+    plain = np.array([not form.is_special for form in vocabulary.forms])
+    order = np.argsort(-counts[: len(plain)], kind="stable")
+    found: np.ndarray = order[plain[order]]
+    return found

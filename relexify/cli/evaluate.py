@@ -152,9 +152,9 @@ def _language_modelling(
     one_at_a_time: bool,
     device: str,
 ) -> None:
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
-    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
@@ -174,8 +174,8 @@ def _language_modelling(
 def _whole_words(
     model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
 ) -> None:
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import bits_per_byte_of_words
-    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)

@@ -14,8 +14,8 @@ from relexify.evaluation.data.files import TaskFiles, read_task
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
-from relexify.systems.bilingual.folder import language_folder
+from relexify.pretrained.languages import language_folder, needs_language
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 
 __all__ = ["check_model", "evaluate_task"]
 
@@ -37,7 +37,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         device = "cuda" if torch.cuda.is_available() else "cpu"
     task = TASKS[options.task]
     # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
-    two_languages = options.language is not None and options.through is not None and is_bilingual(model)
+    two_languages = options.language is not None and options.through is not None and needs_language(model)
     with (
         language_folder(model, options.language) as trained,
         language_folder(model, options.through) if two_languages else nullcontext(options.through) as through,

@@ -21,7 +21,7 @@ from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.options import Evaluation, FineTuning
 from relexify.evaluation.results import TaskResult
 from relexify.grafting.swap import load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.loading import load_tokenizer
 from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.model import BilingualModel
 from tests import pico
@@ -114,13 +114,13 @@ def test_a_bilingual_folder_is_tested_through_its_other_language_and_goes_on_fro
     assert evaluate_task(shuffled / "en", files, plain, folder=tmp_path / "plain") == result
 
 
-def test_a_bilingual_folder_asks_which_language_is_learnt(shuffled, tmp_path):
+def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
     files = TaskFiles("train.tsv", "test.tsv")
-    with pytest.raises(InputError, match="no language was named"):
+    with pytest.raises(InputError, match="is a bilingual model: say which language"):
         evaluate_task(shuffled / "both", files, Evaluation("nli"), folder=tmp_path)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         evaluate_task(shuffled / "both", files, Evaluation("nli", language="en", through="de"), folder=tmp_path)
-    with pytest.raises(InputError, match="no bilingual model"):
+    with pytest.raises(InputError, match="not a bilingual model"):
         evaluate_task(shuffled / "en", files, Evaluation("nli", language="en"), folder=tmp_path)
 
 

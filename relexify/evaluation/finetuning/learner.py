@@ -26,7 +26,7 @@ from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning
 from relexify.evaluation.results import SeedResult
 from relexify.grafting.swap import Lexicon, load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.loading import load_tokenizer
 from relexify.progress import track
 from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed

@@ -16,7 +16,7 @@ from relexify.errors import GraftError
 from relexify.evaluation.parsing.biaffine import BiaffineParser, inner_encoder
 from relexify.grafting import lexical_axes
 from relexify.grafting.swap import check_positions
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import check_fit
 
 __all__ = ["swap_lexicon"]

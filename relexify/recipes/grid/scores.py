@@ -16,7 +16,8 @@ from relexify.grafting import check_roles, graft
 from relexify.methods import blended, special
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import Mixture, first_of
-from relexify.pretrained import fresh_twin, load_model, load_tokenizer
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
 from relexify.scoring import Score, language_model_scores, model_kind
 from relexify.systems.transfer.checks import open_texts

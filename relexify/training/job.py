@@ -14,20 +14,20 @@ import torch
 from accelerate import PartialState
 
 from relexify.grafting import MIXTURE_FILE
+from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind
+from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
 from relexify.training.data.packing import pack
 from relexify.training.engine.stage import Text
 from relexify.training.identity import model_digest, text_identity
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
-    "HELD_OUT_EVERY",
     "LanguageText",
     "Subject",
     "language_text",
@@ -36,7 +36,6 @@ __all__ = [
     "one_language",
 ]
 
-HELD_OUT_EVERY = 100
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ def one_language(
     return Subject(
         model,
         dtype,
-        Text(text.blocks, {None: text.held_out}, model_kind(model)),
+        Text(text.blocks, {None: text.held_out}, architecture_of(model)),
         {"model": model_digest(model), **text.identity},
         notes_of(source),
         lambda folder: load_model(folder or source),
@@ -129,7 +128,7 @@ def language_text(
     """
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind, windows = model_kind(model), measured_text(model, tokenizer, kept, training)
+    kind, windows = architecture_of(model), measured_text(model, tokenizer, kept, training)
     packed = pack(learnt, tokenizer, excluding=kept)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
@@ -141,7 +140,7 @@ def measured_text(model: Any, tokenizer: Any, held_out: Any, training: Training)
     """So much of a text as a training is measured on; arguments as for `language_text`."""
     size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
-    return held_out_windows(tokenizer, lines, model_kind(model), length=training.length)
+    return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 
 def notes_of(source: str | Path) -> dict[str, Any]:

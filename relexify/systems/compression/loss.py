@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import cross_entropy, linear
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression.head import FactoredHead, factored_logits
 from relexify.systems.compression.prefixes import CodePrefixes, PrefixPlan, code_prefixes, plan_prefixes
 from relexify.systems.compression.vocabulary_sum import log_vocabulary_sum

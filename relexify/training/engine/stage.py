@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from relexify.errors import TrainingError
+from relexify.pretrained.architecture import Architecture
 from relexify.progress import Advance, track
-from relexify.scoring import MASK_STRIDE, HeldOut, Kind
+from relexify.scoring import MASK_STRIDE, HeldOut
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Batches, Sequences
@@ -51,7 +52,7 @@ class Text:
 
     blocks: Batches
     held_out: Mapping[str | None, HeldOut]
-    kind: Kind
+    kind: Architecture
 
 
 @dataclass(frozen=True)

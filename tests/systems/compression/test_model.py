@@ -21,9 +21,10 @@ from transformers import (
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.run import swap_lexicon
-from relexify.grafting import graft, lexical_axes
+from relexify.grafting import graft
 from relexify.methods import random
 from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, task_class
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.embedding import SubEmbedding

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.options import check as check_vectors
+from relexify.evidence.vectors.options import validate_vector_training
 from relexify.recipes.file.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.file.overriding import override
 from relexify.recipes.file.paths import Place, model_name, written_model, written_path
@@ -210,7 +210,7 @@ def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
     )
     choose(transfer.method, method_names(), place.below("method"), "method")
     try:
-        check_vectors(transfer.vectors)
+        validate_vector_training(transfer.vectors)
     except InputError as error:
         raise InputError(f"{place.below('vectors')}: {error}") from error
     return transfer

@@ -134,9 +134,32 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
         return self.languages.index(language)
 
-    def lexical_names(self) -> set[str]:
-        """Names of the parameters and buffers that belong to one language alone."""
+    def lexical_parameter_names(self) -> set[str]:
+        """Return the names of the parameters and buffers that belong to one language alone."""
         return {f"{member}.{name}" for member in MEMBERS for name in self.config.lexical}
+
+    def loss_members(self) -> tuple[Any, Any]:
+        """Return the two models; see `relexify.training.protocol.JointModel`."""
+        return self.source, self.target
+
+    def joint_loss(self, input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
+        """Return the summed negative log likelihood of a batch, while each member returns its own.
+
+        Args:
+            input_ids: Tokens [rows × positions].
+            labels: Tokens to predict [rows × positions].
+            language: That of all rows. If None, the first half of the rows is in the first language and the other half
+                in the second, so that one call reaches all parameters, as wrappers for several devices need it.
+        """
+        nats: torch.Tensor
+        if language is not None:
+            nats = self.for_language(language)(input_ids=input_ids, labels=labels)
+            return nats
+        first_inputs, second_inputs = input_ids.chunk(2)
+        first_labels, second_labels = labels.chunk(2)
+        nats = self.source(input_ids=first_inputs, labels=first_labels)
+        nats = nats + self.target(input_ids=second_inputs, labels=second_labels)
+        return nats
 
     def forward(self, input_ids: torch.Tensor | None = None, *, language: str | None = None, **inputs: Any) -> Any:
         """What the model of a language makes of its tokens.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from relexify.evidence.bitext import Aligning
+from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 
@@ -205,7 +205,7 @@ class Transfer:
     dictionary_swapped: bool = False
     bitext: Any = None
     alignment: Path | None = None
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     method: str = "blend"
     tokenizer: str | None = None
     vocab_size: int = DEFAULT_VOCABULARY

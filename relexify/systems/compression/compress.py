@@ -188,7 +188,8 @@ def compress_folder(
         tokens = plain.get_input_embeddings().weight.shape[0]
         if len(known) != tokens:
             raise InputError(
-                f"{options.codes_from} has {len(known):,} rows and the model {tokens:,}: give one of the same vocabulary"
+                f"{options.codes_from} has {len(known):,} rows and the model {tokens:,}: "
+                "give one of the same vocabulary"
             )
     small, report = compressed(plain, options, pretrained=known, make_codes=_cached_codes)
     if report.embedding_after >= report.embedding_before:

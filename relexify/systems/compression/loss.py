@@ -73,11 +73,8 @@ def chunk_loss(head: FactoredHead, *, compiled: bool = False) -> ChunkLoss:
         compiled: Compile it, for chunks of one size.
     """
     plan = _plan(head)
-    by_prefixes: Callable[..., torch.Tensor] = _prefix_nats
-    by_logits: Callable[..., torch.Tensor] = _logit_nats
-    if compiled:
-        by_prefixes = torch.compile(_prefix_nats, dynamic=False)
-        by_logits = torch.compile(_logit_nats, dynamic=False)
+    by_prefixes = _compile(_prefix_nats) if compiled else _prefix_nats
+    by_logits = _compile(_logit_nats) if compiled else _logit_nats
 
     @functools.cache
     def prefixes_on(device: torch.device, plan: PrefixPlan) -> CodePrefixes:
@@ -95,6 +92,10 @@ def chunk_loss(head: FactoredHead, *, compiled: bool = False) -> ChunkLoss:
         return by_prefixes(hidden, tables, bias, labels, head.embedding.codes, prefixes_on(hidden.device, plan))
 
     return factored_nats
+
+
+def _compile(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return torch.compile(function, dynamic=False)
 
 
 def _plan(head: FactoredHead) -> PrefixPlan | None:

@@ -57,7 +57,7 @@ def with_head(model: str | Path, problem: Problem) -> Any:
     Raises:
         InputError: It cannot be loaded, or lacks parameters.
     """
-    tags, number = problem.task.kind == "tags", problem.task.kind == "number"
+    tags, number = problem.task.predicts == "tags", problem.task.predicts == "number"
     kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
     loader = task_class(kind, encoder_config(model))
     try:

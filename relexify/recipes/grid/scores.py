@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evaluation.data.columns import read_columns
-from relexify.evaluation.data.pairs import read_examples
-from relexify.evaluation.data.treebank import read_treebank
+from relexify.evaluation.data.columns import read_tagged
+from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.grafting import check_roles, graft
 from relexify.methods import blended, special
@@ -90,9 +89,7 @@ def _pairs(source: Pairs) -> Sequence[PairExample]:
 def _tagged(source: Tagged) -> Sequence[TaggedWords]:
     if not isinstance(source, str | Path):
         return source
-    if ".conllu" in Path(source).suffixes:
-        return [(sentence.words, sentence.upos) for sentence in read_treebank(source)]
-    return [(sentence.words, sentence.tags) for sentence in read_columns(source)]
+    return [(sentence.words, sentence.tags) for sentence in read_tagged(source)]
 
 
 def _without_language_modelling(material: GridMaterial, model: Any) -> GridMaterial:

@@ -15,7 +15,7 @@ from relexify.systems.bilingual.options import BilingualOptions
 from relexify.systems.bilingual.training import train_bilingual
 from relexify.text import TextInput
 from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE, TrainingResult, finished_training
+from relexify.training.result import CURVE_FILE, TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["FIRST_STEP_FILE", "check_bilingual", "run_bilingual"]
@@ -83,7 +83,7 @@ STEPS.add(
         run=run_bilingual,
         inputs=lambda options: (options.source_corpus, options.source_held_out),
         validate=lambda options, tables: check_languages(options.languages),
-        load=finished_training,
+        load=load_result,
         distributed=True,
     ),
 )

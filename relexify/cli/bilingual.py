@@ -102,7 +102,10 @@ def export(
 
     Example: relexify export bert-en-sw sw bert-sw
     """
-    from relexify.pretrained.export import export_language
+    from relexify.pretrained.languages import export_language
+    from relexify.storage.files import check_inputs, check_output
 
+    check_inputs(output, model)
+    check_output(output, overwrite=overwrite)
     export_language(model, language, output, overwrite=overwrite)
     print_model_folder(output)

@@ -48,7 +48,7 @@ def compress(
     Example: relexify compress gpt2-swahili gpt2-swahili-small --k 3 --clusters 100 --equal-size
     """
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.compression.folder import compress_folder
+    from relexify.systems.compression.compress import compress_folder
     from relexify.systems.compression.options import Compression
 
     options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, seed=seed)
@@ -65,7 +65,7 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
     Example: relexify expand gpt2-swahili-small gpt2-swahili-plain
     """
-    from relexify.systems.compression.folder import expand_folder
+    from relexify.systems.compression.compress import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)
     print_model_folder(output)

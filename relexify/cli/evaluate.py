@@ -95,7 +95,8 @@ def evaluate(
         _print_text_scores(scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
-    from relexify.evaluation.tasks import Evaluation, evaluate_task
+    from relexify.evaluation.evaluate import evaluate_task
+    from relexify.evaluation.options import Evaluation
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
@@ -121,8 +122,8 @@ def _print_text_scores(scores: tuple[Score, ...]) -> None:
 
 def _print_task_result(result: Any, title: str, details: bool) -> None:
     shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "examples")
-    deviations = result.deviation or [None] * len(result.scores)
-    for score, deviation in zip(result.scores, deviations, strict=True):
+    deviations = result.deviation or [None] * len(result.mean)
+    for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
         shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
     results.print(shown)

@@ -24,6 +24,7 @@ from relexify.cli.options import (
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_training
+from relexify.errors import InputError
 from relexify.training.plan import PLANS, Training
 
 __all__ = ["train"]
@@ -41,7 +42,7 @@ def train(
     plan: Annotated[
         str,
         typer.Option(
-            help="; ".join(f"{name}: {each.does}" for name, each in PLANS.items()), rich_help_panel="Training"
+            help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel="Training"
         ),
     ] = Training.plan,
     patience: Patience = None,
@@ -63,7 +64,11 @@ def train(
 
     Example: relexify train bert-swahili bert-swahili-trained --corpus swahili.txt --set evaluate_every=100
     """
+    from relexify.pretrained.heads import has_head
+    from relexify.pretrained.loading import load_config, with_added_head
     from relexify.recipes.settings import apply_settings
+    from relexify.storage.files import check_inputs
+    from relexify.training.plan import plan_stages
     from relexify.training.run import train as run_training
 
     options = Training(
@@ -76,9 +81,21 @@ def train(
         seed=seed,
     )
     options = apply_settings("training", options, settings)
+    plan_stages(options)
+    check_inputs(output, model)  # with a new head, another folder is trained
+    if not add_head and not has_head(config := load_config(model)):
+        raise InputError(
+            f"{model} is a {config.architectures[0]}, without a language-modelling head: pass --add-head to add an "
+            "untrained one"
+        )
     with bars():
         result = run_training(
-            model, output, corpus, options, held_out=held_out or None, add_head=add_head, overwrite=overwrite
+            with_added_head(model) if add_head else model,
+            output,
+            corpus,
+            options,
+            held_out=held_out or None,
+            overwrite=overwrite,
         )
     print_training(result)
     print_model_folder(result.output)

@@ -60,14 +60,14 @@ def score_text(model: str | Path, held_out: Any, options: TextScoring | None = N
     Raises:
         InputError: The model or the text cannot be read.
     """
-    from relexify.pretrained.loading import load_language
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import bits_per_byte_of_words, language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
     options = options or TextScoring()
     lines = Corpus.open(held_out).sample_bytes(options.limit).split("\n")
-    loaded, tokenizer = load_language(model, options.language)
+    loaded, tokenizer = load_for_language(model, options.language)
     loaded = loaded.to(options.device)
     if options.masking == "words":
         return (bits_per_byte_of_words(loaded, tokenizer, lines, window=options.length, batch=options.batch),)

@@ -41,7 +41,7 @@ def test_a_compressed_model_is_inspected_evaluated_and_trained_on(compressed, wo
     output, _ = compressed
     assert relexify("inspect", output, "--sample", 2).status == 0
     assert "bits per byte" in relexify("evaluate", output, "--held-out", world.corpus).out
-    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--no-tensorboard")
+    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--set", "tensorboard=false")
     outcome = relexify("train", output, tmp_path / "trained", "--corpus", world.corpus, *options)
     assert outcome.status == 0, outcome.err
     assert "logits are kept whole" not in outcome.err
@@ -78,7 +78,7 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_nothing(world, compressed
     refuses(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
     refuses(("compress", compressed[0], out), "compressed already", "expand")
     refuses(("compress", tmp_path / "none", out), "no folder")
-    refuses(("compress", world.gpt2, out, "--codes-from", world.bert), "rows", "same")
+    refuses(("compress", world.gpt2, out, "--set", f"codes_from={world.bert}"), "rows", "same")
     refuses(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")
     refuses(("expand", world.gpt2, out), "not compressed")
     refuses(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")

@@ -83,7 +83,7 @@ def test_each_language_is_measured_and_exported(texts: Texts, whole: tuple[Path,
         place = 0 if language == "en" else 1
         assert load_tokenizer(alone).get_vocab() == load_tokenizers(output, model.config)[place].get_vocab()
         told = [
-            relexify("evaluate", *folder, "--held-out", texts.root / held_out, "--length", 32)
+            relexify("evaluate", *folder, "--held-out", texts.root / held_out, "--set", "length=32")
             for folder in ((alone,), (output, "--language", language))
         ]
         assert [each.status for each in told] == [0, 0], told[1].err
@@ -100,7 +100,7 @@ def test_what_does_not_go_together_is_refused_before_any_work(texts: Texts, graf
         (SEPARATE, "--source-model"),
         (("--source-model", texts.model), "source_model is for separate vocabularies"),
         (("--vocabularies", "mixed"), "no 'mixed' vocabularies"),
-        ((*SEPARATE, "--source-model", texts.model, "--embedding-size", 8), "embedding_size is for a joint"),
+        ((*SEPARATE, "--source-model", texts.model, "--set", "embedding_size=8"), "embedding_size is for a joint"),
         ((*SEPARATE, "--source-model", tmp_path / "wide"), "do not share an encoder"),
     ):
         refused = relexify("trelm", grafted, tmp_path / "out", *texts.options(*options))

@@ -67,7 +67,7 @@ def test_trained_vectors_can_be_told_about_and_searched(world):
 
 
 def test_training_vectors_on_the_same_text_gives_the_same_bytes(world, tmp_path, monkeypatch):
-    options = ("--width", 8, "--epochs", 1)
+    options = ("--width", 8, "--set", "epochs=1")
     for name in ("a", "b"):
         monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / f"cache {name}"))
         trained = relexify("vectors", "train", world.corpus, "-o", tmp_path / f"{name}.safetensors", *options)

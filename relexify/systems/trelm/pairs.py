@@ -22,7 +22,7 @@ from relexify.evidence.bitext import (
     parse_links,
     read_links,
 )
-from relexify.scoring import frame_of
+from relexify.pretrained.architecture import encoder_frame
 from relexify.systems.transfer.aligned_text import is_aligned, kept_links
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
@@ -116,7 +116,7 @@ def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
     # A given alignment has one line for every line of the text, so no line may be skipped then.
     most_pairs = None if options.alignment is not None else aligning.most_pairs
     pairs = encode_bitext(bitext, source, target, units=aligning.units, most_pairs=most_pairs)
-    frames = [frame_of(tokenizer) for tokenizer in tokenizers]
+    frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
     max_tokens = options.transfer.length - max(len(before) + len(after) for before, after in frames)
     max_together = None
     if options.objective != "cdlm":  # both sentences stand in one sequence, each followed by a separator

@@ -19,6 +19,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.scoring import HeldOut
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
@@ -26,9 +27,7 @@ from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.engine.stage import Text
-from relexify.training.identity import model_digest, text_identity
-from relexify.training.job import Subject, language_text, measured_text, notes_of
+from relexify.training.job import TrainingData, TrainingJob, held_out_data, language_data, source_notes
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -75,7 +74,7 @@ def train_commonality(
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
         texts = [
-            language_text(learner, tokenizer, text, kept, plan, half)
+            language_data(learner, tokenizer, text, kept, plan, half)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, place) for place, text in enumerate(texts)))
@@ -121,7 +120,7 @@ def train_direction(
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         if objective == "cdlm" and not learner.config.trilayer:
             raise InputError("CdLM needs a TRILayer, and the model has none: choose the objective tlm or brlm")
-        measured = measured_text(learner, tokenizers[TARGET], held_out, plan)
+        measured = held_out_data(learner, tokenizers[TARGET], held_out, plan)
         batches = PairBatches(
             pairs,
             tokenizers,
@@ -135,7 +134,8 @@ def train_direction(
         identity = {
             "pairs": pairs.fingerprint(),
             "objective": objective,
-            **text_identity(tokenizers[TARGET], measured),
+            "tokenizer": tokenizers[TARGET],
+            "held_out": measured,
         }
         return _Prepared(batches, {None: measured}, identity)
 
@@ -199,7 +199,7 @@ def train_specific(
 
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_text(learner, tokenizer, corpus, held_out, plan, plan.batch)
+        text = language_data(learner, tokenizer, corpus, held_out, plan, plan.batch)
         blocks: Batches = text.blocks
         if follows:
             blocks = SegmentPairs(
@@ -251,7 +251,7 @@ def _train(
         schedule=training.schedule,
     )
 
-    def subject(plan: Training) -> Subject:
+    def job(plan: Training) -> TrainingJob:
         with processes.main_process_first():
             learner = _load(model)
             tokenizers = load_tokenizers(model, learner.config)
@@ -265,18 +265,18 @@ def _train(
             trained.save_pretrained(folder)
             save_tokenizers(tokenizers, folder, learner.config)
 
-        return Subject(
+        return TrainingJob(
             learner,
             dtype,
-            Text(found.batches, found.held_out, "encoder"),
-            {"model": model_digest(learner), "phase": phase, **found.identity},
-            notes_of(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
+            TrainingData(found.batches, found.held_out, "encoder"),
+            {"model": fingerprint(learner), "phase": phase, **found.identity},
+            source_notes(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
             lambda folder: load_model(folder or model),
             write,
         )
 
     return run_training(
-        subject,
+        job,
         output,
         replace(training, stages=(stage,)),
         processes,

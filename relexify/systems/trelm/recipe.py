@@ -10,7 +10,7 @@ from typing import Any
 from relexify.errors import InputError
 from relexify.steps import STEPS, RunContext, Step
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
-from relexify.training.result import TrainingResult, finished_training
+from relexify.training.result import TrainingResult, load_result
 
 __all__ = ["check_trelm_step", "run_trelm_step", "validate_trelm"]
 
@@ -71,7 +71,7 @@ STEPS.add(
         run=run_trelm_step,
         inputs=trelm_inputs,
         validate=validate_trelm,
-        load=finished_training,
+        load=load_result,
         conflicts={
             "fresh": "TreLM starts from a pretrained model",
             "compress": "TreLM has embedding_size for fewer columns",

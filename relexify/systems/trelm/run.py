@@ -41,10 +41,9 @@ from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import Corpus
-from relexify.training.job import HELD_OUT_EVERY
-from relexify.training.plan import Training
-from relexify.training.result import TrainingResult, finished_training
-from relexify.training.trainable import check_halves, check_learner
+from relexify.training.plan import HELD_OUT_EVERY, Training
+from relexify.training.result import TrainingResult, load_result
+from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["TrelmResult", "check_run", "run_trelm"]
 
@@ -103,7 +102,7 @@ def run_trelm(
         check_inputs(folder, *inputs)
     if not overwrite and work.is_finished():
         work.clear()  # the earlier run may have been killed before it did
-        return TrelmResult(finished_training(work.output), trelm_scores(work.output))
+        return TrelmResult(load_result(work.output), trelm_scores(work.output))
     check_start(model, options)
     processes = PartialState(cpu=not torch.cuda.is_available())
     with ExitStack() as claimed:
@@ -243,7 +242,7 @@ def check_start(model: str | Path, options: Trelm) -> None:
             TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
         )
     for training in (options.commonality, options.transfer, options.specific):
-        check_learner(hollow, training)
+        check_language_model(hollow, training)
     for training in (options.commonality, options.transfer):
         check_halves(training, 1)
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from relexify.evaluation.parsing.biaffine import IGNORED, Biaffine, BiaffineConfig, BiaffineParser
+from relexify.evaluation.parsing.biaffine import Biaffine, BiaffineConfig, BiaffineParser
 from relexify.grafting import lexical_axes
+from relexify.scoring import IGNORED
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))

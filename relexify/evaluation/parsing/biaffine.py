@@ -26,11 +26,10 @@ from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
 from relexify.pretrained.kinds import kind_of_config
+from relexify.scoring import IGNORED
 
-__all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
+__all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
 
-IGNORED = -100
-"""The head or relation of a word that does not count, as torch has it."""
 SLOPE = 0.1
 """Of the leaky rectifier for negative numbers, as Dozat & Manning have it."""
 

@@ -26,14 +26,15 @@ from transformers import (
     set_seed,
 )
 
-from relexify.errors import InputError, OutputError, TrainingError
+from relexify.errors import InputError, OutputError, TrainingError, first_line
 from relexify.evaluation.options import EpochTraining
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.progress import Advance, track
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, rotate_checkpoints, seal
 from relexify.storage.work import RUN_FILE, claim_folder
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
-__all__ = ["by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs", "uses_bfloat16"]
+__all__ = ["by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def seeded_run(title: str, seed: int, steps: int, *, memory_advice: str) -> Iter
     Raises:
         TrainingError: The GPU is out of memory.
     """
-    with own_randomness(), track(title, steps) as advance:
+    with isolated_randomness(), track(title, steps) as advance:
         set_seed(seed)
         try:
             yield advance
@@ -175,7 +176,7 @@ def epoch_arguments(
         adam_epsilon=options.epsilon,
         max_grad_norm=options.clip,
         optim="adamw_torch_fused" if on_gpu else "adamw_torch",
-        bf16=uses_bfloat16(options.precision),
+        bf16=computes_in_bfloat16(options.precision),
         use_cpu=not on_gpu,
         eval_strategy="no" if best_by is None else "epoch",
         save_strategy="epoch",
@@ -194,13 +195,6 @@ def epoch_arguments(
     if arguments.n_gpu > 1:
         arguments._n_gpu = 1  # otherwise the batch is multiplied by the number of GPUs
     return arguments
-
-
-def uses_bfloat16(precision: str) -> bool:
-    """Whether to compute in bfloat16; `auto` does if the GPU supports it."""
-    if precision == "auto":
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return precision == "bfloat16"
 
 
 class EpochTrainer(Trainer):  # type: ignore[misc]
@@ -236,7 +230,7 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
             seal(checkpoint)
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(f"{checkpoint} could not be written ({reason}): free some space and try again") from error
         rotate_checkpoints(folder, keep=1, best=self.state.best_global_step)
 

@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModel
 
 from relexify.evaluation.parsing.biaffine import Biaffine, BiaffineConfig, BiaffineParser
-from relexify.grafting import lexical_axes
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.lexical import lexical_axes
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))

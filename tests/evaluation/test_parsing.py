@@ -26,8 +26,8 @@ from relexify.evaluation.parsing.inputs import padded_batch, tokenize_sentences
 from relexify.evaluation.parsing.run import swap_lexicon
 from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import NO_HEAD, Parse, attachment_scores, best_tree, parse
+from relexify.pretrained.architecture import IGNORED
 from relexify.progress import report_to
-from relexify.scoring import IGNORED
 from tests import pico
 
 # She read old books , slowly .

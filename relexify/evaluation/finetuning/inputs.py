@@ -20,7 +20,7 @@ from relexify.errors import InputError
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import backend_of, encode_words, make_encodable
 
 __all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "stack_rows", "tokenize_words", "word_tags"]
@@ -123,7 +123,7 @@ def tokenize_words(
         InputError: There is no room for a piece beside the special tokens.
         VocabularyError: The tokenizer has no fast backend.
     """
-    before, after = frame_of(tokenizer)
+    before, after = encoder_frame(tokenizer)
     room = length - len(before) - len(after)
     if room < 1:
         raise InputError(f"length = {length} leaves no room for words beside special tokens: give a longer one")

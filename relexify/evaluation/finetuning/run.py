@@ -28,10 +28,11 @@ from relexify.evaluation.finetuning.problem import Problem, problem_of
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs, uses_bfloat16
+from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon
+from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_tokenizer
-from relexify.scoring import IGNORED, check_fit, usable_length
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import describe, fingerprint
 
@@ -202,7 +203,7 @@ class FineTuner:
         model.eval()
         with (
             torch.inference_mode(),
-            torch.autocast(model.device.type, torch.bfloat16, enabled=uses_bfloat16(self.options.precision)),
+            torch.autocast(model.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
         ):
             for start in range(0, len(order), size):
                 indices = order[start : start + size]

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.evaluation.data.treebank import ParsedSentence
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED, tokenizer_frame
 from relexify.tokens import encode_words
 from relexify.tokens.vocabulary import backend_of
 
@@ -45,7 +45,7 @@ def tokenize_sentences(
     Raises:
         InputError: There is no room for a piece.
     """
-    before, after = _frame(tokenizer)
+    before, after = tokenizer_frame(backend_of(tokenizer))
     room = None if length is None else length - len(before) - len(after)
     if room is not None and room < 1:
         raise InputError(f"a length of {length} leaves no room for words: give a model that takes longer text")
@@ -114,12 +114,3 @@ def _truncate(pieces: list[list[int]], room: int | None) -> tuple[list[int], lis
         if len(fitting) < len(own):
             return ids, word_of_piece, word + 1
     return ids, word_of_piece, len(pieces)
-
-
-def _frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
-    """Return the special tokens that the tokenizer itself puts before and after a text."""
-    encoding = backend_of(tokenizer).encode("a", add_special_tokens=True)
-    text = [index for index, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not text:
-        return encoding.ids, []
-    return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]

@@ -25,8 +25,8 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch, tokenize_sentences
 from relexify.evaluation.parsing.trees import attachment_scores, best_tree, parse
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.scoring import check_fit, usable_length
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 

@@ -29,7 +29,7 @@ from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
-from relexify.grafting.swap import load_lexicon
+from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
@@ -115,15 +115,16 @@ class FineTuner:
         """
         self.model, self.problem, self.options = model, problem, options
         tokenizer = load_tokenizer(model)
-        if tokenizer.pad_token_id is None:
-            raise VocabularyError(f"the tokenizer of {model} has no token to pad with: set its pad_token")
+        self.lexicon = None if through is None else load_lexicon(through)
+        test_tokenizer = tokenizer if self.lexicon is None else self.lexicon.tokenizer
+        for name, each in ((model, tokenizer), (through, test_tokenizer)):
+            if each.pad_token_id is None:
+                raise VocabularyError(f"the tokenizer of {name} has no token to pad with: set its pad_token")
         with torch.device("meta"):  # only its shape is needed here
             hollow = AutoModel.from_config(config, trust_remote_code=False)
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
         token_types = int(getattr(config, "type_vocab_size", 0) or 0)
-        self.lexicon = None if through is None else load_lexicon(through)
-        test_tokenizer = tokenizer if self.lexicon is None else self.lexicon.tokenizer
         self.padding, self.test_padding = int(tokenizer.pad_token_id), int(test_tokenizer.pad_token_id)
         self.rows = encode(problem, tokenizer, data.train, length, token_types=token_types).rows
         self.test = encode(problem, test_tokenizer, data.test, length, token_types=token_types)
@@ -162,7 +163,7 @@ class FineTuner:
                 score=None if dev is None else lambda: {DEV: self.score(model, dev).scores[0].value},
                 advance=advance,
             )
-            tested = model if self.lexicon is None else self.lexicon.put_into(model)
+            tested = model if self.lexicon is None else swap_lexicon(model, self.lexicon)
             result = self.score(tested, self.test, seed=seed, padding=self.test_padding)
             if dev is not None:
                 result = replace(result, dev=self.score(model, dev).scores[0])

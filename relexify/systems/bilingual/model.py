@@ -19,8 +19,9 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.grafting import lexical_axes
+from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.lexical import lexical_axes
 from relexify.systems.bilingual.kind import MODEL_TYPE
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
@@ -257,12 +258,8 @@ def _check_architecture(source: PreTrainedModel, target: PreTrainedModel) -> Non
         raise GraftError(
             f"{type(source).__name__} is neither a decoder nor a masked language model: only those can be bilingual"
         )
-    # RoBERTa's positions start after the padding id, so a shared encoder needs one padding id.
-    counts_from_padding = any(
-        name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
-        for name, module in source.named_modules()
-    )
-    if counts_from_padding and source.config.pad_token_id != target.config.pad_token_id:
+    # Positions that are counted from the padding id must be the same in both languages.
+    if position_padding(source) is not None and source.config.pad_token_id != target.config.pad_token_id:
         raise GraftError(
             f"{type(source).__name__} counts positions from its padding id, which is {source.config.pad_token_id} in "
             f"one model and {target.config.pad_token_id} in the other: give models with the same padding id"

@@ -11,8 +11,8 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
-from relexify.scoring import check_fit, model_kind
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS, BilingualModel
@@ -122,7 +122,7 @@ def _bilingual_job(
         data=TrainingData(
             TwoTexts(*(part.blocks for part in data.values())),
             {language: part.held_out for language, part in data.items()},
-            model_kind(model.source),
+            architecture_of(model.source),
         ),
         identity={
             "model": fingerprint(model),

@@ -24,10 +24,10 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import check_fit
 from relexify.storage.cache import cached
 from relexify.storage.files import (
     MARKER,

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, linear
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression.embedding import FactoredHead, factored_logits, stacked_rows
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError
-from relexify.grafting import lexical_axes
-from relexify.pretrained.precision import with_parameters_in
+from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.precision import cast_parameters
 from relexify.systems.compression.embedding import FactoredHead, SharedSubEmbedding, SubEmbedding
 from relexify.systems.compression.kind import CONFIG_ENTRY
 
@@ -114,7 +114,7 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
     config = copy.deepcopy(model.config)
     delattr(config, CONFIG_ENTRY)
     with torch.random.fork_rng(devices=[]):  # the values drawn here are overwritten below
-        plain = with_parameters_in(model.plain_class(config), model.dtype)
+        plain = cast_parameters(model.plain_class(config), model.dtype)
     values = model.state_dict()
     for name, module in list(model.named_modules()):
         if isinstance(module, SubEmbedding):

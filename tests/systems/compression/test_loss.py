@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression import loss as factored_loss
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.loss import PrefixPlan, code_prefixes, log_vocabulary_sum, plan_prefixes

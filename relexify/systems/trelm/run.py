@@ -14,8 +14,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.hub import must_be_local
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, must_be_local, resolve
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.storage.work import read_notes
@@ -338,7 +337,11 @@ def _backbone(model: str | Path) -> Any:
         place = resolve(model)
         with torch.random.fork_rng(devices=[]):
             found, loaded = BertForPreTraining.from_pretrained(
-                place, dtype="auto", output_loading_info=True, local_files_only=must_be_local(place)
+                place,
+                dtype="auto",
+                output_loading_info=True,
+                trust_remote_code=False,
+                local_files_only=must_be_local(place),
             )
         if not loaded["missing_keys"]:
             return found.eval()

@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relexify.methods.registry import METHODS
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from relexify.evidence.alignment import Rotation, align
     from relexify.evidence.alignment.unsupervised import AdversarialTraining, FoundMap, align_unsupervised
     from relexify.evidence.bitext import (
-        Aligning,
         Bitext,
+        WordAlignmentOptions,
         align_bitext,
         aligned_counts,
         encode_bitext,
@@ -52,32 +53,24 @@ if TYPE_CHECKING:
         train_vectors,
     )
     from relexify.grafting import Graft, graft
-    from relexify.methods import (
-        aligned_tokens,
-        blended,
-        focus,
-        fvt,
-        neutral,
-        ramen,
-        ramen_random,
-        ramen_vectors,
-        random,
-        shared,
-        shuffle,
-        special,
-        trans_tokens,
-        translations,
-        vector_neighbours,
-        wechsel,
-    )
-    from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
+    from relexify.methods.blend import blended
+    from relexify.methods.copying import neutral, shared, special
+    from relexify.methods.focus import focus
+    from relexify.methods.fvt import fvt
+    from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
+    from relexify.methods.random import random
+    from relexify.methods.shuffle import shuffle
+    from relexify.methods.trans_tokens import trans_tokens
+    from relexify.methods.translations import translations
+    from relexify.methods.wechsel import vector_neighbours, wechsel
+    from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
     from relexify.pretrained import load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
     from relexify.recipes.file.schema import RecipeFile, read_recipe
     from relexify.recipes.run import run_comparison, run_recipe
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.storage.files import Provenance
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
     from relexify.systems.bilingual.model import BilingualModel
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.systems.compression.compress import compressed
@@ -85,11 +78,11 @@ if TYPE_CHECKING:
     from relexify.systems.compression.options import Compression
     from relexify.systems.transfer.options import Transfer
     from relexify.systems.transfer.run import TransferResult, run_transfer
+    from relexify.systems.trelm.embedding import tokens_in_embedding_space
     from relexify.systems.trelm.model.building import with_trilayer
-    from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+    from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import TrelmResult, run_trelm
-    from relexify.systems.trelm.vector_rows import tokens_in_embedding_space
     from relexify.text import Corpus
     from relexify.tokens import TokenForm, Vocabulary, vocabulary_of
     from relexify.training.curve import Curve, Measurement
@@ -99,8 +92,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdversarialTraining",
-    "Aligning",
-    "Bilingual",
+    "BilingualBundle",
     "BilingualLexicon",
     "BilingualModel",
     "Bitext",
@@ -119,8 +111,8 @@ __all__ = [
     "Mixture",
     "Origin",
     "OutputError",
+    "PrecomputedRows",
     "Provenance",
-    "ReadyRows",
     "RecipeFile",
     "RelexifyError",
     "Rotation",
@@ -139,6 +131,7 @@ __all__ = [
     "VectorTraining",
     "Vocabulary",
     "VocabularyError",
+    "WordAlignmentOptions",
     "WordVectors",
     "__version__",
     "align",
@@ -210,7 +203,7 @@ _MODULES = {
     "AdversarialTraining": "relexify.evidence.alignment.unsupervised",
     "FoundMap": "relexify.evidence.alignment.unsupervised",
     "align_unsupervised": "relexify.evidence.alignment.unsupervised",
-    "Aligning": "relexify.evidence.bitext",
+    "WordAlignmentOptions": "relexify.evidence.bitext",
     "Bitext": "relexify.evidence.bitext",
     "align_bitext": "relexify.evidence.bitext",
     "aligned_counts": "relexify.evidence.bitext",
@@ -229,26 +222,26 @@ _MODULES = {
     "train_vectors": "relexify.evidence.vectors",
     "Graft": "relexify.grafting",
     "graft": "relexify.grafting",
-    "aligned_tokens": "relexify.methods",
-    "blended": "relexify.methods",
-    "focus": "relexify.methods",
-    "fvt": "relexify.methods",
-    "neutral": "relexify.methods",
-    "ramen": "relexify.methods",
-    "ramen_random": "relexify.methods",
-    "ramen_vectors": "relexify.methods",
-    "random": "relexify.methods",
-    "shared": "relexify.methods",
-    "shuffle": "relexify.methods",
-    "special": "relexify.methods",
-    "trans_tokens": "relexify.methods",
-    "translations": "relexify.methods",
-    "vector_neighbours": "relexify.methods",
-    "wechsel": "relexify.methods",
+    "aligned_tokens": "relexify.methods.ramen",
+    "blended": "relexify.methods.blend",
+    "focus": "relexify.methods.focus",
+    "fvt": "relexify.methods.fvt",
+    "neutral": "relexify.methods.copying",
+    "ramen": "relexify.methods.ramen",
+    "ramen_random": "relexify.methods.ramen",
+    "ramen_vectors": "relexify.methods.ramen",
+    "random": "relexify.methods.random",
+    "shared": "relexify.methods.copying",
+    "shuffle": "relexify.methods.shuffle",
+    "special": "relexify.methods.copying",
+    "trans_tokens": "relexify.methods.trans_tokens",
+    "translations": "relexify.methods.translations",
+    "vector_neighbours": "relexify.methods.wechsel",
+    "wechsel": "relexify.methods.wechsel",
     "Fallback": "relexify.mixture",
     "Mixture": "relexify.mixture",
     "Origin": "relexify.mixture",
-    "ReadyRows": "relexify.mixture",
+    "PrecomputedRows": "relexify.mixture",
     "blend": "relexify.mixture",
     "first_of": "relexify.mixture",
     "load_model": "relexify.pretrained",
@@ -267,7 +260,7 @@ _MODULES = {
     "bits_per_word": "relexify.scoring",
     "language_model_scores": "relexify.scoring",
     "Provenance": "relexify.storage.files",
-    "Bilingual": "relexify.systems.bilingual.folder",
+    "BilingualBundle": "relexify.systems.bilingual.folder",
     "BilingualModel": "relexify.systems.bilingual.model",
     "train_bilingual": "relexify.systems.bilingual.training",
     "compressed": "relexify.systems.compression.compress",
@@ -277,11 +270,11 @@ _MODULES = {
     "TransferResult": "relexify.systems.transfer.run",
     "run_transfer": "relexify.systems.transfer.run",
     "with_trilayer": "relexify.systems.trelm.model.building",
-    "TriLayerForMaskedLM": "relexify.systems.trelm.model.trilayer",
+    "TriLayerForMaskedLM": "relexify.systems.trelm.model.heads",
     "Trelm": "relexify.systems.trelm.options",
     "TrelmResult": "relexify.systems.trelm.run",
     "run_trelm": "relexify.systems.trelm.run",
-    "tokens_in_embedding_space": "relexify.systems.trelm.vector_rows",
+    "tokens_in_embedding_space": "relexify.systems.trelm.embedding",
     "Corpus": "relexify.text",
     "TokenForm": "relexify.tokens",
     "Vocabulary": "relexify.tokens",
@@ -293,6 +286,10 @@ _MODULES = {
     "TrainingResult": "relexify.training.result",
     "train": "relexify.training.run",
 }
+
+
+# The registries learn here which packages add entries, so that lower packages do not refer to upper ones.
+METHODS.search("relexify.methods", "relexify.systems.trelm.registration")
 
 
 def __getattr__(name: str) -> Any:

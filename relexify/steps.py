@@ -8,16 +8,23 @@ writes the output. Steps are resumable: called again with the same arguments, a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 from relexify.registry import Registry
 
 if TYPE_CHECKING:
     from relexify.text import Corpus
 
-__all__ = ["STEPS", "RunContext", "Step"]
+__all__ = ["INHERITED", "STEPS", "ModelName", "RunContext", "Step"]
+
+ModelName = Annotated[str, "model"]
+"""A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
+
+INHERITED: Mapping[str, bool] = MappingProxyType({"inherited": True})
+"""Metadata of a field of nested options: left out of a recipe, its value is that of the enclosing options."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +52,23 @@ class RunContext:
 class Step:
     """One step of a run.
 
+    The keys of the table are the fields of the options, by their types: `TextInput` (of `relexify.text`) is the name of
+    a text or a list of names, `ModelName` a model, a `Path` any file, `Annotated[str, REGISTRY]` a name in a registry.
+    Fields called `model`, `output`, `corpus` and `held_out` are filled from the top of the recipe, `device` and
+    `overwrite` by the runner. Nested options that a recipe gives in part keep the rest of the field's default.
+
     Attributes:
         table: The name of the recipe table.
-        options: The dataclass of its options; the keys of the table are its fields.
+        options: The dataclass of its options, or `dict` if the keys are free.
         order: Steps run in ascending order.
         summary: What it does, in one line, for help and documentation.
-        check: Validates the options before any work; raises `InputError`.
+        check: Validates the options before any work, with the files and the model; raises `InputError`.
         run: Takes the options, the context, the model to start from and the folder to write; returns the result.
         inputs: Returns the files and folders that the options name, which an output must not replace.
+        validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
+        load: Reads the result of an earlier run from the folder that it wrote.
+        conflicts: Tables that a recipe with this one must not have, each with the reason.
+        distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
     """
 
     table: str
@@ -62,6 +78,10 @@ class Step:
     check: Callable[[Any, RunContext], None]
     run: Callable[[Any, RunContext, str, Path], Any]
     inputs: Callable[[Any], Sequence[Any]] = lambda options: ()
+    validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
+    load: Callable[[Path], Any] | None = None
+    conflicts: Mapping[str, str] = field(default_factory=dict)
+    distributed: bool = False
 
 
 STEPS: Registry[Step] = Registry("recipe table")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import Aligning, Bitext, check_aligning, parse_links
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, validate_word_alignment
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.storage.fingerprint import NO_EFFECT
 from relexify.text import Corpus
@@ -46,7 +46,7 @@ class Evidence:
     lexicon: BilingualLexicon | None = None
     bitext: Bitext | None = None
     links: Path | None = None
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     source_vectors: Path | None = None
     target_vectors: Path | None = None
     rotation: Path | None = None
@@ -61,7 +61,7 @@ def open_evidence(
     dictionary_swapped: bool = False,
     bitext: str | Path | Iterable[str | Path] | Bitext | None = None,
     alignment: str | Path | None = None,
-    aligning: Aligning | None = None,
+    aligning: WordAlignmentOptions | None = None,
     source_vectors: str | Path | None = None,
     target_vectors: str | Path | None = None,
     rotation: str | Path | None = None,
@@ -92,7 +92,7 @@ def open_evidence(
     )
     if isinstance(dictionary, str | Path):
         dictionary = BilingualLexicon.load(_existing(dictionary) or dictionary, swapped=dictionary_swapped)
-    aligning = aligning or Aligning()
+    aligning = aligning or WordAlignmentOptions()
     pairs = _open_bitext(bitext, links, aligning)
     text = Corpus.open(corpus)
     if held_out is None:
@@ -126,9 +126,9 @@ def _existing(path: str | Path | None) -> Path | None:
 
 
 def _open_bitext(
-    bitext: str | Path | Iterable[str | Path] | Bitext | None, links: Path | None, aligning: Aligning
+    bitext: str | Path | Iterable[str | Path] | Bitext | None, links: Path | None, aligning: WordAlignmentOptions
 ) -> Bitext | None:
-    check_aligning(aligning)
+    validate_word_alignment(aligning)
     if bitext is None:
         if links is not None:
             raise InputError("an alignment is given without its parallel text: give that with --bitext")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from relexify.methods.copying import special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_rows
-from relexify.tokens import old_pieces, vocabulary_of
+from relexify.tokens import source_pieces, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -19,7 +19,7 @@ __all__ = ["fvt", "pieces"]
 def pieces(source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast) -> Mixture:
     """Mix every token from its source pieces in equal parts; special tokens stay empty."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
-    rows = old_pieces(source_tokenizer, target)
+    rows = source_pieces(source_tokenizer, target)
     return mixture_of_rows(rows, source, target, method="pieces", origin=Origin.PIECES)
 
 

@@ -21,12 +21,12 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, subwords_from_words, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.wechsel import Neighbours, Subwords, search_neighbours, subword_vectors
-from relexify.neighbours import normalised
+from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
 from relexify.storage.fingerprint import NO_EFFECT
-from relexify.text import Corpus, learn_segmenter
-from relexify.tokens import encodable, encode_words, encoder_of, vocabulary_of
+from relexify.text import Corpus, train_segmenter
+from relexify.tokens import encode_words, encoder_of, make_encodable, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -199,7 +199,7 @@ class Inputs:
         else:
             tokens = tokens_in_space(source)
             if unit_length:  # dot products need one scale on both sides
-                tokens = replace(tokens, matrix=normalised(tokens.matrix))
+                tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
         return TokenSpace(tokens, compose(self.target, target), rotation)
 
     def _word_vectors(self) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
@@ -247,7 +247,7 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
     """
 
     def make() -> WordVectors:
-        split = learn_segmenter(corpus)  # words, cut as the script needs it
+        split = train_segmenter(corpus)  # words, cut as the script needs it
         return train_vectors(lambda: (split(line) for line in corpus), options)
 
     with report_under(name) if name else nullcontext():
@@ -262,7 +262,7 @@ def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: V
     def sentences() -> Iterator[list[str]]:
         lines = iter(corpus)
         while block := list(islice(lines, 1000)):
-            yield from (list(map(str, ids)) for ids in encoder.encode([encodable(line)[0] for line in block]))
+            yield from (list(map(str, ids)) for ids in encoder.encode([make_encodable(line)[0] for line in block]))
 
     key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
     vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))

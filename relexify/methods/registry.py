@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from relexify.evidence.alignment import Rotation
     from relexify.evidence.evidence import Evidence
     from relexify.methods.inputs import Inputs
-    from relexify.mixture import Mixture, ReadyRows
+    from relexify.mixture import Mixture, PrecomputedRows
 
 __all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
 
@@ -56,7 +56,7 @@ class Initialisation:
     """
 
     mixture: Mixture
-    ready: ReadyRows | None = None
+    ready: PrecomputedRows | None = None
     rotation: Rotation | None = None
 
 
@@ -99,6 +99,11 @@ class Method:
     def takes(self, kind: Input) -> bool:
         """Whether the method needs or uses an input."""
         return kind in self.needs or kind in self.uses
+
+    def initialise(self, inputs: Inputs) -> Initialisation:
+        """Build the initialisation; unlike `build`, always as an `Initialisation`."""
+        built = self.build(inputs)
+        return built if isinstance(built, Initialisation) else Initialisation(built)
 
 
 METHODS: Registry[Method] = Registry("method")

@@ -41,7 +41,7 @@ BILINGUAL = "relexify-bilingual"
 """The model type of a folder with two languages, which is loaded in the room of models."""
 TRILAYER = "relexify-trilayer"
 """The model type of a folder with a TRILayer."""
-_OWN = {TRILAYER: ("relexify.systems.trelm.model.trilayer", "TriLayerForMaskedLM")}
+_OWN = {TRILAYER: ("relexify.systems.trelm.model.heads", "TriLayerForMaskedLM")}
 """Model types of our own, and the class to load them with; named and not imported, like the forms below."""
 _FORMS = {"sub_embedding": ("relexify.systems.compression.model", "compressed_class")}
 """Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain

@@ -1,19 +1,20 @@
 """Text: corpora of any size and format, words, and invented languages."""
 
-from relexify.text.corpus import Corpus
+from relexify.text.corpus import Corpus, TextInput
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
-from relexify.text.segmentation import Segmenter, learn_segmenter
+from relexify.text.segmentation import Segmenter, train_segmenter
 from relexify.text.words import WordSplitter, is_unspaced, split_words
 
 __all__ = [
     "Corpus",
     "InventedLanguage",
     "Segmenter",
+    "TextInput",
     "WordSplitter",
     "english_from_python",
     "invent",
     "is_unspaced",
-    "learn_segmenter",
     "split_words",
+    "train_segmenter",
 ]

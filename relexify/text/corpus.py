@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import Annotated
 
 from relexify.errors import InputError
-from relexify.text.opening import describe, find_sources
+from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source
 
-__all__ = ["Corpus", "Part"]
+__all__ = ["Corpus", "Part", "TextInput"]
 
 logger = logging.getLogger(__name__)
 
@@ -84,14 +85,14 @@ class Corpus:
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
 
     @classmethod
-    def of_lines(cls, lines: Sequence[str] | Callable[[], Iterable[str]]) -> Corpus:
+    def from_lines(cls, lines: Sequence[str] | Callable[[], Iterable[str]]) -> Corpus:
         """Make a corpus of text in memory, or of a function that gives the text anew each time.
 
         Raises:
             InputError: The lines are a single text, or can be read only once.
         """
         if isinstance(lines, str) or not (callable(lines) or isinstance(lines, Sequence)):
-            raise InputError(f"lines cannot be taken from {describe(lines)}: give a list of texts or a function")
+            raise InputError(f"lines cannot be taken from {describe_type(lines)}: give a list of texts or a function")
         return cls((Lines(lines),))
 
     @property
@@ -221,6 +222,10 @@ class Corpus:
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
         return f"{self.name} holds no text, only blank lines: give a file with text in it"
+
+
+TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
+"""An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
 
 
 def _lines(document: str) -> Iterable[str]:

@@ -29,7 +29,7 @@ def encoder_config(model: str | Path) -> Any:
     """
     check_name(model)
     if is_trilayer(model):
-        from relexify.systems.trelm.model import tasks  # noqa: F401 (registers the task models)
+        from relexify.systems.trelm.model import heads  # noqa: F401 (registers the task models)
 
         return load_config(model)
     try:

@@ -13,7 +13,7 @@ from relexify.evidence.bitext.counting import aligned_counts
 from relexify.evidence.bitext.eflomal import align_bitext
 from relexify.evidence.bitext.encoding import EncodedBitext, encode_bitext, looks_swapped
 from relexify.evidence.bitext.links import DirectedLinks
-from relexify.evidence.bitext.options import Aligning
+from relexify.evidence.bitext.options import WordAlignmentOptions
 from relexify.evidence.bitext.pharaoh import read_links
 from relexify.evidence.bitext.symmetrisation import symmetrise
 from relexify.storage.cache import cached, has_entries
@@ -36,7 +36,7 @@ def count_aligned_tokens(
     target: PreTrainedTokenizerFast,
     *,
     links: Path | None = None,
-    options: Aligning | None = None,
+    options: WordAlignmentOptions | None = None,
 ) -> csr_array:
     """Count how often tokens of two vocabularies are aligned in parallel text, [target × source].
 
@@ -51,7 +51,7 @@ def count_aligned_tokens(
         InputError: The text does not match the ready alignment.
         MissingExtra: The text has not been aligned yet, and eflomal is not installed.
     """
-    options = options or Aligning()
+    options = options or WordAlignmentOptions()
     if looks_swapped(bitext, source, target):
         logger.warning(
             "%s seems to have the target language first: its first column is closer to the target tokenizer, its "

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import fields
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import Any, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import eflomal_module
+from relexify.evidence.bitext import import_eflomal
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.methods.inputs import AlignedBy
@@ -17,7 +16,7 @@ from relexify.methods.registry import METHODS, Input, Method
 from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.options import Transfer
 
-__all__ = ["check_transfer", "method_options", "transfer_evidence", "transfer_inputs", "unused_options"]
+__all__ = ["check_transfer", "method_options", "transfer_evidence", "transfer_inputs", "unused_options", "with_method"]
 
 _LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
 
@@ -59,7 +58,8 @@ def check_transfer(options: Transfer) -> None:
         name, missing = _MISSING[kind]
         if getattr(options, name) is None:
             raise InputError(f"the method {options.method} needs {missing}")
-    if unused := unused_options(method, options):
+    unused = [name for name in unused_options(method) if getattr(options, name) is not None]
+    if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
         logger.warning("the method %s makes no use of %s", options.method, names)
     check_inputs(options.output, *transfer_inputs(options))
@@ -87,10 +87,9 @@ def transfer_evidence(options: Transfer) -> Evidence:
         rotation=options.rotation,
         scored=options.score,
     )
-    bitext = evidence.bitext
-    if bitext is not None and METHODS[options.method].takes("bitext"):
-        if evidence.links is None and not is_aligned(bitext):
-            eflomal_module()
+    to_align = evidence.bitext if evidence.links is None and METHODS[options.method].takes("bitext") else None
+    if to_align is not None and not is_aligned(to_align):
+        import_eflomal()
     return evidence
 
 
@@ -123,13 +122,18 @@ def method_options(options: Transfer) -> Any:
     return kind(**{name: value for name, value in options.options.items() if name in own})
 
 
-def unused_options(method: Method, options: Transfer) -> list[str]:
-    """Return the names of the options whose evidence is given and not used by a method."""
-    return [
-        name
-        for name, kinds in _USED_BY.items()
-        if getattr(options, name) is not None and not any(method.takes(kind) for kind in kinds)
-    ]
+def with_method(options: Transfer, method: str) -> Transfer:
+    """Return the options for another method, without the evidence that it does not use."""
+    taken = METHODS[method]
+    unused: dict[str, Any] = dict.fromkeys(unused_options(taken))
+    if not taken.takes("overrides"):
+        unused["overrides"] = {}
+    return replace(options, method=method, **unused)
+
+
+def unused_options(method: Method) -> tuple[str, ...]:
+    """Return the names of the options with evidence that a method does not use."""
+    return tuple(name for name, kinds in _USED_BY.items() if not any(method.takes(kind) for kind in kinds))
 
 
 def _check_values(options: Transfer) -> None:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relexify.evidence.bitext import Aligning, Bitext
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.inputs import AlignedBy
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
 from relexify.text import Corpus
-from relexify.training.plan import RAMEN, Training
 
-__all__ = ["DEFAULT_VOCABULARY", "BilingualStep", "Transfer"]
+__all__ = ["DEFAULT_VOCABULARY", "Transfer"]
 
 DEFAULT_VOCABULARY = 32_000
 
@@ -72,7 +71,7 @@ class Transfer:
     dictionary_swapped: bool = False
     bitext: Any = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = field(default=None, metadata=BY_CONTENT)
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     method: str = "blend"
     tokenizer: str | None = field(default=None, metadata=BY_CONTENT)
     vocab_size: int = DEFAULT_VOCABULARY
@@ -93,20 +92,3 @@ class Transfer:
     pad_to_multiple_of: int | None = None
     seed: int = 0
     overwrite: bool = field(default=False, metadata=NO_EFFECT)
-
-
-@dataclass(frozen=True)
-class BilingualStep:
-    """What a recipe says about the training of both languages together.
-
-    Attributes:
-        languages: What the model's language and the new one are called.
-        source_corpus: Text in the model's language; that of the transfer if not given.
-        source_held_out: Text in the model's language to measure on; where none is given, a part of it is kept aside.
-        training: How.
-    """
-
-    languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = None
-    source_held_out: Any = None
-    training: Training = RAMEN

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import Aligning, check_aligning
+from relexify.evidence.bitext import WordAlignmentOptions, validate_word_alignment
 from relexify.training.plan import Training
 
-__all__ = ["COMMONALITY", "SPECIFIC", "TRANSFER", "Trelm", "check_trelm"]
+__all__ = ["COMMONALITY", "SPECIFIC", "TRANSFER", "Direction", "Objective", "Trelm", "check_objective", "check_trelm"]
+
+Objective = Literal["cdlm", "tlm", "brlm"]
+"""CdLM writes the translation; TLM fills gaps in a sentence and its translation, written one after the other; BRLM
+fills them from the last state of the word that the gap is aligned to."""
+Direction = Literal["source-to-target", "target-to-source"]
 
 COMMONALITY = Training(
     steps=20_000, batch=128, length=511, learning_rate=3e-5, beta2=0.999, epsilon=1e-8, weight_decay=0.01
@@ -56,7 +61,7 @@ class Trelm:
     source_held_out: Any = None
     bitext: Any = None
     alignment: Path | None = None
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     test_bitext: Any = None
     vocabularies: Literal["joint", "separate"] = "joint"
     source_model: str | None = None
@@ -79,8 +84,6 @@ def check_trelm(options: Trelm) -> None:
     Raises:
         InputError: A text is missing, or an option has an impossible value.
     """
-    from relexify.systems.trelm.pair_batches import check_objective
-
     for name in ("source_corpus", *(() if options.until == "commonality" else ("bitext",))):
         if getattr(options, name) is None:
             raise InputError(f"TreLM lacks {name}: give it with --{name.replace('_', '-')}, or in [trelm] of a recipe")
@@ -92,12 +95,22 @@ def check_trelm(options: Trelm) -> None:
     if options.until not in ("commonality", "specific"):
         raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
     _check_vocabularies(options)
-    check_aligning(options.aligning)
+    validate_word_alignment(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
         raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")
+
+
+def check_objective(objective: str) -> None:
+    """Refuse an objective that there is not.
+
+    Raises:
+        InputError: There is no such objective.
+    """
+    if objective not in get_args(Objective):
+        raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
 
 
 def _check_vocabularies(options: Trelm) -> None:

@@ -1,28 +1,159 @@
-"""The parallel text of TreLM: what is learnt from, and what translations are measured on."""
+"""Pairs of sentences with, for every token, the place of the token it corresponds to."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import hashlib
+import logging
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-import torch
+import numpy as np
 
-from relexify.evidence.bitext import Bitext, eflomal_module, encode_bitext, parse_links, read_links
-from relexify.pretrained import load_model
-from relexify.scoring import Score, frame_of
-from relexify.storage.files import write_file
-from relexify.systems.transfer.aligned_text import is_aligned, kept_links
-from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
-from relexify.systems.trelm.model.folder import load_tokenizers
+from relexify.errors import EvidenceError
+from relexify.evidence.bitext import (
+    Bitext,
+    DirectedLinks,
+    EncodedBitext,
+    Links,
+    Side,
+    encode_bitext,
+    import_eflomal,
+    parse_links,
+    read_links,
+)
+from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
+from relexify.scoring import frame_of
+from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.options import Trelm
-from relexify.systems.trelm.pair_batches import Direction
-from relexify.systems.trelm.translation import sacrebleu_module, translation_scores
 
-__all__ = ["check_pairs", "measured_translations", "open_pairs", "pairs_to_learn"]
+__all__ = ["AlignedPairs", "Sentence", "aligned_pairs", "check_pairs", "open_pairs", "pairs_to_learn"]
 
-_SCORES = "scores.json"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """One side of a pair.
+
+    Attributes:
+        ids: Its tokens, int64 [n].
+        places: For every token the place of the other side's token that it is aligned to, or `UNALIGNED`, int64 [n].
+    """
+
+    ids: np.ndarray
+    places: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPairs:
+    """Parallel text to learn from.
+
+    Attributes:
+        sides: The source language's tokens and the target language's.
+        places: For every token of either side its place in the other sentence, int32 [tokens] each.
+        lines: The pairs that are learnt from, int64 [n].
+    """
+
+    sides: tuple[Side, Side]
+    places: tuple[np.ndarray, np.ndarray]
+    lines: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def pair(self, number: int) -> tuple[Sentence, Sentence]:
+        """A pair: source and target."""
+        line = int(self.lines[number])
+        first, second = (_sentence(side, places, line) for side, places in zip(self.sides, self.places, strict=True))
+        return first, second
+
+    def identity(self) -> str:
+        """What changes with every token and every link."""
+        digest = hashlib.sha256(self.lines.tobytes())
+        for side, places in zip(self.sides, self.places, strict=True):
+            for array in (side.ids, side.units, side.lines, places):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def aligned_pairs(
+    pairs: EncodedBitext, links: DirectedLinks | Links, *, longest: int, together: int | None = None
+) -> AlignedPairs:
+    """Pairs that a model can take, and their alignment in both directions.
+
+    Of several tokens that one is aligned to, the first counts. Of two words that are linked, the first pieces
+    correspond, the second ones, and so on; pieces beyond the last of the other word correspond to that.
+
+    Args:
+        pairs: Both sides in tokens, of one vocabulary or of two.
+        links: What an aligner found: both directions, or one alignment for both.
+        longest: Tokens that a sentence may have; pairs with longer ones are left out.
+        together: Tokens that both may have together.
+
+    Raises:
+        EvidenceError: No pair is left.
+    """
+    forward, reverse = (links.forward, links.reverse) if isinstance(links, DirectedLinks) else (links, links)
+    to_target = _token_places(reverse.line, reverse.source, reverse.target, pairs.source, pairs.target)
+    to_source = _token_places(forward.line, forward.target, forward.source, pairs.target, pairs.source)
+    lengths = np.stack([_tokens_of_lines(side) for side in (pairs.source, pairs.target)])
+    complete = (lengths > 0).all(axis=0)
+    short = (lengths <= longest).all(axis=0) & (lengths.sum(axis=0) <= (together or 2 * longest))
+    lines = np.flatnonzero(complete & short)
+    if not len(lines):
+        raise EvidenceError(
+            f"none of the {len(pairs)} pairs of parallel text has tokens on both sides and no more than {longest} of "
+            "them: give parallel text of single sentences, or a greater length"
+        )
+    if long := int((complete & ~short).sum()):
+        logger.warning("%d pairs are too long for sequences of %d tokens and are left out", long, longest)
+    found = AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
+    _tell_of(found)
+    return found
+
+
+def _tell_of(pairs: AlignedPairs) -> None:
+    aligned = [float((places != UNALIGNED).mean()) for places in pairs.places]
+    logger.info(
+        "%d pairs; %.0f %% of the source tokens and %.0f %% of the target tokens are aligned",
+        len(pairs),
+        *(100 * share for share in aligned),
+    )
+    if max(aligned) == 0:
+        raise EvidenceError("no token of the parallel text is aligned to another: is it the right alignment?")
+
+
+def _tokens_of_lines(side: Side) -> np.ndarray:
+    counts: np.ndarray = np.diff(side.units[side.lines])
+    return counts
+
+
+def _sentence(side: Side, places: np.ndarray, line: int) -> Sentence:
+    part = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
+    return Sentence(side.ids[part].astype(np.int64), places[part].astype(np.int64))
+
+
+def _token_places(
+    lines: np.ndarray, own: np.ndarray, other: np.ndarray, own_side: Side, other_side: Side
+) -> np.ndarray:
+    """For every token of one side its place in the other sentence, or `UNALIGNED`, int32 [tokens]."""
+    units, others = own_side.lines[lines] + own, other_side.lines[lines] + other
+    order = np.lexsort((others, units))
+    _, first = np.unique(units[order], return_index=True)
+    chosen = order[first]
+    lines, units, others = lines[chosen], units[chosen], others[chosen]
+    lengths, widths = (np.diff(side.units)[which] for side, which in ((own_side, units), (other_side, others)))
+    known = widths > 0
+    lines, units, others, lengths, widths = (each[known] for each in (lines, units, others, lengths, widths))
+    piece = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    starts = other_side.units[others] - other_side.units[other_side.lines[lines]]
+    places = np.full(len(own_side.ids), UNALIGNED, np.int32)
+    places[np.repeat(own_side.units[units], lengths) + piece] = np.repeat(starts, lengths) + np.minimum(
+        piece, np.repeat(widths, lengths) - 1
+    )
+    return places
 
 
 def open_pairs(bitext: Any, options: Trelm) -> Bitext:
@@ -35,17 +166,14 @@ def check_pairs(options: Trelm) -> None:
 
     Raises:
         InputError: Parallel text or its alignment cannot be read.
-        MissingExtra: A package is needed to align what no earlier run aligned, or to measure translations.
+        MissingExtra: A package is needed to align what no earlier run aligned.
     """
     bitext = open_pairs(options.bitext, options)
     bitext.ensure_pairs()
     if options.alignment is None and not is_aligned(bitext):
-        eflomal_module()
+        import_eflomal()
     if options.alignment is not None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
-    if options.test_bitext is not None:
-        sacrebleu_module()
-        open_pairs(options.test_bitext, options).ensure_pairs()
 
 
 def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm) -> AlignedPairs:
@@ -64,34 +192,5 @@ def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm) -> AlignedPairs:
     if options.alignment is not None:
         ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
         return aligned_pairs(pairs, ready, longest=longest, together=together)
-    links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs)
+    links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
     return aligned_pairs(pairs, links, longest=longest, together=together)
-
-
-def measured_translations(work: Path, options: Trelm) -> list[dict[str, Any]]:
-    """BLEU of both directions, each measured with the model that was trained for it."""
-    if options.test_bitext is None:
-        return []
-    if (work / _SCORES).exists():
-        found: list[dict[str, Any]] = json.loads((work / _SCORES).read_text())
-        return found
-    scores: list[Score] = []
-    pairs = list(open_pairs(options.test_bitext, options))
-    words = (options.target_words, options.source_words)
-    for place, direction in enumerate(get_args(Direction)):
-        reads, writes = options.languages if place == 0 else options.languages[::-1]
-        reader = load_model(work / direction)
-        reader.to("cuda" if torch.cuda.is_available() else "cpu")
-        tokenizers = load_tokenizers(work / direction, reader.config)
-        turned = pairs if place == 0 else [(second, first) for first, second in pairs]
-        scores += translation_scores(
-            reader,
-            tokenizers[place],
-            turned,
-            reads=reads,
-            writes=writes,
-            writer=tokenizers[1 - place],
-            tokenize=words[place],
-        )
-    write_file(work / _SCORES, json.dumps([asdict(score) for score in scores]) + "\n")
-    return [asdict(score) for score in scores]

@@ -19,14 +19,12 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
-from relexify.systems.bilingual.training import check_halves
-from relexify.systems.trelm.aligned_pairs import AlignedPairs
-from relexify.systems.trelm.model.combining import combined
+from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.systems.trelm.next_sentences import InLanguage, SegmentPairs
-from relexify.systems.trelm.pair_batches import Direction, Objective, PairBatches, check_objective
-from relexify.systems.trelm.phase_parameters import Phase, phase_pattern
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.options import Direction, Objective, check_objective
+from relexify.systems.trelm.pairs import AlignedPairs
+from relexify.systems.trelm.parameters import Phase, combined, phase_pattern
 from relexify.training.data.batches import Batches, TwoTexts
 from relexify.training.engine.stage import Text
 from relexify.training.identity import model_digest, text_identity
@@ -34,7 +32,7 @@ from relexify.training.job import LanguageText, Subject, language_text, measured
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
-from relexify.training.trainable import check_trainable
+from relexify.training.trainable import check_halves, check_trainable
 
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 

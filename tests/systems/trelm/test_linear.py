@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from relexify.systems.trelm.linear import RESTRAINTS, fitted_linear
+from relexify.systems.trelm.embedding import RESTRAINTS, fitted_linear
 
 
 @pytest.mark.parametrize("noise", [0.01, 1.0, 5.0])

@@ -25,10 +25,9 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.pretrained import load_model
 from relexify.scoring import model_kind, usable_length
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.combining import combined, half_pattern
-from relexify.systems.trelm.model.encoder import TriLayerModel
-from relexify.systems.trelm.model.reordering import UNALIGNED, check_alignment, reorder
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
+from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_alignment, reorder
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.parameters import combined, half_pattern
 from tests import pico
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}

@@ -13,12 +13,11 @@ from transformers import BertConfig, BertForPreTraining, RobertaConfig, RobertaF
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained import load_model
-from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.combining import half_pattern
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.systems.trelm.pair_batches import PairBatches
-from relexify.systems.trelm.phase_parameters import phase_pattern
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.parameters import half_pattern, phase_pattern
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.loss.forward import loss_forward
@@ -65,7 +64,7 @@ class World:
             for line in range(len(encoded))
             for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
-        return aligned_pairs(encoded, Links.of_points(np.array(points)), longest=22)
+        return aligned_pairs(encoded, Links.from_points(np.array(points)), longest=22)
 
     def commonality(self, name: str = "commonality", **options: Any) -> Path:
         train_commonality(

@@ -15,13 +15,11 @@ from transformers.masking_utils import create_bidirectional_mask
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.pretrained import load_model
 from relexify.scoring import model_kind
-from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.combining import combined
+from relexify.systems.trelm.model.building import one_language, with_trilayer
+from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import check_fits
-from relexify.systems.trelm.model.reordering import UNALIGNED
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.systems.trelm.model.vocabularies import one_language
-from relexify.systems.trelm.phase_parameters import phase_pattern
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.parameters import combined, phase_pattern
 from relexify.training.loss.forward import loss_forward
 from tests import pico
 from tests.systems.trelm.test_model import BACKBONES, LENGTHS, SIZES, _drawn, bert, logits_of_backbone, padded, roberta

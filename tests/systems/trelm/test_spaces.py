@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from relexify.systems.trelm.spaces import anchor_ids, token_counts
+from relexify.systems.trelm.method import anchor_ids, token_counts
 from relexify.tokens import vocabulary_of
 from tests import pico
 

@@ -14,9 +14,9 @@ from typing import Any
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained import is_trilayer, load_config, load_model, load_tokenizer, save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.systems.trelm.model.building import one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.trilayer import TriLayerForMaskedLM
-from relexify.systems.trelm.model.vocabularies import one_language
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
 __all__ = [
     "check_fits",

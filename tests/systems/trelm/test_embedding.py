@@ -10,8 +10,7 @@ import pytest
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised import AdversarialTraining
 from relexify.evidence.vectors import WordVectors
-from relexify.systems.trelm.identical import identical_tokens
-from relexify.systems.trelm.vector_rows import embedding_rows, tokens_in_embedding_space
+from relexify.systems.trelm.embedding import embedding_rows, identical_tokens, tokens_in_embedding_space
 from relexify.tokens import TokenForm, vocabulary_of
 from tests import pico
 from tests.evidence.alignment.clouds import cloud, turned

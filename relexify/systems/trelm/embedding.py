@@ -7,18 +7,28 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.linalg import orthogonal_procrustes
 
-from relexify.errors import InputError
-from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, settled
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
-from relexify.evidence.alignment.unsupervised.spaces import check_matrices, prepared
+from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
 from relexify.evidence.vectors import WordVectors
-from relexify.mixture import ReadyRows
-from relexify.systems.trelm.identical import check_pairs, fitted_map, identical_tokens
-from relexify.systems.trelm.linear import fitted_linear
+from relexify.mixture import PrecomputedRows
 from relexify.tokens import TokenForm, Vocabulary
 
-__all__ = ["INITIALISATIONS", "MAPS", "Initialisation", "Map", "embedding_rows", "tokens_in_embedding_space"]
+__all__ = [
+    "INITIALISATIONS",
+    "MAPS",
+    "Initialisation",
+    "Map",
+    "check_pairs",
+    "embedding_rows",
+    "fitted_linear",
+    "fitted_map",
+    "identical_tokens",
+    "tokens_in_embedding_space",
+]
 
 Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
 INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
@@ -26,7 +36,10 @@ Map = Literal["linear", "orthogonal"]
 MAPS: tuple[str, ...] = get_args(Map)
 LEAST_EXPLAINED = 0.01
 """Of the variance of a model's rows: vectors that tell more are believed. Random ones told -0.01, others 0.08, 0.13."""
-
+LEAST_LETTERS = 2
+"""Shorter tokens are pieces of anything, and say little in either vocabulary."""
+RESTRAINTS = np.geomspace(1e-3, 10, 13)
+"""What may be added to the variance of a component, which is one on average; the more, the shorter the rows."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +57,7 @@ def tokens_in_embedding_space(
     insist: bool = True,
     seed: int = 0,
     device: str = "cpu",
-) -> tuple[ReadyRows, FoundMap | None]:
+) -> tuple[PrecomputedRows, FoundMap | None]:
     """Rows for the tokens of a new vocabulary, as `graft` takes them.
 
     Args:
@@ -88,7 +101,7 @@ def tokens_in_embedding_space(
         seed=seed,
         device=device,
     )
-    return ReadyRows(np.array(ids, dtype=np.int64), rows), found
+    return PrecomputedRows(np.array(ids, dtype=np.int64), rows), found
 
 
 def _static(vocabulary: Vocabulary, vectors: WordVectors | None, ids: list[int], width: int, seed: int) -> np.ndarray:
@@ -134,9 +147,9 @@ def embedding_rows(
     for name, value, choices in (("initialisation", initialisation, INITIALISATIONS), ("map", by, MAPS)):
         if value not in choices:
             raise InputError(f"no rows can be made by the {name} {value!r}: choose one of {', '.join(choices)}")
-    check_matrices(static, anchor)
-    options = settled(options, static.shape[1])
-    rows = prepared(static, options, "cpu").double().numpy()
+    validate_matrices(static, anchor)
+    options = resolve_options(options, static.shape[1])
+    rows = prepare_space(static, options, "cpu").double().numpy()
     mean = anchor.mean(axis=0, dtype=np.float64)
     spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
     if not initialisation.endswith("-align"):
@@ -150,7 +163,9 @@ def embedding_rows(
     else:
         check_pairs(pairs, static.shape[1])
     if by == "orthogonal":
-        matrix = found.matrix if found else fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
+        matrix = (
+            found.matrix if found else fitted_map(rows, prepare_space(anchor, options, "cpu").double().numpy(), pairs)
+        )
         return (mean + spread * rows @ matrix).astype(np.float32), found
     foretold = _foretold(rows, anchor - mean, pairs, found, spread, warn=initialisation == "fasttext-align")
     return (mean + foretold).astype(np.float32), found
@@ -172,3 +187,71 @@ def _foretold(
             len(pairs),
         )
     return foretold
+
+
+def identical_tokens(new: Sequence[TokenForm], old: Sequence[TokenForm]) -> np.ndarray:
+    """Which new tokens are written like which old ones, as places among both, int64 [pairs × 2]."""
+    places = {form: place for place, form in enumerate(old) if len(form.text) >= LEAST_LETTERS}
+    pairs = [(place, places[form]) for place, form in enumerate(new) if form in places]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def check_pairs(pairs: np.ndarray, width: int) -> None:
+    """Refuse to fit a map on too little.
+
+    Raises:
+        EvidenceError: There are fewer pairs than a map has dimensions.
+    """
+    if len(pairs) < width:
+        raise EvidenceError(
+            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {width} wide need as many "
+            'at least: align them by their shapes (aligned_by = "unsupervised")'
+        )
+
+
+def fitted_map(rows: np.ndarray, anchor: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The orthogonal map that brings the rows of pairs closest together, [d × d], for row vectors.
+
+    Args:
+        rows: Prepared vectors [n × d].
+        anchor: The model's rows, prepared likewise [m × d].
+        pairs: Places in both [pairs × 2].
+    """
+    fitted, _ = orthogonal_procrustes(rows[pairs[:, 0]], anchor[pairs[:, 1]])
+    matrix: np.ndarray = fitted
+    return matrix
+
+
+def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, float]:
+    """The map that foretells how far a model's rows are from their mean, by ridge regression.
+
+    It is restrained so far that each pair is foretold best by all others. Unlike an orthogonal map, it makes short
+    rows where vectors tell little of the model's.
+
+    Args:
+        rows: Prepared vectors [n × d].
+        deviations: The model's rows without their mean [m × d].
+        pairs: Places in both [pairs × 2].
+
+    Returns:
+        The map [d × d], and which share of the variance of a pair's row the other pairs foretell beyond what all
+        pairs have in common; it may be negative.
+    """
+    if not len(pairs):
+        return np.zeros((rows.shape[1], rows.shape[1])), 0.0
+    known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
+    variances, axes = np.linalg.eigh(known.T @ known)
+    turned = known @ axes
+    product = turned.T @ wanted
+
+    def missed(restraint: float) -> float:
+        """The mean square of what a map of all other pairs misses of a pair's row: by its leverage, no fit each."""
+        weights = 1 / (variances + restraint)
+        residuals = wanted - turned @ (weights[:, None] * product)
+        leverage = turned**2 @ weights
+        return float(np.mean((residuals / (1 - leverage)[:, None]) ** 2))
+
+    restraint = min(RESTRAINTS * len(pairs), key=missed)
+    fitted = axes @ (product / (variances + restraint)[:, None])
+    variance = float(np.mean((wanted - wanted.mean(axis=0)) ** 2))
+    return fitted, 1 - missed(restraint) / variance if variance else 0.0

@@ -9,10 +9,9 @@ import torch
 from relexify.errors import EvidenceError, InputError, VocabularyError
 from relexify.evidence.bitext import Bitext, DirectedLinks, EncodedBitext, Links, Side, encode_bitext
 from relexify.scoring import IGNORED
-from relexify.systems.trelm.aligned_pairs import AlignedPairs, aligned_pairs
-from relexify.systems.trelm.model.reordering import UNALIGNED
-from relexify.systems.trelm.next_sentences import FOLLOWS, InLanguage, SegmentPairs
-from relexify.systems.trelm.pair_batches import PairBatches
+from relexify.systems.trelm.batches import FOLLOWS, InLanguage, PairBatches, SegmentPairs
+from relexify.systems.trelm.model.encoder import UNALIGNED
+from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
 from relexify.training.data.packing import pack
@@ -29,7 +28,7 @@ def side(*lines: list[int]) -> Side:
 
 
 def links(*points: tuple[int, int, int]) -> Links:
-    return Links.of_points(np.array(points, np.int32))
+    return Links.from_points(np.array(points, np.int32))
 
 
 def three_pairs(**options: Any) -> AlignedPairs:

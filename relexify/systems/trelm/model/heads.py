@@ -17,18 +17,31 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, pad
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from torch.nn.functional import cross_entropy, mse_loss, pad
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 from transformers.activations import ACT2FN
+from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrainedModel
-from relexify.systems.trelm.model.reordering import reorder
+from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrainedModel, reorder
 
-__all__ = ["MaskedHead", "TriLayerForMaskedLM", "TriLayerModel", "TriLayerOutput"]
+__all__ = [
+    "MaskedHead",
+    "TriLayerForMaskedLM",
+    "TriLayerForSequenceClassification",
+    "TriLayerForTokenClassification",
+    "TriLayerModel",
+    "TriLayerOutput",
+]
 
 IGNORED = -100
 
@@ -181,6 +194,28 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             return bool(self.config.place_of(language) != last)
         return ((written if written.dim() == 2 else written[:, None]) != last).expand(places)
 
+    def loss_heads(self) -> list[nn.Linear]:
+        """Return the last layers of the head; see `relexify.training.protocol.MultiHeadModel`."""
+        own = self.head.source_decoder
+        return [self.head.decoder] if own is None else [self.head.decoder, own]
+
+    def labels_by_head(self, labels: torch.Tensor, **batch: Any) -> list[tuple[nn.Linear, torch.Tensor]]:
+        """Return every head that has labels, with the labels of its own vocabulary.
+
+        Args:
+            labels: Tokens to predict [batch × target].
+            **batch: Whatever else the batch has.
+        """
+        if self.head.source_decoder is None:
+            return [(self.head.decoder, labels)]
+        of_source = self.of_source(labels.shape, **batch)
+        if isinstance(of_source, bool):
+            return [(self.head.source_decoder if of_source else self.head.decoder, labels)]
+        return [
+            (self.head.decoder, labels.masked_fill(of_source, IGNORED)),
+            (self.head.source_decoder, labels.masked_fill(~of_source, IGNORED)),
+        ]
+
     def get_output_embeddings(self) -> nn.Linear:
         """The last layer of the head; that of the last language, where each has its own."""
         return self.head.decoder
@@ -196,6 +231,71 @@ def _mean_nats(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return total / (labels != IGNORED).sum().clamp(min=1)
 
 
+class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
+    """As BERT has it: the state of the first token, a layer with tanh, and the answers; text keeps its order."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = TriLayerModel(config)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dropout = nn.Dropout(_dropout(config))
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(
+        self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **arrays: Any
+    ) -> SequenceClassifierOutput:
+        """Answers [batch × labels].
+
+        Args:
+            input_ids: Texts, or pairs of them [batch × tokens].
+            labels: The right answers by number, or numbers to come close to (`problem_type`) [batch].
+            **arrays: What else `TriLayerModel` takes.
+        """
+        first = self.model(input_ids, **arrays).last_hidden_state[:, 0]
+        logits = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
+        loss = None
+        if labels is not None and self.config.problem_type == "regression":
+            loss = mse_loss(logits.squeeze(-1), labels.to(logits.dtype))
+        elif labels is not None:
+            loss = cross_entropy(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+class TriLayerForTokenClassification(TriLayerPreTrainedModel):
+    """An answer for every token; text keeps its order."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = TriLayerModel(config)
+        self.dropout = nn.Dropout(_dropout(config))
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(
+        self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **arrays: Any
+    ) -> TokenClassifierOutput:
+        """Answers [batch × tokens × labels].
+
+        Args:
+            input_ids: Texts [batch × tokens].
+            labels: The right answers by number, -100 where none is asked for [batch × tokens].
+            **arrays: What else `TriLayerModel` takes.
+        """
+        logits = self.classifier(self.dropout(self.model(input_ids, **arrays).last_hidden_state))
+        loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+def _dropout(config: TriLayerConfig) -> float:
+    given = getattr(config.backbone, "classifier_dropout", None)
+    return float(config.backbone.hidden_dropout_prob if given is None else given)
+
+
 AutoConfig.register(TriLayerConfig.model_type, TriLayerConfig, exist_ok=True)
 AutoModel.register(TriLayerConfig, TriLayerModel, exist_ok=True)
 AutoModelForMaskedLM.register(TriLayerConfig, TriLayerForMaskedLM, exist_ok=True)
+AutoModelForSequenceClassification.register(TriLayerConfig, TriLayerForSequenceClassification, exist_ok=True)
+AutoModelForTokenClassification.register(TriLayerConfig, TriLayerForTokenClassification, exist_ok=True)

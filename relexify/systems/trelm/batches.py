@@ -8,29 +8,30 @@ A row follows from its position and the seed alone, as in `batches`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
-from relexify.errors import InputError
+from relexify.errors import InputError, VocabularyError
 from relexify.scoring import IGNORED, frame_of
-from relexify.systems.trelm.aligned_pairs import AlignedPairs, Sentence
-from relexify.systems.trelm.model.reordering import UNALIGNED
-from relexify.training.data.batches import Batch, Masks
+from relexify.systems.trelm.model.encoder import UNALIGNED
+from relexify.systems.trelm.options import Direction, Objective, check_objective
+from relexify.systems.trelm.pairs import AlignedPairs, Sentence
+from relexify.training.data.batches import Batch, Batches, Masks
+from relexify.training.data.packing import PackedText
 
-__all__ = ["Direction", "Objective", "PairBatches", "check_objective"]
-
-Objective = Literal["cdlm", "tlm", "brlm"]
-"""CdLM writes the translation; TLM fills gaps in a sentence and its translation, written one after the other; BRLM
-fills them from the last state of the word that the gap is aligned to."""
-Direction = Literal["source-to-target", "target-to-source"]
+__all__ = ["FOLLOWS", "InLanguage", "PairBatches", "SegmentPairs"]
 
 Row = dict[str, np.ndarray]
 TARGET = 1
 MULTIPLE = 8
 _FILL = {"labels": IGNORED, "alignment": UNALIGNED}
+FOLLOWS, OTHER = 0, 1
+"""Labels, as transformers has them."""
+_DRAWS = 7
 
 
 class PairBatches:
@@ -170,16 +171,6 @@ class PairBatches:
         return np.random.default_rng((self.seed, epoch)).permutation(len(self.pairs))
 
 
-def check_objective(objective: str) -> None:
-    """Refuse an objective that there is not.
-
-    Raises:
-        InputError: There is no such objective.
-    """
-    if objective not in get_args(Objective):
-        raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
-
-
 def _edge(written: int, read: int, start: int = 0) -> np.ndarray:
     """Places that so many special tokens are aligned to, one after the other; the last ones to the last one."""
     if read == 0:
@@ -199,3 +190,90 @@ def _padded(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.
     wide = -(-longest // MULTIPLE) * MULTIPLE
     wide = wide if length is None else max(longest, min(wide, length))
     return torch.from_numpy(np.stack([np.pad(row, (0, wide - len(row)), constant_values=fill) for row in rows]))
+
+
+@dataclass(frozen=True)
+class InLanguage:
+    """The rows of a text, each with its language.
+
+    Attributes:
+        text: Without languages.
+        language: The place of the language in the model.
+    """
+
+    text: Batches
+    language: int
+
+    @property
+    def asked(self) -> float:
+        """The share of places that are asked for."""
+        return self.text.asked
+
+    @property
+    def objectives(self) -> int:
+        """Those of the text."""
+        return self.text.objectives
+
+    def batch(self, positions: list[int]) -> Batch:
+        """The rows at some positions."""
+        rows = self.text.batch(positions)
+        return rows | {"languages": torch.full((len(positions),), self.language)}
+
+
+class SegmentPairs:
+    """Blocks of packed text cut in the middle; in half of them the second part is that of another block.
+
+    Args:
+        packed: The text.
+        tokenizer: Its tokenizer.
+        length: Tokens a sequence, special ones included.
+        masking: Share of the tokens to ask for.
+        seed: Of the order, the other blocks and the masks.
+
+    Raises:
+        InputError: The text is shorter than two sequences.
+        VocabularyError: The tokenizer has no token to part segments with, or no mask token.
+    """
+
+    def __init__(
+        self, packed: PackedText, tokenizer: Any, *, length: int, masking: float = 0.15, seed: int = 0
+    ) -> None:
+        self.before, self.after = frame_of(tokenizer)
+        if not self.after:
+            raise VocabularyError("the tokenizer has no token to part segments with: next sentences need one")
+        self.body = length - len(self.before) - 2 * len(self.after)
+        self.half = self.body // 2
+        self.count = packed.blocks(self.body) if self.half else 0
+        if self.count < 2:
+            raise InputError(
+                f"the text has {len(packed)} tokens, too few for two sequences of {length}: give more text, or shorter "
+                "sequences (length)"
+            )
+        self.packed, self.seed = packed, seed
+        self.masks = Masks(tokenizer, masking, seed)
+        self.asked = masking
+        self.objectives = 1
+
+    def batch(self, positions: list[int]) -> Batch:
+        """The rows at some positions."""
+        rows, labels = zip(*(self._row(position) for position in positions), strict=True)
+        first = len(self.before) + self.half + len(self.after)
+        types = (torch.arange(len(rows[0])) >= first).long().expand(len(rows), -1)
+        masked = self.masks(torch.from_numpy(np.stack(rows)), positions)
+        return masked | {"token_type_ids": types.contiguous(), "next_sentence_label": torch.tensor(labels)}
+
+    def _row(self, position: int) -> tuple[np.ndarray, int]:
+        epoch, place = divmod(position, self.count)
+        block = int(self._order(epoch)[place])
+        draws = np.random.default_rng((self.seed, _DRAWS, position))
+        label = FOLLOWS if draws.random() < 0.5 else OTHER
+        other = block if label == FOLLOWS else (block + 1 + int(draws.integers(self.count - 1))) % self.count
+        first, second = self._block(block)[: self.half], self._block(other)[self.half :]
+        return np.concatenate([self.before, first, self.after, second, self.after]).astype(np.int64), label
+
+    def _block(self, number: int) -> np.ndarray:
+        return self.packed.tokens[number * self.body : (number + 1) * self.body]
+
+    @lru_cache(maxsize=2)  # noqa: B019 (as long as its pairs)
+    def _order(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng((self.seed, epoch)).permutation(self.count)

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.tasks import TriLayerForSequenceClassification, TriLayerForTokenClassification
+from relexify.systems.trelm.model.heads import TriLayerForSequenceClassification, TriLayerForTokenClassification
 from tests import pico
 
 

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from relexify.methods.registry import METHODS
+from relexify.pretrained.kinds import MODEL_KINDS
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
     from relexify.methods.translations import translations
     from relexify.methods.wechsel import vector_neighbours, wechsel
     from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
-    from relexify.pretrained import load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
+    from relexify.pretrained.loading import load_model, load_tokenizer
+    from relexify.pretrained.tokenizers import train_joint_tokenizer, train_tokenizer
     from relexify.recipes.file.schema import RecipeFile, read_recipe
     from relexify.recipes.run import run_comparison, run_recipe
     from relexify.reports import Comparison, plot_curves
@@ -244,10 +246,10 @@ _MODULES = {
     "PrecomputedRows": "relexify.mixture",
     "blend": "relexify.mixture",
     "first_of": "relexify.mixture",
-    "load_model": "relexify.pretrained",
-    "load_tokenizer": "relexify.pretrained",
-    "train_joint_tokenizer": "relexify.pretrained",
-    "train_tokenizer": "relexify.pretrained",
+    "load_model": "relexify.pretrained.loading",
+    "load_tokenizer": "relexify.pretrained.loading",
+    "train_joint_tokenizer": "relexify.pretrained.tokenizers",
+    "train_tokenizer": "relexify.pretrained.tokenizers",
     "RecipeFile": "relexify.recipes.file.schema",
     "read_recipe": "relexify.recipes.file.schema",
     "run_comparison": "relexify.recipes.run",
@@ -288,7 +290,10 @@ _MODULES = {
 }
 
 
-# The registries learn here which packages add entries, so that lower packages do not refer to upper ones.
+# The one place that knows who extends whom: lower packages hold registries, upper ones add to them.
+MODEL_KINDS.search(
+    "relexify.systems.bilingual.kind", "relexify.systems.compression.kind", "relexify.systems.trelm.kind"
+)
 METHODS.search("relexify.methods", "relexify.systems.trelm.registration")
 
 

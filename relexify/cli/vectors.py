@@ -44,7 +44,7 @@ def train(
     """
     from relexify.evidence.vectors import VectorTraining
     from relexify.methods.inputs import trained_vectors
-    from relexify.pretrained import load_tokenizer
+    from relexify.pretrained.loading import load_tokenizer
     from relexify.storage.files import check_inputs, check_output
     from relexify.systems.trelm.method import token_vectors
     from relexify.text import Corpus

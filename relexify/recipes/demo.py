@@ -26,7 +26,7 @@ from relexify.methods.registry import METHODS
 from relexify.methods.shuffle import shuffle
 from relexify.methods.translations import translations
 from relexify.mixture import Mixture, first_of
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from relexify.mixture import Mixture
 from relexify.storage.files import write_folder
-from relexify.systems.transfer.options import METHODS
+from relexify.methods.registry import METHODS
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE
@@ -45,14 +45,14 @@ def test_summary_and_provenance_are_kept_beside_the_model(transferred):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("blend", "trelm")])
 def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
-    if METHODS[method].needs_bitext:
+    if "bitext" in METHODS[method].needs:
         pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    evidence = world.vectors if METHODS[method].uses_vectors else ()
-    evidence = ("--bitext", world.bitext) if METHODS[method].needs_bitext else evidence
+    evidence = world.vectors if METHODS[method].takes("vectors") else ()
+    evidence = ("--bitext", world.bitext) if "bitext" in METHODS[method].needs else evidence
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
     assert outcome.status == 0, outcome.err
     assert method in outcome.out
-    assert ("pairs of words used" in outcome.out) == METHODS[method].uses_vectors
+    assert ("pairs of words used" in outcome.out) == METHODS[method].takes("vectors")
     assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == method
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 

@@ -18,7 +18,9 @@ from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
-from relexify.pretrained import fresh_twin, load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.storage.cache import cached
 from relexify.storage.files import Provenance, load_arrays, save_arrays

@@ -15,7 +15,8 @@ from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.inputs import Inputs
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained import load_tokenizer, save_tokenizer, train_joint_tokenizer
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
 from relexify.storage.cache import cached
 from relexify.systems.trelm.embedding import tokens_in_embedding_space
 from relexify.systems.trelm.registration import TrelmInitialisation

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import torch
 
 from relexify.errors import InputError, MissingExtra
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.progress import track
 from relexify.scoring import Score, frame_of, usable_length
 from relexify.storage.files import write_file
@@ -102,7 +102,7 @@ def read_out(
     Raises:
         InputError: The model does not know a language.
     """
-    languages = [model.config.place_of(name) for name in (reads, writes)]
+    languages = [model.config.language_index(name) for name in (reads, writes)]
     before, after = frame_of(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]

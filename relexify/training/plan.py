@@ -115,7 +115,7 @@ class Training:
     seed: int = 0
 
     @property
-    def tokens_a_step(self) -> int:
+    def tokens_per_step(self) -> int:
         """Tokens seen in one step."""
         return self.batch * self.length
 
@@ -130,12 +130,12 @@ class Plan:
     """A sequence of stages as a paper has it.
 
     Attributes:
-        does: What it does, for people.
+        summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: Where it comes from.
     """
 
-    does: str
+    summary: str
     parts: tuple[tuple[str, float, str, float], ...]
     paper: str
 

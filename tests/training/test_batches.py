@@ -215,5 +215,5 @@ def test_a_loader_reads_a_stage_in_order_from_its_first_position(packed, tokeniz
 
 def test_a_decoder_is_asked_everywhere_and_two_texts_as_often_as_the_one_with_more_gaps(packed, tokenizer):
     few, many = (masked(packed, tokenizer, masking=share) for share in (0.1, 0.4))
-    assert Blocks(packed, tokenizer, "decoder", length=LENGTH).asked == 1
-    assert (few.asked, TwoTexts(few, many).asked) == (0.1, 0.4)
+    assert Blocks(packed, tokenizer, "decoder", length=LENGTH).label_share == 1
+    assert (few.label_share, TwoTexts(few, many).label_share) == (0.1, 0.4)

@@ -30,7 +30,7 @@ from relexify.pretrained.loading import load_tokenizer
 from relexify.progress import track
 from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
 __all__ = ["Learner"]
 
@@ -94,7 +94,7 @@ class Learner:
         checkpoint = _checkpoint(work, seed)
         steps = math.ceil(len(self.training.rows) / self.options.batch) * self.options.epochs
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
-        with own_randomness(), track(title, steps) as advance:
+        with isolated_randomness(), track(title, steps) as advance:
             set_seed(seed)
             learner = with_head(self.model, self.problem)
             trainer = TaskTrainer(

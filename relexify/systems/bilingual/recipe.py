@@ -14,7 +14,7 @@ from relexify.systems.bilingual.options import BilingualOptions
 from relexify.systems.bilingual.training import train_bilingual
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, TrainingResult
-from relexify.training.trainable import check_halves, check_learner
+from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["FIRST_STEP_FILE", "check_bilingual", "run_bilingual"]
 
@@ -33,7 +33,7 @@ def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
     check_languages(options.languages)
     _source_corpus(options, context)
     # A transferred model has the shape of its source, so the source shows whether the training fits.
-    check_learner(meta_model(context.source_model), options.training)
+    check_language_model(meta_model(context.source_model), options.training)
     check_halves(options.training, devices=1)
 
 

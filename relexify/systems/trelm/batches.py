@@ -205,9 +205,9 @@ class InLanguage:
     language: int
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for."""
-        return self.text.asked
+        return self.text.label_share
 
     @property
     def objectives(self) -> int:
@@ -251,7 +251,7 @@ class SegmentPairs:
             )
         self.packed, self.seed = packed, seed
         self.masks = Masks(tokenizer, masking, seed)
-        self.asked = masking
+        self.label_share = masking
         self.objectives = 1
 
     def batch(self, positions: list[int]) -> Batch:

@@ -20,13 +20,13 @@ from relexify.pretrained.loading import load_model
 from relexify.progress import track
 from relexify.scoring import Score, frame_of, usable_length
 from relexify.storage.files import write_file
+from relexify.storage.work import read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_pairs
 from relexify.tokens import backend_of, encoder_of, make_encodable
 from relexify.training.curve import Curve
-from relexify.training.job import notes_of
 from relexify.training.result import CURVE_FILE
 
 __all__ = [
@@ -200,7 +200,7 @@ def trelm_scores(output: str | Path) -> tuple[Score, ...]:
     Raises:
         InputError: The folder's curve is missing or damaged.
     """
-    notes = notes_of(output)
+    notes = read_notes(output)
     if "trelm" not in notes:
         return ()
     told = notes["trelm"]
@@ -218,7 +218,7 @@ def phase_scores(folder: str | Path, phase: str) -> tuple[Score, ...]:
     Raises:
         InputError: The folder's curve is missing or damaged.
     """
-    notes = notes_of(folder)
+    notes = read_notes(folder)
     chosen = Curve.load(Path(folder) / CURVE_FILE).at(notes["training"]["selected_step"])
     measured = notes["held_out"]
     by_language = chosen.by_language or dict.fromkeys(measured, chosen.bits_per_byte)

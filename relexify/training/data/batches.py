@@ -27,7 +27,7 @@ class Batches(Protocol):
     """What gives the sequences at some positions."""
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for: less than 1 where gaps are filled."""
 
     @property
@@ -69,7 +69,7 @@ class Blocks:
         self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for."""
         return 1.0 if self.masks is None else self.masks.share
 
@@ -113,9 +113,9 @@ class TwoTexts:
     second: Batches
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The larger share of places that are asked for."""
-        return max(self.first.asked, self.second.asked)
+        return max(self.first.label_share, self.second.label_share)
 
     @property
     def objectives(self) -> int:

@@ -19,7 +19,7 @@ from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.head import FactoredHead
 from relexify.systems.compression.prefixes import PrefixPlan, plan_prefixes
 from relexify.systems.compression.vocabulary_sum import log_vocabulary_sum
-from relexify.training.loss.chunked import head_nats
+from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head
 
 # Said once by torch, on a CPU without bfloat16.
@@ -60,7 +60,7 @@ def value_and_gradients(head: FactoredHead, hidden: torch.Tensor, labels: torch.
         logits = nn.functional.linear(hidden, head.weight, head.bias)
         nats = cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
     else:
-        nats = head_nats(hidden, head.loss_weight(), head.bias, labels, chunk=chunk, loss=loss)
+        nats = chunked_loss(hidden, head.loss_weight(), head.bias, labels, chunk=chunk, loss=loss)
     return [nats, *torch.autograd.grad(nats, leaves)]
 
 

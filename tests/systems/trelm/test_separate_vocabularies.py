@@ -216,13 +216,13 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
     labels = torch.where(inputs["input_ids"] > 30, inputs["input_ids"], -100)
     languages = torch.tensor([0, 1, 0])
     for told in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
-        for asked in (1.0, 0.9):
+        for label_share in (1.0, 0.9):
             model.zero_grad()
             whole = model(**inputs, labels=labels, **told).loss * (labels != -100).sum()
             whole.backward()
             wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
             model.zero_grad()
-            with loss_forward(model, asked=asked):
+            with loss_forward(model, label_share=label_share):
                 nats = model(**inputs, labels=labels, **told)
             nats.backward()
             assert torch.allclose(nats, whole, rtol=1e-5)

@@ -164,9 +164,9 @@ def _mixtures(
         source=old,
         target=new,
         evidence=Evidence(
-            corpus=Corpus.of_lines(material.invented),
-            held_out=Corpus.of_lines(material.held_out),
-            source_corpus=Corpus.of_lines(material.english),
+            corpus=Corpus.from_lines(material.invented),
+            held_out=Corpus.from_lines(material.held_out),
+            source_corpus=Corpus.from_lines(material.english),
             lexicon=material.lexicon,
         ),
         read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),

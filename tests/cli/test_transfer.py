@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+from relexify.methods.registry import METHODS
 from relexify.mixture import Mixture
 from relexify.storage.files import write_folder
-from relexify.methods.registry import METHODS
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE

@@ -19,12 +19,12 @@ def test_training_and_held_out_text_share_no_line(tmp_path):
 
 
 def test_given_held_out_text_leaves_the_corpus_whole(tmp_path):
-    evidence = open_evidence(Corpus.of_lines(["one", "two"]), held_out=Corpus.of_lines(["three"]))
+    evidence = open_evidence(Corpus.from_lines(["one", "two"]), held_out=Corpus.from_lines(["three"]))
     assert (list(evidence.corpus), list(evidence.held_out)) == (["one", "two"], ["three"])
 
 
 def test_held_out_text_is_required_only_for_scores():
-    short = Corpus.of_lines(["one line"])
+    short = Corpus.from_lines(["one line"])
     with pytest.raises(InputError, match=r"--held-out\), or do not score \(--no-score\)"):
         open_evidence(short)
     assert list(open_evidence(short, scored=False).corpus) == ["one line"]
@@ -32,7 +32,7 @@ def test_held_out_text_is_required_only_for_scores():
 
 def test_a_dictionary_is_read_in_its_order(tmp_path):
     (tmp_path / "dictionary.tsv").write_text("haus\thouse\n")
-    text = Corpus.of_lines(["one line"])
+    text = Corpus.from_lines(["one line"])
     evidence = open_evidence(text, dictionary=tmp_path / "dictionary.tsv", dictionary_swapped=True, scored=False)
     assert evidence.lexicon is not None
     assert evidence.lexicon.pairs == (("house", "haus"),)
@@ -42,7 +42,7 @@ def test_a_dictionary_is_read_in_its_order(tmp_path):
 def test_the_fingerprint_follows_contents_and_not_names(tmp_path):
     for name in ("a.tsv", "b.tsv"):
         (tmp_path / name).write_text("haus\thouse\n")
-    text = Corpus.of_lines(["one line"])
+    text = Corpus.from_lines(["one line"])
     first, second = (open_evidence(text, dictionary=tmp_path / name, scored=False) for name in ("a.tsv", "b.tsv"))
     assert fingerprint(first) == fingerprint(second)
     assert fingerprint(open_evidence(text, scored=False)) != fingerprint(first)

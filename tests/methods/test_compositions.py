@@ -61,7 +61,7 @@ def test_an_override_may_name_any_token_by_its_text():
 
 
 def test_an_override_of_an_unknown_token_is_refused():
-    with pytest.raises(VocabularyError, match="old vocabulary has no token 'nothing'"):
+    with pytest.raises(VocabularyError, match="source vocabulary has no token 'nothing'"):
         special(OLD, NEW, overrides={"<|endoftext|>": "nothing"})
 
 

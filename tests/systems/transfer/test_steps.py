@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,10 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
-from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.fvt import fvt
 from relexify.pretrained.loading import load_model
-from relexify.storage.files import MARKER, load_arrays, save_arrays
 from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.steps import kept_file, step_name
-from relexify.text import Corpus
 from tests import pico
 
 TINY = VectorTraining(width=8, epochs=1, minimum_count=1)

@@ -208,9 +208,19 @@ def _scores(
 
 def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast) -> Provenance:
     """Return the hashes of all inputs, and the options."""
-    parts = {entry.name: getattr(evidence, entry.name) for entry in fields(evidence)}
+    parts = {
+        "corpus": evidence.corpus,
+        "held_out": evidence.held_out,
+        "source_corpus": evidence.source_corpus,
+        "dictionary": evidence.lexicon,
+        "bitext": evidence.bitext,
+        "alignment": evidence.links,
+        "source_vectors": evidence.source_vectors,
+        "target_vectors": evidence.target_vectors,
+        "rotation": evidence.rotation,
+        "tokenizer": target,
+    }
     inputs = {name: fingerprint(part) for name, part in parts.items() if part is not None}
-    inputs["tokenizer"] = fingerprint(target)
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
 

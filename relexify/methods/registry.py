@@ -51,12 +51,12 @@ class Initialisation:
 
     Attributes:
         mixture: How every target token is mixed from source tokens.
-        ready: Rows of the input embedding that are not mixtures of source rows, in place of the mixture's.
+        precomputed: Rows of the input embedding that are not mixtures of source rows, in place of the mixture's.
         rotation: The vector alignment that the mixture rests on, if any.
     """
 
     mixture: Mixture
-    ready: PrecomputedRows | None = None
+    precomputed: PrecomputedRows | None = None
     rotation: Rotation | None = None
 
 

@@ -13,19 +13,19 @@ import torch
 from accelerate import PartialState
 
 from relexify.grafting import MIXTURE_FILE
+from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import HeldOut, Kind, check_fit, held_out_windows, model_kind
+from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
 from relexify.text import Corpus
 from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
-    "HELD_OUT_EVERY",
     "LanguageData",
     "TrainingData",
     "TrainingJob",
@@ -35,7 +35,6 @@ __all__ = [
     "source_notes",
 ]
 
-HELD_OUT_EVERY = 100
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class TrainingData:
 
     batches: Batches
     held_out: Mapping[str | None, HeldOut]
-    kind: Kind
+    kind: Architecture
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def one_language(
     return TrainingJob(
         model,
         dtype,
-        TrainingData(text.blocks, {None: text.held_out}, model_kind(model)),
+        TrainingData(text.blocks, {None: text.held_out}, architecture_of(model)),
         {"model": fingerprint(model), **text.identity},
         source_notes(source),
         lambda folder: load_model(folder or source),
@@ -143,7 +142,7 @@ def language_data(
     """
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind, windows = model_kind(model), held_out_data(model, tokenizer, kept, training)
+    kind, windows = architecture_of(model), held_out_data(model, tokenizer, kept, training)
     packed = pack(learnt, tokenizer, excluding=kept)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
@@ -155,7 +154,7 @@ def held_out_data(model: Any, tokenizer: Any, held_out: Any, training: Training)
     """So much of a text as a training is measured on; arguments as for `language_data`."""
     size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
-    return held_out_windows(tokenizer, lines, model_kind(model), length=training.length)
+    return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:

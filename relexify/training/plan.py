@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from relexify.errors import InputError
+from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
+HELD_OUT_EVERY = 100
+"""Where no held-out text is given, one line of the corpus in this many is held out."""
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
-PRECISIONS = ("auto", "float32", "bfloat16")
 ADAM, LOOKAHEAD = "adamw", "lookahead"
 OPTIMISERS = (ADAM, LOOKAHEAD)
 

@@ -36,9 +36,9 @@ from relexify.evaluation.parsing.trainer import (
     optimizer_of,
 )
 from relexify.evaluation.parsing.trees import best_tree
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import check_fit
 from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
 from relexify.training.engine.randomness import isolated_randomness
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from relexify.errors import InputError
-from relexify.evidence.evidence import HELD_OUT_EVERY
 from relexify.recipes.file.comparing import Run
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import TaskEntry
@@ -23,7 +22,7 @@ from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note,
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.run import train
 from relexify.training.trainable import check_trainable_name
 

@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.evaluation.probing.probes import PairExample, TaggedWords
 from relexify.methods.registry import METHODS
 from relexify.scoring import Score
-from relexify.systems.transfer.checks import check_transfer
+from relexify.systems.transfer.checks import validate_transfer
 from relexify.systems.transfer.options import Transfer
 
 __all__ = ["GridCell", "GridSearch", "Pairs", "Tagged", "cells_folder", "label_of", "planned_cells"]
@@ -91,7 +91,7 @@ def planned_cells(search: GridSearch) -> list[GridCell]:
     if search.training_examples is not None and search.training_examples < 1:
         raise InputError(f"training_examples = {search.training_examples} is not possible: give 1 or more")
     for count, temperature in product(search.neighbours, search.temperatures):
-        check_transfer(replace(recipe, neighbours=count, temperature=temperature, output=cells_folder(recipe) / "new"))
+        validate_transfer(replace(recipe, neighbours=count, temperature=temperature))
     cells = [
         GridCell(recipe.method, count, temperature)
         for count in dict.fromkeys(search.neighbours)

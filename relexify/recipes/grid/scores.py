@@ -15,11 +15,12 @@ from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_p
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import check_roles, graft
 from relexify.methods.registry import METHODS
+from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
-from relexify.scoring import Score, language_model_scores, model_kind
-from relexify.systems.transfer.checks import transfer_evidence
+from relexify.scoring import Score, language_model_scores
+from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
 
@@ -46,7 +47,7 @@ def gather(search: GridSearch, recipe: Transfer) -> GridMaterial:
     Raises:
         InputError: Something is missing, unreadable or empty.
     """
-    evidence = transfer_evidence(recipe)
+    evidence = check_transfer(recipe)
     limit, nli, pos = search.training_examples, search.nli, search.pos
     return GridMaterial(
         evidence,
@@ -65,7 +66,7 @@ def scored_cells(
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
     new = target_tokenizer(recipe, old, material.evidence)
     check_roles(old, new, needed_roles(model))
-    material = _without_language_modelling(material, model) if model_kind(model) == "headless" else material
+    material = _without_language_modelling(material, model) if architecture_of(model) == "headless" else material
     inputs = method_inputs(recipe, material.evidence, model, old, new)
     # The nearest k are the first k of the nearest K, so the largest number of neighbours comes first.
     for cell in sorted(pending, key=lambda cell: -(cell.neighbours or 0)):
@@ -79,7 +80,7 @@ def scored_cells(
             body,
             new,
             built.mixture,
-            ready=built.ready,
+            precomputed=built.precomputed,
             seed=recipe.seed,
             pad_to_multiple_of=recipe.pad_to_multiple_of,
         )

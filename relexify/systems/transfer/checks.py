@@ -8,15 +8,15 @@ from dataclasses import fields, replace
 from typing import Any, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import import_eflomal
+from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
+from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
-from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.options import Transfer
 
-__all__ = ["check_transfer", "method_options", "transfer_evidence", "transfer_inputs", "unused_options", "with_method"]
+__all__ = ["check_transfer", "method_options", "transfer_inputs", "unused_options", "validate_transfer", "with_method"]
 
 _LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
 
@@ -41,38 +41,14 @@ _MISSING: Mapping[Input, tuple[str, str]] = {
 logger = logging.getLogger(__name__)
 
 
-def check_transfer(options: Transfer) -> None:
-    """Validate the options of a transfer, including everything that it reads and the output.
+def check_transfer(options: Transfer) -> Evidence:
+    """Validate the options of a transfer, open its evidence, and return it.
 
     Raises:
-        InputError: An option has an impossible value, or evidence is missing or unreadable.
-        MissingExtra: A package is missing that the method needs.
-        OutputError: The output cannot be written.
-    """
-    _check_values(options)
-    method = METHODS.get_or_raise(options.method)
-    method_options(options)
-    if options.overrides and not method.takes("overrides"):
-        raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
-    for kind in method.needs:
-        name, missing = _MISSING[kind]
-        if getattr(options, name) is None:
-            raise InputError(f"the method {options.method} needs {missing}")
-    unused = [name for name in unused_options(method) if getattr(options, name) is not None]
-    if unused:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
-        logger.warning("the method %s makes no use of %s", options.method, names)
-    check_inputs(options.output, *transfer_inputs(options))
-    check_output(options.output, overwrite=options.overwrite)
-
-
-def transfer_evidence(options: Transfer) -> Evidence:
-    """Open everything that a transfer learns from.
-
-    Raises:
-        InputError: Something is missing, unreadable or empty, or does not match its options.
+        InputError: An option has an impossible value, or evidence is missing, unreadable or empty.
         MissingExtra: Parallel text has not been aligned yet, and eflomal is not installed.
     """
+    validate_transfer(options)
     evidence = open_evidence(
         options.corpus,
         held_out=options.held_out,
@@ -87,10 +63,34 @@ def transfer_evidence(options: Transfer) -> Evidence:
         rotation=options.rotation,
         scored=options.score,
     )
-    to_align = evidence.bitext if evidence.links is None and METHODS[options.method].takes("bitext") else None
+    method = METHODS[options.method]
+    unused = [name for name in unused_options(method) if getattr(options, name) is not None]
+    if unused:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+        logger.warning("the method %s makes no use of %s", options.method, names)
+    to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
     if to_align is not None and not is_aligned(to_align):
         import_eflomal()
     return evidence
+
+
+def validate_transfer(options: Transfer) -> None:
+    """Validate the options of a transfer without opening any file.
+
+    Raises:
+        InputError: An option has an impossible value, or evidence that the method needs is not given.
+    """
+    _check_values(options)
+    validate_vector_training(options.vectors)
+    validate_word_alignment(options.aligning)
+    method = METHODS.get_or_raise(options.method)
+    method_options(options)
+    if options.overrides and not method.takes("overrides"):
+        raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
+    for kind in method.needs:
+        name, missing = _MISSING[kind]
+        if getattr(options, name) is None:
+            raise InputError(f"the method {options.method} needs {missing}")
 
 
 def transfer_inputs(options: Transfer) -> tuple[Any, ...]:

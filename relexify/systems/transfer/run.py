@@ -12,20 +12,23 @@ import numpy as np
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import MIXTURE_FILE, Graft, check_roles, graft, lexical_axes
+from relexify.grafting import MIXTURE_FILE, Graft, check_roles, graft
 from relexify.methods.inputs import Inputs
 from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
+from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import bits_per_byte, model_kind
+from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
-from relexify.storage.files import Provenance, load_arrays, save_arrays
+from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.transfer.checks import check_transfer, method_options, transfer_evidence
+from relexify.storage.work import WorkFolder, read_notes
+from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
 from relexify.systems.transfer.options import Transfer
 from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TransferResult",
     "initialise",
+    "load_transfer",
     "method_inputs",
     "needed_roles",
     "run_transfer",
@@ -43,7 +47,7 @@ __all__ = [
 ]
 
 _ROTATION_FILE = "rotation.safetensors"
-_READY_FILE = "ready.safetensors"
+_PRECOMPUTED_FILE = "precomputed.safetensors"
 
 logger = logging.getLogger(__name__)
 
@@ -65,17 +69,22 @@ class TransferResult:
     output: Path
 
 
-def run_transfer(options: Transfer) -> TransferResult:
+def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
     """Run a transfer: tokenizer, vectors, alignment, mixture, graft, score, save.
 
     Slow steps are cached, so that an interrupted run resumes if it is started again.
+
+    Args:
+        options: What to do.
+        work: If given, the output is recorded as the result of this run.
 
     Raises:
         InputError: An option or an input is not possible.
         OutputError: The output cannot be written.
     """
-    check_transfer(options)
-    evidence = transfer_evidence(options)
+    check_inputs(options.output, *transfer_inputs(options))
+    check_output(options.output, overwrite=options.overwrite)
+    evidence = check_transfer(options)
     model, source = load_model(options.model), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
     target = target_tokenizer(options, source, evidence)
@@ -87,22 +96,25 @@ def run_transfer(options: Transfer) -> TransferResult:
         body,
         target,
         built.mixture,
-        ready=built.ready,
+        precomputed=built.precomputed,
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
     )
 
     scores = _scores(options, model, source, result, evidence) if options.score else {}
-    result.save(
-        options.output,
-        overwrite=options.overwrite,
-        provenance=_provenance(options, evidence, target),
-        summary={
-            "alignment": built.rotation.summary() if built.rotation else None,
-            "bits_per_byte_before_training": scores,
-        },
-    )
+    summary = {
+        "alignment": built.rotation.summary() if built.rotation else None,
+        "bits_per_byte_before_training": scores,
+    }
+    with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
+        result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
     return TransferResult(result, built.rotation, scores, Path(options.output))
+
+
+def load_transfer(output: Path) -> TransferResult:
+    """Read the result of an earlier transfer; its vector alignment was not kept."""
+    scores = read_notes(output).get("bits_per_byte_before_training", {})
+    return TransferResult(Graft.load(output), None, scores, output)
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
@@ -124,7 +136,7 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:
     """Return the special tokens that a tokenizer must have for a model."""
-    kind = model_kind(model)
+    kind = architecture_of(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
 
@@ -171,20 +183,20 @@ def _save_initialisation(built: Initialisation, folder: Path) -> None:
     built.mixture.save(folder / MIXTURE_FILE)
     if built.rotation is not None:
         built.rotation.save(folder / _ROTATION_FILE)
-    if built.ready is not None:
-        arrays = {"ids": built.ready.ids, "vectors": built.ready.vectors}
-        save_arrays(folder / _READY_FILE, arrays, {"kind": "ready rows"})
+    if built.precomputed is not None:
+        arrays = {"ids": built.precomputed.ids, "vectors": built.precomputed.vectors}
+        save_arrays(folder / _PRECOMPUTED_FILE, arrays, {"kind": "precomputed rows"})
 
 
 def _load_initialisation(folder: Path) -> Initialisation:
-    rotation, ready = folder / _ROTATION_FILE, folder / _READY_FILE
+    rotation, ready = folder / _ROTATION_FILE, folder / _PRECOMPUTED_FILE
     rows = None
     if ready.exists():
-        arrays, _ = load_arrays(ready, "ready rows")
+        arrays, _ = load_arrays(ready, "precomputed rows")
         rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]))
     return Initialisation(
         Mixture.load(folder / MIXTURE_FILE),
-        ready=rows,
+        precomputed=rows,
         rotation=Rotation.load(rotation) if rotation.exists() else None,
     )
 
@@ -193,7 +205,7 @@ def _scores(
     options: Transfer, model: PreTrainedModel, source: PreTrainedTokenizerFast, result: Graft, evidence: Evidence
 ) -> dict[str, float]:
     """Return bits per byte before training, of this initialisation and of two baselines without evidence."""
-    if model_kind(model) == "headless":
+    if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     text = evidence.held_out.sample_bytes(options.score_bytes)

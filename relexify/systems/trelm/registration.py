@@ -62,7 +62,7 @@ def _build(inputs: Inputs) -> Initialisation:
     # Only special tokens are mixtures of source rows; a token that the text does not have is drawn at random.
     special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
     mixture = replace(special_tokens, method="trelm", fallback=Fallback.FRESH)
-    return Initialisation(mixture, ready=trelm_rows(inputs))
+    return Initialisation(mixture, precomputed=trelm_rows(inputs))
 
 
 METHODS.add(

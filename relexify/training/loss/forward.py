@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.training.loss.chunked import chunked_loss, labelled_positions
 from relexify.training.loss.unpadded import unpadded
 from relexify.training.protocol import JointModel, MultiHeadModel, chunked_head

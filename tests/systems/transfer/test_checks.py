@@ -15,7 +15,6 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import (
     check_transfer,
     method_options,
-    transfer_evidence,
     unused_options,
     with_method,
 )
@@ -38,11 +37,6 @@ def options(tmp_path):
         alignment=tmp_path / "links.txt",
         score=False,
     )
-
-
-def check(options: Transfer) -> None:
-    check_transfer(options)
-    transfer_evidence(options)
 
 
 @pytest.mark.parametrize(
@@ -71,24 +65,24 @@ def check(options: Transfer) -> None:
     ],
 )
 def test_invalid_options_and_files_are_rejected_before_any_work(options, changes, message):
-    check(options)
+    check_transfer(options)
     with pytest.raises(InputError, match=message):
-        check(replace(options, **changes))
+        check_transfer(replace(options, **changes))
 
 
 def test_a_line_without_a_translation_is_rejected_before_any_work(options, tmp_path):
     (tmp_path / "bitext.tsv").write_text("one\teins\ntwo\n")
     with pytest.raises(InputError, match=r"bitext\.tsv, line 2, has no tab"):
-        check(options)
+        check_transfer(options)
 
 
 def test_a_missing_aligner_is_reported_early_and_only_if_it_is_needed(options, monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
-    transfer_evidence(options)
-    transfer_evidence(replace(options, alignment=None, method="fvt"))
+    check_transfer(options)
+    check_transfer(replace(options, alignment=None, method="fvt"))
     for method in ("ramen", "trans-tokens", "blend"):
         with pytest.raises(MissingExtra, match="eflomal"):
-            transfer_evidence(replace(options, alignment=None, method=method))
+            check_transfer(replace(options, alignment=None, method=method))
 
 
 def test_methods_name_the_evidence_that_they_do_not_use():

@@ -22,9 +22,9 @@ from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.options import ParserTraining
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import cut_sentences, padded_batch
-from relexify.evaluation.parsing.run import swap_lexicon
 from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import NO_HEAD, Parse, attachment_scores, best_tree, parse
+from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED
 from tests import pico
 
@@ -359,7 +359,8 @@ def test_with_the_same_lexicon_in_another_order_nothing_changes(trained, tmp_pat
     moved = permuted(model, tokenizer, tmp_path)
     assert moved("the old door").input_ids != tokenizer("the old door").input_ids
     before = {name: tensor.clone() for name, tensor in parser.state_dict().items()}
-    swapped, other = swap_lexicon(parser, tmp_path)
+    lexicon = load_lexicon(tmp_path)
+    swapped, other = swap_lexicon(parser, lexicon), lexicon.tokenizer
     for mine, theirs in zip(arc_scores(parser, tokenizer, TRAINING), arc_scores(swapped, other, TRAINING), strict=True):
         assert torch.equal(mine, theirs)
     assert parse(swapped, other, TRAINING) == parse(parser, tokenizer, TRAINING)
@@ -375,7 +376,8 @@ def test_a_larger_vocabulary_comes_in_too(trained, tmp_path):
     tokenizer = pico.wordpiece(lines, size=260)
     pico.bert(tokenizer).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    swapped, other = swap_lexicon(trained.parser, tmp_path)
+    lexicon = load_lexicon(tmp_path)
+    swapped, other = swap_lexicon(trained.parser, lexicon), lexicon.tokenizer
     assert swapped.get_input_embeddings().weight.shape[0] == len(tokenizer) != len(trained.tokenizer)
     (found,) = parse(swapped, other, [pico.foreign_words()[:5]])
     assert is_tree_with_one_root(found.heads)
@@ -388,12 +390,12 @@ def test_another_encoder_is_refused(trained, tmp_path):
     model, tokenizer = pico.pair("modernbert")
     model.save_pretrained(tmp_path / "other")
     tokenizer.save_pretrained(tmp_path / "other")
-    with pytest.raises(GraftError, match="not built like the parser's"):
-        swap_lexicon(trained.parser, tmp_path / "other")
+    with pytest.raises(GraftError, match="not built like the trained one"):
+        swap_lexicon(trained.parser, load_lexicon(tmp_path / "other"))
     parser, _ = noisy("roberta")
     model, tokenizer = pico.pair("roberta")
     model.config.pad_token_id = 3
     model.save_pretrained(tmp_path / "moved")
     tokenizer.save_pretrained(tmp_path / "moved")
     with pytest.raises(GraftError, match="padding id 3"):
-        swap_lexicon(parser, tmp_path / "moved")
+        swap_lexicon(parser, load_lexicon(tmp_path / "moved"))

@@ -24,7 +24,7 @@ from relexify.evaluation.finetuning.word_pieces import tags_of
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning
 from relexify.evaluation.results import SeedResult
-from relexify.grafting.swap import Lexicon, load_lexicon
+from relexify.grafting.swap import Lexicon, load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
@@ -69,15 +69,16 @@ class Learner:
             VocabularyError: The tokenizer is not the model's, or has no token to pad with.
         """
         tokenizer = load_tokenizer(model)
-        if tokenizer.pad_token_id is None:
-            raise VocabularyError(f"the tokenizer of {model} has no token to pad with: set its pad_token")
+        lexicon = None if through is None else load_lexicon(through)
+        reader = tokenizer if lexicon is None else lexicon.tokenizer
+        for name, each in ((model, tokenizer), (through, reader)):
+            if each.pad_token_id is None:
+                raise VocabularyError(f"the tokenizer of {name} has no token to pad with: set its pad_token")
         with torch.device("meta"):
             hollow = AutoModel.from_config(config, trust_remote_code=False)
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
         kinds = int(getattr(config, "type_vocab_size", 0) or 0)
-        lexicon = None if through is None else load_lexicon(through)
-        reader = tokenizer if lexicon is None else lexicon.tokenizer
         learnt = encode(problem, tokenizer, training, length, kinds=kinds)
         tested = encode(problem, reader, test, length, kinds=kinds)
         chosen_by = None if dev is None else encode(problem, tokenizer, dev, length, kinds=kinds)
@@ -120,7 +121,7 @@ class Learner:
         if self.lexicon is None:
             return self.measure(learner, self.test, seed)
         reader = replace(self, padding=int(self.lexicon.tokenizer.pad_token_id))
-        return reader.measure(self.lexicon.put_into(learner), self.test, seed)
+        return reader.measure(swap_lexicon(learner, self.lexicon), self.test, seed)
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Rows of one batch, padded to the longest."""

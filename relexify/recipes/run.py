@@ -23,8 +23,8 @@ from relexify.systems.transfer.checks import check_transfer, transfer_inputs
 from relexify.systems.transfer.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, run_transfer
-from relexify.systems.trelm.options import Trelm
-from relexify.systems.trelm.run import check_run, run_trelm, trelm_inputs
+from relexify.systems.trelm.options import Trelm, trelm_inputs
+from relexify.systems.trelm.run import check_run, run_trelm
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, is_trained, load_result

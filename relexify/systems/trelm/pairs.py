@@ -123,26 +123,26 @@ def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
         max_together = max_tokens - max(len(after) for _, after in frames)
     links: DirectedLinks | Links
     if options.alignment is not None:
-        ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
-        return aligned_pairs(pairs, ready, longest=longest, together=together)
-    links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
-    return aligned_pairs(pairs, links, longest=longest, together=together)
         links = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
     else:
         links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
     return align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
 
+
 def align_pairs(
     pairs: EncodedBitext, links: DirectedLinks | Links, *, max_tokens: int, max_together: int | None = None
 ) -> AlignedPairs:
     """Return the pairs that a model can take, with the word alignment in both directions.
+
     If a token is aligned to several, the first counts. If two words of several tokens are linked, their first tokens
     are aligned, their second tokens, and so on; further tokens are aligned to the last token of the other word.
+
     Args:
         pairs: Both sides in tokens, of one vocabulary or of two.
         links: The output of an aligner: both directions, or one alignment for both.
         max_tokens: Tokens that a sentence may have; pairs with longer ones are left out.
         max_together: Tokens that both sentences may have together.
+
     Raises:
         EvidenceError: No pair is left, or no token is aligned.
     """
@@ -170,20 +170,28 @@ def align_pairs(
     if max(shares) == 0:
         raise EvidenceError("no token of the parallel text is aligned to another: is it the right alignment?")
     return AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
+
+
 def _sentence(side: Side, positions: np.ndarray, line: int) -> Sentence:
     part = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
     return Sentence(side.ids[part].astype(np.int64), positions[part].astype(np.int64))
+
+
 def _token_positions(
     lines: np.ndarray, own: np.ndarray, other: np.ndarray, own_side: Side, other_side: Side
 ) -> np.ndarray:
     """Return for every token of one side its position in the other sentence, or `UNALIGNED`, int32 [tokens].
+
     Links are between units (words, or tokens): `side.lines` has the first unit of every line, and `side.units` the
     first token of every unit.
+
+    Args:
         lines: The line of every link [links].
         own: The unit of this side, counted within its line [links].
         other: The unit of the other side [links].
         own_side: This side.
         other_side: The other one.
+    """
     units, others = own_side.lines[lines] + own, other_side.lines[lines] + other  # counted over all lines
     # Of several links of a unit, keep the one to the first unit of the other side.
     order = np.lexsort((others, units))
@@ -200,4 +208,5 @@ def _token_positions(
     positions = np.full(len(own_side.ids), UNALIGNED, np.int32)
     positions[np.repeat(own_side.units[units], lengths) + piece] = np.repeat(starts, lengths) + np.minimum(
         piece, np.repeat(other_lengths, lengths) - 1
+    )
     return positions

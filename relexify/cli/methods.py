@@ -15,12 +15,12 @@ __all__ = ["methods", "options"]
 
 def methods() -> None:
     """List the initialisations that transfer can use."""
-    from relexify.systems.transfer.options import METHODS
+    from relexify.methods.registry import METHODS
 
     shown = Table(header_style="bold", show_lines=True)
     for column in ("--method", "a target token becomes", "evidence", "source"):
         shown.add_column(column, no_wrap=column == "--method")
-    for name, method in METHODS.items():
+    for name, method in sorted(METHODS.items()):
         shown.add_row(name, method.becomes, method.evidence, method.paper)
     results.print(shown)
     results.print(

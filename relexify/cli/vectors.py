@@ -50,10 +50,10 @@ def train(
     Example: relexify vectors train swahili.txt -o swahili.safetensors --set minimum_count=5
     """
     from relexify.evidence.vectors import VectorTraining
+    from relexify.methods.inputs import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.transfer.evidence import trained_vectors
     from relexify.systems.trelm.method import token_vectors
     from relexify.text import Corpus
 

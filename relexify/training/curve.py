@@ -70,10 +70,6 @@ class Curve:
         """The measurement nearest to a step."""
         return min(self.points, key=lambda point: abs(point.step - step))
 
-    def first_reaching(self, bits_per_byte: float) -> Measurement | None:
-        """The earliest measurement that is as good as that, if any is."""
-        return next((point for point in self.points if point.bits_per_byte <= bits_per_byte), None)
-
     def as_list(self) -> list[dict[str, Any]]:
         """Plain data for json."""
         return [_plain(point) for point in self.points]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from relexify.errors import InputError
 from relexify.steps import INHERITED
-from relexify.storage.fingerprint import NO_EFFECT
+from relexify.storage.fingerprint import NO_EFFECT, describe
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
@@ -120,6 +121,11 @@ class Training:
         return self.batch * self.length
 
     @property
+    def evaluation_interval(self) -> int:
+        """Steps between two scores on held-out text."""
+        return self.evaluate_every or max(1, self.steps // 20)
+
+    @property
     def selects_best(self) -> bool:
         """Whether the best measured model is handed on rather than the last."""
         return self.patience is not None if self.keep_best is None else self.keep_best
@@ -174,6 +180,21 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     if len(set(names)) < len(names):
         raise InputError(f"two stages have the same name ({', '.join(names)}): give each one of its own")
     return stages
+
+
+def training_identity(training: Training) -> dict[str, Any]:
+    """Return the options that the trained parameters depend on, as plain data.
+
+    Beside the fields that are marked at their definition, left out are those that are part of something else: the
+    stages follow from the plan, and the held-out text counts by its content. How often it is scored counts only if the
+    best model is selected.
+    """
+    options: dict[str, Any] = describe(training)
+    for name in ("steps", "plan", "learning_rate", "warmup", "schedule", "optimiser", "held_out_bytes"):
+        del options[name]
+    options["stages"] = describe(plan_stages(training))
+    options["evaluate_every"] = training.evaluation_interval if training.selects_best else None
+    return options
 
 
 def _from_plan(training: Training) -> tuple[Stage, ...]:
@@ -253,15 +274,3 @@ def _check_stage(stage: Stage) -> None:
             f"the stage {stage.name!r} trains {stage.trains!r}, which is neither {EVERYTHING}, {EMBEDDINGS} nor "
             f"{INNER}, nor a regular expression ({error})"
         ) from error
-
-
-def scaled(training: Training, steps: int) -> Training:
-    """The same training for another number of steps; stages of one's own are stretched."""
-    if not training.stages:
-        return replace(training, steps=steps)
-    share = steps / sum(stage.steps for stage in training.stages)
-    stages = tuple(
-        replace(stage, steps=max(1, round(stage.steps * share)), warmup_steps=round(stage.warmup_steps * share))
-        for stage in training.stages
-    )
-    return replace(training, steps=sum(stage.steps for stage in stages), stages=stages)

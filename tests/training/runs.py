@@ -182,7 +182,7 @@ _PLACES = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
     "sealing": ("relexify.training.engine.trainer", "seal"),
     "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
-    "keeping a stage": ("relexify.training.engine.stages", "keep_stage"),
+    "keeping a stage": ("relexify.training.run", "keep_stage"),
     "finishing": ("relexify.training.run", "write_result"),
 }
 

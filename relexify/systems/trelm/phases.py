@@ -26,6 +26,7 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
+from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
 from relexify.training.job import LanguageData, TrainingData, TrainingJob, held_out_data, language_data, source_notes
 from relexify.training.plan import Stage, Training
@@ -135,7 +136,8 @@ def train_direction(
             seed=plan.seed,
         )
         weighing = {"objective": objective, "losses": "a mean each"}  # or an older run would go on with another loss
-        identity = {"pairs": pairs.identity(), **weighing, "tokenizer": tokenizers[TARGET], "held_out": measured}
+        identity = {"pairs": pairs.identity(), **weighing, "held_out": measured}
+        identity["tokenizer"] = encoder_of(tokenizers[TARGET]).identity
         return _Prepared(batches, {None: measured}, identity)
 
     return _train(direction, model, output, prepare, training, processes, overwrite)

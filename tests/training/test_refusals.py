@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import Trainer
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.progress import report_to
@@ -295,3 +296,9 @@ def test_impossible_optimisers_are_refused(run_of, change):
 def test_a_stage_cannot_be_named_like_a_path(run_of):
     with pytest.raises(InputError, match="names no folder"):
         run_of().train(replace(TRAINING, stages=(Stage("a/../../x", 2),), steps=2))
+
+
+def test_a_version_of_transformers_without_an_overridden_method_is_rejected_with_its_name(run_of, monkeypatch):
+    monkeypatch.delattr(Trainer, "_clip_grad_norm")
+    with pytest.raises(TrainingError, match=r"has no Trainer\._clip_grad_norm\(model\)"):
+        run_of().train()

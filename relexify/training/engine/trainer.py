@@ -196,7 +196,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     ) -> tuple[list[Any], torch.Tensor]:
         """Return the parts of one step, and the number of labels for each objective, over all parts and devices."""
         parts = list(islice(epoch_iterator, num_batches))
-        turns = self.train_dataset.blocks.objectives
+        turns = self.train_dataset.batches.objectives
         labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
         counts = [known.sum(dim=(0, 2)) for known in labels]
         count = torch.stack(counts).sum(dim=0).to(device) if counts else torch.zeros(turns, device=device)

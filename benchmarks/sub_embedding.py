@@ -24,10 +24,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.systems.compression.clustering import clustered_codes
-from relexify.systems.compression.codes import random_codes, smallest_base, table_sizes
-from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.head import FactoredHead
+from relexify.systems.compression.codes import clustered_codes, random_codes, smallest_base, table_sizes
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.tables import fitted_tables, reconstruction_error, shared_digits
 from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head

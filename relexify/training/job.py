@@ -14,20 +14,20 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.grafting import MIXTURE_FILE
+from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import HeldOut, Kind, check_fit, held_out_windows, model_kind
+from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
-    "HELD_OUT_EVERY",
     "LanguageData",
     "TrainingData",
     "TrainingJob",
@@ -36,9 +36,6 @@ __all__ = [
     "language_model_job",
     "source_notes",
 ]
-
-HELD_OUT_EVERY = 100
-"""Without held-out text, one line in so many of the corpus is held out."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class TrainingData:
 
     batches: Batches
     held_out: Mapping[str | None, HeldOut]
-    kind: Kind
+    kind: Architecture
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ def language_model_job(
     return TrainingJob(
         model=model,
         dtype=dtype,
-        data=TrainingData(data.blocks, {None: data.held_out}, model_kind(model)),
+        data=TrainingData(data.blocks, {None: data.held_out}, architecture_of(model)),
         identity={"model": fingerprint(model), **data.identity},
         notes=source_notes(source),
         load=lambda folder: load_model(folder or source),
@@ -161,7 +158,7 @@ def language_data(
     windows = held_out_data(model, tokenizer, kept, training)
     packed = pack(train_text, tokenizer, excluding=kept)
     length, masking, seed = training.length, training.masking, training.seed
-    blocks = Blocks(packed, tokenizer, model_kind(model), length=length, masking=masking, seed=seed)
+    blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     epochs = training.steps * batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; scored on %d bytes", len(packed), epochs, windows.bytes)
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
@@ -174,7 +171,7 @@ def held_out_data(
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
     size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
-    return held_out_windows(tokenizer, lines, model_kind(model), length=training.length)
+    return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:

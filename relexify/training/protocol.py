@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from relexify.grafting import lexical_axes
+from relexify.pretrained.lexical import lexical_axes
 from relexify.training.loss.chunked import ChunkLoss, dense_chunk_loss
 
 __all__ = [

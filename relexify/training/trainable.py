@@ -7,8 +7,8 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import meta_model
-from relexify.scoring import model_kind, usable_length
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
 
@@ -49,7 +49,7 @@ def check_language_model(model: PreTrainedModel, training: Training) -> None:
     Raises:
         InputError: It is neither decoder nor masked language model, or the sequences are too long for it.
     """
-    kind = model_kind(model)
+    kind = architecture_of(model)
     if kind not in ("decoder", "encoder"):
         reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
         raise InputError(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, SequentialSampler
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks, Sequences, TwoTexts
 from relexify.training.data.packing import PackedText, pack
@@ -169,7 +169,7 @@ def test_the_frame_is_in_place_and_the_length_exact(packed, tokenizer):
     assert (batch["input_ids"][:, 0] == tokenizer.cls_token_id).all()
     assert (batch["input_ids"][:, -1] == tokenizer.sep_token_id).all()
     order = [tuple(row) for row in unmasked(batch)[:, 1:-1].tolist()]
-    body = LENGTH - sum(map(len, frame_of(tokenizer)))
+    body = LENGTH - sum(map(len, encoder_frame(tokenizer)))
     text = {tuple(packed.tokens[start : start + body].tolist()) for start in range(0, len(packed) - body, body)}
     assert set(order) <= text
 

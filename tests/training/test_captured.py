@@ -9,7 +9,7 @@ import torch
 from transformers import masking_utils
 from transformers.utils import import_utils
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.engine.cuda_graph import WARM_CALLS, CapturedPass

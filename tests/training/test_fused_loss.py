@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.training.loss.chunked import chunked_loss, labelled_positions
 
 # Said once by torch, on a CPU without bfloat16.

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression import loss as factored_loss
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression

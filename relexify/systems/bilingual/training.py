@@ -11,8 +11,9 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
-from relexify.scoring import HeldOut, check_fit, model_kind
+from relexify.scoring import HeldOut
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS
@@ -113,7 +114,7 @@ def _two_languages(
     return TrainingJob(
         model,
         dtype,
-        TrainingData(TwoTexts(*(text.blocks for text in texts)), measured, model_kind(model.source)),
+        TrainingData(TwoTexts(*(text.blocks for text in texts)), measured, architecture_of(model.source)),
         {"model": fingerprint(model), "languages": list(languages), "texts": identities},
         source_notes(sources[1]) | {"bilingual": {"languages": list(languages), "source": str(sources[0])}},
         reload,

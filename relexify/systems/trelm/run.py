@@ -29,8 +29,7 @@ from relexify.systems.trelm.pairs import check_pairs, open_pairs, pairs_to_learn
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_translations, measured_translations, phases_of, trelm_scores
 from relexify.text import Corpus
-from relexify.training.job import HELD_OUT_EVERY
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.result import TrainingResult, is_trained, load_result
 from relexify.training.trainable import check_halves, check_language_model
 

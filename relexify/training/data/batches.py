@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, Kind, frame_of
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.training.data.packing import PackedText
 
 __all__ = ["Batches", "Blocks", "Masks", "Sequences", "TwoTexts"]
@@ -59,13 +59,13 @@ class Blocks:
         self,
         packed: PackedText,
         tokenizer: PreTrainedTokenizerBase,
-        kind: Kind,
+        kind: Architecture,
         *,
         length: int,
         masking: float = 0.15,
         seed: int = 0,
     ) -> None:
-        self.frame = frame_of(tokenizer) if kind == "encoder" else ([], [])
+        self.frame = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
         self.body = length - len(self.frame[0]) - len(self.frame[1])
         self.count = packed.blocks(self.body)
         self.packed, self.seed = packed, seed

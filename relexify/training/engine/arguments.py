@@ -10,6 +10,7 @@ from accelerate import PartialState
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 
 from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.trainer import BITS
 from relexify.training.plan import LOOKAHEAD, Stage, Training
@@ -36,9 +37,6 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         InputError: The batch cannot be divided as requested.
     """
     on_gpu = torch.cuda.is_available()
-    bf16 = training.precision == "bfloat16"
-    if training.precision == "auto":
-        bf16 = on_gpu and torch.cuda.is_bf16_supported()
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=stage.steps,
@@ -51,7 +49,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         adam_epsilon=training.epsilon,
         max_grad_norm=training.clip,
         optim="adamw_torch_fused",
-        bf16=bf16,
+        bf16=computes_in_bfloat16(training.precision),
         use_cpu=not on_gpu,
         # StageMonitor decides when to score and to save, so the regular intervals never come.
         eval_strategy="steps",

@@ -41,9 +41,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from relexify.errors import OutputError, TrainingError
+from relexify.errors import OutputError, TrainingError, first_line
+from relexify.pretrained.architecture import IGNORED
 from relexify.progress import Advance, track
-from relexify.scoring import IGNORED, HeldOut, Score, scores_of
+from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.cuda_graph import CapturedPass
@@ -315,7 +316,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             if self.args.should_save:
                 shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(
                 f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
             ) from error

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy, linear
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 
 __all__ = ["ChunkLoss", "chunked_loss", "dense_chunk_loss", "labelled_positions"]
 

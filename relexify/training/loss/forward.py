@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, masking_utils
 from transformers.utils import import_utils
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.training.loss.chunked import ChunkLoss, chunked_loss, labelled_positions
 from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, chunked_head
 

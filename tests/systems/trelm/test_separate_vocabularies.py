@@ -13,8 +13,8 @@ from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMas
 from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError, VocabularyError
+from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_model
-from relexify.scoring import model_kind
 from relexify.systems.trelm.model.building import with_one_language, with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import check_tokenizers
@@ -160,7 +160,7 @@ def test_there_are_no_language_embeddings_and_two_tables(source: Any) -> None:
     assert model.head.source_decoder.weight is model.model.source_words.weight
     everything = torch.cat([source.get_input_embeddings().weight, target.get_input_embeddings().weight])
     assert torch.allclose(model.model.placeholder, everything.mean(dim=0), atol=1e-6)
-    assert model_kind(model) == "encoder"
+    assert architecture_of(model) == "encoder"
 
 
 def test_it_survives_a_round_trip_bit_for_bit(source: Any, tmp_path: Any) -> None:

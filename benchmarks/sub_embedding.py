@@ -28,9 +28,9 @@ from relexify.systems.compression.clustering import clustered_codes
 from relexify.systems.compression.codes import random_codes, smallest_base, table_sizes
 from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.head import FactoredHead
-from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
 from relexify.systems.compression.tables import fitted_tables, reconstruction_error, shared_digits
 from relexify.training.loss.chunked import head_nats
+from relexify.training.protocol import chunked_head
 
 
 def main() -> None:
@@ -79,8 +79,9 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
         return lambda: cross_entropy(used(hidden).float(), labels, reduction="sum")
 
     def in_chunks(used: nn.Module, most: int, *, compiled: bool = False) -> Callable[[], torch.Tensor]:
-        chunk, loss = chunk_places(used, most), chunk_loss(used, compiled=compiled)
-        return lambda: head_nats(hidden, head_weight(used), None, labels, chunk=chunk, loss=loss)
+        head = chunked_head(used)
+        chunk, loss = head.chunk_positions(most), head.chunk_loss(compiled=compiled)
+        return lambda: head_nats(hidden, head.loss_weight(), None, labels, chunk=chunk, loss=loss)
 
     parameters = [dense.weight.numel(), sum(table.numel() for table in small.tables)]
     print(f"  {'parameters':34} {parameters[0]:>12,} {parameters[1]:>12,} {parameters[0] / parameters[1]:>9.0f} ×")

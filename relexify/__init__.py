@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from relexify.evidence.alignment import Rotation, align
     from relexify.evidence.alignment.unsupervised import AdversarialTraining, FoundMap, align_unsupervised
     from relexify.evidence.bitext import (
-        Aligning,
         Bitext,
+        WordAlignmentOptions,
         align_bitext,
         aligned_counts,
         encode_bitext,
@@ -70,14 +70,14 @@ if TYPE_CHECKING:
         vector_neighbours,
         wechsel,
     )
-    from relexify.mixture import Fallback, Mixture, Origin, ReadyRows, blend, first_of
+    from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
     from relexify.pretrained import load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
     from relexify.recipes.file.schema import RecipeFile, read_recipe
     from relexify.recipes.run import run_comparison, run_recipe
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.storage.files import Provenance
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
     from relexify.systems.bilingual.model import BilingualModel
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.systems.compression.compress import compressed
@@ -99,8 +99,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdversarialTraining",
-    "Aligning",
-    "Bilingual",
+    "BilingualBundle",
     "BilingualLexicon",
     "BilingualModel",
     "Bitext",
@@ -119,8 +118,8 @@ __all__ = [
     "Mixture",
     "Origin",
     "OutputError",
+    "PrecomputedRows",
     "Provenance",
-    "ReadyRows",
     "RecipeFile",
     "RelexifyError",
     "Rotation",
@@ -139,6 +138,7 @@ __all__ = [
     "VectorTraining",
     "Vocabulary",
     "VocabularyError",
+    "WordAlignmentOptions",
     "WordVectors",
     "__version__",
     "align",
@@ -210,7 +210,7 @@ _MODULES = {
     "AdversarialTraining": "relexify.evidence.alignment.unsupervised",
     "FoundMap": "relexify.evidence.alignment.unsupervised",
     "align_unsupervised": "relexify.evidence.alignment.unsupervised",
-    "Aligning": "relexify.evidence.bitext",
+    "WordAlignmentOptions": "relexify.evidence.bitext",
     "Bitext": "relexify.evidence.bitext",
     "align_bitext": "relexify.evidence.bitext",
     "aligned_counts": "relexify.evidence.bitext",
@@ -248,7 +248,7 @@ _MODULES = {
     "Fallback": "relexify.mixture",
     "Mixture": "relexify.mixture",
     "Origin": "relexify.mixture",
-    "ReadyRows": "relexify.mixture",
+    "PrecomputedRows": "relexify.mixture",
     "blend": "relexify.mixture",
     "first_of": "relexify.mixture",
     "load_model": "relexify.pretrained",
@@ -267,7 +267,7 @@ _MODULES = {
     "bits_per_word": "relexify.scoring",
     "language_model_scores": "relexify.scoring",
     "Provenance": "relexify.storage.files",
-    "Bilingual": "relexify.systems.bilingual.folder",
+    "BilingualBundle": "relexify.systems.bilingual.folder",
     "BilingualModel": "relexify.systems.bilingual.model",
     "train_bilingual": "relexify.systems.bilingual.training",
     "compressed": "relexify.systems.compression.compress",

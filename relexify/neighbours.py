@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from relexify.errors import InputError
 from relexify.progress import track
 
-__all__ = ["largest_products", "nearest", "normalised"]
+__all__ = ["largest_products", "nearest", "normalise_rows"]
 
 BLOCK_BYTES = 96 << 20
 """Similarities that one thread holds at a time."""
@@ -45,7 +45,7 @@ def nearest(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
-    queries, keys = normalised(queries), normalised(keys)
+    queries, keys = normalise_rows(queries), normalise_rows(keys)
     query_rows, query_of = _distinct(queries)
     key_rows, key_of = _distinct(keys)
     key_rows = key_rows[np.any(keys[key_rows] != 0, axis=1)]
@@ -79,7 +79,7 @@ def largest_products(
     return search(queries, keys, k, device=device)
 
 
-def normalised(matrix: np.ndarray) -> np.ndarray:
+def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     """The rows at length one in float32, zero rows left zero, [n × d]."""
     rows = np.asarray(matrix, dtype=np.float32)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))

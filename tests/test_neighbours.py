@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from relexify import neighbours
 from relexify.errors import InputError
-from relexify.neighbours import nearest, normalised
+from relexify.neighbours import nearest, normalise_rows
 
 
 def full_sort(queries, keys, k):
-    scores = normalised(queries).astype(np.float64) @ normalised(keys).astype(np.float64).T
+    scores = normalise_rows(queries).astype(np.float64) @ normalise_rows(keys).astype(np.float64).T
     scores[:, ~np.any(keys != 0, axis=1)] = -np.inf
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(scores, order, axis=1)

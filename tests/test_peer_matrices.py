@@ -18,7 +18,7 @@ from relexify.evidence.alignment import align
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods import subword_vectors, wechsel
-from relexify.neighbours import nearest, normalised
+from relexify.neighbours import nearest, normalise_rows
 
 ORACLE = Path(os.environ.get("RELEXIFY_DATA", "../shared/data")).parent / "oracle"
 pytestmark = pytest.mark.skipif(not ORACLE.is_dir(), reason="the peer's matrices are not on this machine")
@@ -46,8 +46,8 @@ def test_the_rotation_agrees_in_every_direction_that_the_dictionary_determines(c
     theirs = np.load(ORACLE / "rotation.npy")
     assert np.abs(ours.T @ ours - np.eye(len(ours))).max() < 1e-10
     words = source.lookup(source.words)
-    assert np.abs(normalised(words @ ours) - normalised(words @ theirs)).max() < 1e-2
-    cosines = np.sum(normalised(words @ ours) * normalised(words @ theirs), axis=1)
+    assert np.abs(normalise_rows(words @ ours) - normalise_rows(words @ theirs)).max() < 1e-2
+    cosines = np.sum(normalise_rows(words @ ours) * normalise_rows(words @ theirs), axis=1)
     assert cosines.min() > 1 - 1e-4
 
 

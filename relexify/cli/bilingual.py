@@ -26,7 +26,7 @@ from relexify.cli.training_options import (
     Seed,
     Steps,
 )
-from relexify.training.plan import RAMEN
+from relexify.systems.bilingual.options import RAMEN
 
 __all__ = ["bilingual", "export"]
 
@@ -127,7 +127,7 @@ def export(
     """
     from relexify.pretrained import is_trilayer
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.bilingual.folder import Bilingual
+    from relexify.systems.bilingual.folder import BilingualBundle
     from relexify.systems.trelm.model.folder import export_language
 
     check_inputs(output, model)
@@ -135,5 +135,5 @@ def export(
     if is_trilayer(model):
         export_language(model, language, output, overwrite=overwrite)
     else:
-        Bilingual.load(model).export(language, output, overwrite=overwrite)
+        BilingualBundle.load(model).export(language, output, overwrite=overwrite)
     results.print(f"The model is in [bold]{escape(str(output))}[/]")

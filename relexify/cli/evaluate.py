@@ -153,11 +153,11 @@ def _language_modelling(
 ) -> None:
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
-    from relexify.systems.bilingual.folder import load_speaker
+    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
-    speaker, tokenizer = load_speaker(model, language)
+    speaker, tokenizer = load_for_language(model, language)
     with bars():
         scores = language_model_scores(
             speaker.to(device),
@@ -174,11 +174,11 @@ def _whole_words(
     model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
 ) -> None:
     from relexify.scoring import bits_per_byte_of_words
-    from relexify.systems.bilingual.folder import load_speaker
+    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
-    speaker, tokenizer = load_speaker(model, language)
+    speaker, tokenizer = load_for_language(model, language)
     with bars():
         score = bits_per_byte_of_words(speaker.to(device), tokenizer, text.split("\n"), window=length, batch=batch)
     _show_text([(score, "bytes")])

@@ -27,7 +27,7 @@ from relexify.evaluation.parsing.trees import attachment_scores, parse
 from relexify.evaluation.probing.probes import probe_pairs, probe_words
 from relexify.pretrained import is_bilingual, load_config, load_model, load_tokenizer, resolve
 from relexify.scoring import Score
-from relexify.systems.bilingual.folder import exported
+from relexify.systems.bilingual.folder import language_folder
 
 __all__ = [
     "EVALUATIONS",
@@ -121,8 +121,8 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         device = "cuda" if torch.cuda.is_available() else "cpu"
     other = options.language is None or options.through is None or not is_bilingual(model)
     with (
-        exported(model, options.language) as learner,
-        nullcontext(options.through) if other else exported(model, options.through) as through,
+        language_folder(model, options.language) as learner,
+        nullcontext(options.through) if other else language_folder(model, options.through) as through,
     ):
         read = None if through is None else str(through)
         chosen, name = replace(options, device=device, through=read), resolve(learner)

@@ -13,8 +13,8 @@ import torch
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
-from relexify.mixture import Mixture, Origin, ReadyRows
-from relexify.mixture.mixture import check_same_tokens
+from relexify.mixture import Mixture, Origin, PrecomputedRows
+from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.tokens import vocabulary_of
@@ -86,7 +86,7 @@ def graft(
     tokenizer: Any,
     mixture: Mixture,
     *,
-    ready: ReadyRows | None = None,
+    ready: PrecomputedRows | None = None,
     seed: int = 0,
     pad_to_multiple_of: int | None = None,
 ) -> Graft:
@@ -108,7 +108,7 @@ def graft(
     vocabulary = vocabulary_of(tokenizer)
     tokens = len(vocabulary)
     _check_fit(model, tokens, mixture)
-    check_same_tokens("target", mixture.target_tokens, vocabulary.tokens)
+    validate_same_tokens("target", mixture.target_tokens, vocabulary.tokens)
     _check_ready(model, tokens, ready)
     multiple = pad_to_multiple_of or 1
     rows = -(-tokens // multiple) * multiple
@@ -148,7 +148,7 @@ def _check_fit(model: Any, tokens: int, mixture: Mixture) -> None:
         )
 
 
-def _check_ready(model: Any, tokens: int, ready: ReadyRows | None) -> None:
+def _check_ready(model: Any, tokens: int, ready: PrecomputedRows | None) -> None:
     if ready is None or not len(ready):
         return
     width = int(model.get_input_embeddings().weight.shape[1])
@@ -159,7 +159,7 @@ def _check_ready(model: Any, tokens: int, ready: ReadyRows | None) -> None:
         )
 
 
-def _put_ready(model: Any, ready: ReadyRows) -> None:
+def _put_ready(model: Any, ready: PrecomputedRows) -> None:
     embedding = model.get_input_embeddings().weight
     with torch.no_grad():
         embedding[torch.from_numpy(ready.ids).to(embedding.device)] = torch.from_numpy(ready.vectors).to(embedding)
@@ -171,7 +171,7 @@ def _put_ready(model: Any, ready: ReadyRows) -> None:
         )
 
 
-def _origins(mixture: Mixture, ready: ReadyRows | None) -> dict[str, int]:
+def _origins(mixture: Mixture, ready: PrecomputedRows | None) -> dict[str, int]:
     """How many rows come from where."""
     if ready is None:
         return mixture.counts()

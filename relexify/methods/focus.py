@@ -16,7 +16,7 @@ from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import shared, special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
-from relexify.neighbours import normalised
+from relexify.neighbours import normalise_rows
 from relexify.tokens import vocabulary_of
 
 __all__ = ["focus"]
@@ -45,7 +45,7 @@ def focus(
         )
     ordinary = ~np.array([form.is_special for form in new.forms])
     rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
-    vectors = normalised(target.matrix)
+    vectors = normalise_rows(target.matrix)
     found = sparsemax_products(vectors[rows], vectors[anchors], device=device)
     # Each anchor stands for the one old token that it is copied from.
     weights = csr_array(found @ copied.weights[anchors]).tocoo()

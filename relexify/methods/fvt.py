@@ -7,7 +7,7 @@ from typing import Any
 
 from relexify.methods.copying import special
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_rows
-from relexify.tokens import old_pieces, vocabulary_of
+from relexify.tokens import source_pieces, vocabulary_of
 
 __all__ = ["fvt", "pieces"]
 
@@ -15,7 +15,7 @@ __all__ = ["fvt", "pieces"]
 def pieces(source_tokenizer: Any, target_tokenizer: Any) -> Mixture:
     """The mean of the old pieces of every token, and nothing for special tokens."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
-    rows = old_pieces(source_tokenizer, target)
+    rows = source_pieces(source_tokenizer, target)
     return mixture_of_rows(rows, source, target, method="pieces", origin=Origin.PIECES)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from relexify.errors import VocabularyError
-from relexify.mixture.mixture import Fallback, Mixture, Origin, check_same_tokens
+from relexify.mixture.mixture import Fallback, Mixture, Origin, validate_same_tokens
 from relexify.tokens import Vocabulary
 
 __all__ = ["blend", "first_of", "mixture_of_rows", "mixture_of_weights"]
@@ -99,5 +99,5 @@ def _check_same_vocabularies(mixtures: Sequence[Mixture]) -> None:
                 f"mixtures of {mixtures[0].weights.shape} and {mixture.weights.shape} tokens cannot be composed: "
                 "make both from the same two tokenizers"
             )
-        check_same_tokens("source", mixture.source_tokens, mixtures[0].source_tokens)
-        check_same_tokens("target", mixture.target_tokens, mixtures[0].target_tokens)
+        validate_same_tokens("source", mixture.source_tokens, mixtures[0].source_tokens)
+        validate_same_tokens("target", mixture.target_tokens, mixtures[0].target_tokens)

@@ -17,9 +17,9 @@ from scipy.sparse import csr_array
 
 from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
-from relexify.tokens import Family, Spelling
+from relexify.tokens import Spelling, TokenizerFamily
 
-__all__ = ["Fallback", "Mixture", "Origin", "check_same_tokens"]
+__all__ = ["Fallback", "Mixture", "Origin", "validate_same_tokens"]
 
 KIND = "mixture"
 
@@ -169,7 +169,7 @@ class Mixture:
         )
 
 
-def check_same_tokens(side: str, found: Sequence[str], expected: Sequence[str]) -> None:
+def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str]) -> None:
     """Make sure that a mixture is used with the tokens it was made for.
 
     Args:
@@ -226,4 +226,4 @@ def _check_arrays(
 
 
 def _spelling(fields: Mapping[str, Any]) -> Spelling:
-    return Spelling(**{**fields, "family": Family(fields["family"])})
+    return Spelling(**{**fields, "family": TokenizerFamily(fields["family"])})

@@ -8,11 +8,11 @@ import numpy as np
 
 from relexify.errors import VocabularyError
 
-__all__ = ["ReadyRows"]
+__all__ = ["PrecomputedRows"]
 
 
 @dataclass(frozen=True, eq=False)
-class ReadyRows:
+class PrecomputedRows:
     """What some tokens' rows of the input embedding shall be, whatever a mixture says of them.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
-from relexify.tokens import joint_wordpiece, retrained
+from relexify.tokens import train_joint_wordpiece, train_tokenizer_like
 
 __all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
@@ -25,7 +25,7 @@ def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int) 
     """
     text = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    return retrained(pattern, lambda: iter(text), vocab_size, size=text.size())
+    return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 
 
 def train_joint_tokenizer(
@@ -53,7 +53,7 @@ def train_joint_tokenizer(
 
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    trained = joint_wordpiece(
+    trained = train_joint_wordpiece(
         *(pattern, [text.__iter__ for text in texts], vocab_size), alphabet=alphabet, lowercase=lowercase
     )
     roles = {f"{role}_token": getattr(pattern, f"{role}_token", None) for role in _ROLES}

@@ -26,7 +26,7 @@ from relexify.storage.files import check_inputs, check_output, write_file, write
 from relexify.systems.transfer.mixing import mix
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
-from relexify.tokens import retrained
+from relexify.tokens import train_tokenizer_like
 from relexify.training.plan import Training
 from relexify.training.run import train
 
@@ -114,7 +114,7 @@ def run_demonstration(
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
     tell(f"loading {options.model}")
     model, old = load_model(options.model), load_tokenizer(options.model)
-    new = retrained(old, lambda: material.invented, options.vocab_size)
+    new = train_tokenizer_like(old, lambda: material.invented, options.vocab_size)
     mixtures = _mixtures(options, material, model, old, new, tell)
     text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
     tell("measuring every initialisation on held-out text")
@@ -161,12 +161,12 @@ def _mixtures(
         output=options.output,
         corpus=None,
         dictionary=material.lexicon,
-        source_corpus=Corpus.of_lines(material.english),
+        source_corpus=Corpus.from_lines(material.english),
         method="wechsel",
         vectors=VectorTraining(width=options.vector_width),
         seed=options.seed,
     )
-    corpus = Corpus.of_lines(material.invented)
+    corpus = Corpus.from_lines(material.invented)
     wechsel, rotation = mix(recipe, model, old, new, corpus)
     blend, _ = mix(replace(recipe, method="blend"), model, old, new, corpus)
     if rotation and rotation.quality:
@@ -195,9 +195,9 @@ def _trained(options: Demonstration, material: Material, grafted: Graft, place: 
     train(
         start,
         trained,
-        Corpus.of_lines(material.invented),
+        Corpus.from_lines(material.invented),
         options.training,
-        held_out=Corpus.of_lines(material.held_out),
+        held_out=Corpus.from_lines(material.held_out),
         overwrite=True,
     )
     return trained

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from relexify.errors import InputError, OutputError
+from relexify.recipes.bilingual import run_bilingual
 from relexify.recipes.compare.bilingual_trials import in_two_languages
 from relexify.recipes.compare.trials import Trial, TrialResult, size_name, trials_of
 from relexify.recipes.file.schema import RecipeFile, recipe_text
@@ -18,7 +19,6 @@ from relexify.recipes.measuring import check_place, measure_output
 from relexify.recipes.preparing import prepare_start
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.storage.files import MARKER, check_inputs, check_output, write_file
-from relexify.systems.bilingual.run import run_bilingual
 from relexify.systems.transfer.checks import check_recipe, transfer_inputs
 from relexify.systems.transfer.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.systems.transfer.options import Transfer

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from relexify.errors import InputError
 from relexify.progress import track
 from relexify.scoring.windows import IGNORED
-from relexify.tokens import encodable
+from relexify.tokens import make_encodable
 
 __all__ = ["half_nats"]
 
@@ -40,7 +40,7 @@ def half_nats(model: Any, tokenizer: Any, paragraphs: Iterable[str], length: int
 
 def _halves(tokenizer: Any, paragraphs: Iterable[str], length: int) -> tuple[list[tuple[list[int], list[int]]], int]:
     examples, size = [], 0
-    for paragraph in (encodable(line)[0] for line in paragraphs):
+    for paragraph in (make_encodable(line)[0] for line in paragraphs):
         middle = paragraph.find(" ", len(paragraph) // 2)
         if middle <= 0:
             continue

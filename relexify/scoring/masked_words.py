@@ -21,7 +21,7 @@ from relexify.progress import track
 from relexify.scoring.bits import TASK, batch_nats, check_fit, usable_length
 from relexify.scoring.score import Score
 from relexify.scoring.windows import IGNORED, MASK_STRIDE, frame_of, model_kind, warn_of_unknown
-from relexify.tokens import backend_of, encodable
+from relexify.tokens import backend_of, make_encodable
 
 __all__ = ["bits_per_byte_of_words"]
 
@@ -54,7 +54,7 @@ def bits_per_byte_of_words(
     before, after = frame_of(tokenizer)
     body = min(window, usable_length(model) or window) - len(before) - len(after)
     given = paragraphs.split("\n") if isinstance(paragraphs, str) else paragraphs
-    lines = [encodable(line)[0] for line in given if line and not line.isspace()]
+    lines = [make_encodable(line)[0] for line in given if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
     stretches = [found for line in lines for found in _stretches(tokenizer, line.split(), body)]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from relexify.errors import InputError, VocabularyError
-from relexify.tokens import encodable, encoder_of, separator_of
+from relexify.tokens import encoder_of, make_encodable, separator_of
 
 __all__ = ["IGNORED", "MASK_STRIDE", "HeldOut", "Kind", "frame_of", "held_out_windows", "model_kind", "warn_of_unknown"]
 
@@ -63,7 +63,7 @@ def held_out_windows(
         InputError: There is no text, or no room for it in a window.
         VocabularyError: The tokenizer lacks a token that this kind of model needs.
     """
-    lines = [encodable(line)[0] for line in paragraphs if line and not line.isspace()]
+    lines = [make_encodable(line)[0] for line in paragraphs if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
     separator = separator_of(tokenizer)

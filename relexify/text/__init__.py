@@ -3,7 +3,7 @@
 from relexify.text.corpus import Corpus, TextInput, TextName
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
-from relexify.text.segmentation import Segmenter, learn_segmenter
+from relexify.text.segmentation import Segmenter, train_segmenter
 from relexify.text.words import WordSplitter, is_unspaced, split_words
 
 __all__ = [
@@ -16,6 +16,6 @@ __all__ = [
     "english_from_python",
     "invent",
     "is_unspaced",
-    "learn_segmenter",
     "split_words",
+    "train_segmenter",
 ]

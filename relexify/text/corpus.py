@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from relexify.errors import InputError
-from relexify.text.opening import describe, find_sources
+from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source
 
 __all__ = ["Corpus", "Part", "TextInput", "TextName"]
@@ -85,14 +85,14 @@ class Corpus:
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
 
     @classmethod
-    def of_lines(cls, lines: Sequence[str] | Callable[[], Iterable[str]]) -> Corpus:
+    def from_lines(cls, lines: Sequence[str] | Callable[[], Iterable[str]]) -> Corpus:
         """Make a corpus of text in memory, or of a function that gives the text anew each time.
 
         Raises:
             InputError: The lines are a single text, or can be read only once.
         """
         if isinstance(lines, str) or not (callable(lines) or isinstance(lines, Sequence)):
-            raise InputError(f"lines cannot be taken from {describe(lines)}: give a list of texts or a function")
+            raise InputError(f"lines cannot be taken from {describe_type(lines)}: give a list of texts or a function")
         return cls((Lines(lines),))
 
     @property

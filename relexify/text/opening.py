@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.text.decoding import COMPRESSIONS, read_first_bytes
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
 
-__all__ = ["describe", "find_sources"]
+__all__ = ["describe_type", "find_sources"]
 
 
 def find_sources(source: object, field: str) -> tuple[Source, ...]:
@@ -33,11 +33,11 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
     else:
         names = []
     if not names or not all(isinstance(name, str | Path) for name in names):
-        raise InputError(f"a corpus cannot be read from {describe(source)}: give paths, or use Corpus.of_lines")
+        raise InputError(f"a corpus cannot be read from {describe_type(source)}: give paths, or use Corpus.from_lines")
     return tuple(found for name in names for found in _named(name, field))
 
 
-def describe(source: object) -> str:
+def describe_type(source: object) -> str:
     """An object that was not expected, in a few words."""
     if isinstance(source, Mapping):
         return f"a {type(source).__name__} with {', '.join(map(str, source))}"

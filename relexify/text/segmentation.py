@@ -21,7 +21,7 @@ from tokenizers.models import Unigram
 from relexify.progress import track
 from relexify.text.words import WordSplitter, is_unspaced, split_words, unspaced_runs
 
-__all__ = ["Segmenter", "learn_segmenter"]
+__all__ = ["Segmenter", "train_segmenter"]
 
 Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
 Words = tuple[tuple[str, float], ...]
@@ -55,7 +55,7 @@ class Segmenter:
         return _unigram(self.words)
 
 
-def learn_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_bytes: int = 6_000_000) -> WordSplitter:
+def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_bytes: int = 6_000_000) -> WordSplitter:
     """Learn how to split the text's language into words.
 
     Args:

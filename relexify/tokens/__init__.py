@@ -1,29 +1,29 @@
 """Tokenizers: vocabularies, canonical token forms, special tokens, and tokenizer training."""
 
-from relexify.tokens.encoding import Encoder, encodable, encoder_of, separator_of
-from relexify.tokens.forms import Family, Spelling, TokenForm
-from relexify.tokens.joint import in_turn, joint_wordpiece
-from relexify.tokens.pieces import encode_words, old_pieces
+from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separator_of
+from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
+from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
+from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
-from relexify.tokens.training import retrained
+from relexify.tokens.training import train_tokenizer_like
 from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
 
 __all__ = [
     "EQUIVALENT_ROLES",
     "ROLES",
     "Encoder",
-    "Family",
     "Spelling",
     "TokenForm",
+    "TokenizerFamily",
     "Vocabulary",
     "backend_of",
-    "encodable",
     "encode_words",
     "encoder_of",
-    "in_turn",
-    "joint_wordpiece",
-    "old_pieces",
-    "retrained",
+    "interleave_lines",
+    "make_encodable",
     "separator_of",
+    "source_pieces",
+    "train_joint_wordpiece",
+    "train_tokenizer_like",
     "vocabulary_of",
 ]

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from relexify.errors import VocabularyError
 
-__all__ = ["Encoder", "encodable", "encoder_of", "separator_of"]
+__all__ = ["Encoder", "encoder_of", "make_encodable", "separator_of"]
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ def separator_of(tokenizer: Any) -> int:
     )
 
 
-def encodable(line: str) -> tuple[str, int]:
+def make_encodable(line: str) -> tuple[str, int]:
     """A text that every encoder takes, halves of surrogate pairs replaced, and how many bytes of UTF-8 it has."""
     try:
         return line, len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
-        return encodable(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return make_encodable(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _digest(text: str) -> str:

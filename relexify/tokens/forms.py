@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-__all__ = ["Family", "Spelling", "TokenForm", "spelling_of"]
+__all__ = ["Spelling", "TokenForm", "TokenizerFamily", "spelling_of"]
 
 METASPACE = "▁"
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -51,7 +51,7 @@ class TokenForm(NamedTuple):
         )
 
 
-class Family(StrEnum):
+class TokenizerFamily(StrEnum):
     """How a tokenizer spells its tokens."""
 
     BYTE_LEVEL = "byte-level BPE"
@@ -71,7 +71,7 @@ class Spelling:
         byte_fallback: Whether `<0xC3>` stands for a byte.
     """
 
-    family: Family
+    family: TokenizerFamily
     prefix: str = ""
     suffix: str = ""
     byte_fallback: bool = False
@@ -82,7 +82,7 @@ class Spelling:
 
     def read_added(self, token: str) -> TokenForm:
         """The canonical form of a token added beside the model's vocabulary, which is no byte-level spelling."""
-        return _from_surface(token) if self.family is Family.BYTE_LEVEL else self.read(token)
+        return _from_surface(token) if self.family is TokenizerFamily.BYTE_LEVEL else self.read(token)
 
     def is_byte_name(self, token: str) -> bool:
         """Whether the token is the `<0xC3>` of a byte, which only unseen characters fall back on."""
@@ -90,9 +90,9 @@ class Spelling:
 
     def write(self, form: TokenForm) -> str:
         """The text of a form in this tokenizer's alphabet, ready for its model to cut into pieces."""
-        if self.family is Family.BYTE_LEVEL:
+        if self.family is TokenizerFamily.BYTE_LEVEL:
             return "".join(_CHARACTER_OF[byte] for byte in form.surface.encode("utf-8", "surrogateescape"))
-        if self.family is Family.METASPACE:
+        if self.family is TokenizerFamily.METASPACE:
             return form.surface.replace(" ", METASPACE)
         return form.text + self.suffix if form.starts_word else self.prefix + form.text
 
@@ -104,17 +104,17 @@ def spelling_of(backend: Any) -> Spelling:
     parts = _component_types(state.get("pre_tokenizer")) | _component_types(state.get("decoder"))
     parts |= _component_types(state.get("normalizer"))
     if "ByteLevel" in parts:
-        return Spelling(Family.BYTE_LEVEL)
+        return Spelling(TokenizerFamily.BYTE_LEVEL)
     if model["type"] == "WordPiece":
-        return Spelling(Family.WORDPIECE, prefix=model["continuing_subword_prefix"])
+        return Spelling(TokenizerFamily.WORDPIECE, prefix=model["continuing_subword_prefix"])
     if (
         model["type"] == "Unigram"
         or "Metaspace" in parts
         or METASPACE in json.dumps(state.get("normalizer"), ensure_ascii=False)
     ):
-        return Spelling(Family.METASPACE, byte_fallback=bool(model.get("byte_fallback")))
+        return Spelling(TokenizerFamily.METASPACE, byte_fallback=bool(model.get("byte_fallback")))
     return Spelling(
-        Family.PLAIN,
+        TokenizerFamily.PLAIN,
         prefix=model.get("continuing_subword_prefix") or "",
         suffix=model.get("end_of_word_suffix") or "",
     )
@@ -167,11 +167,11 @@ def _from_surface(surface: str) -> TokenForm:
     return TokenForm(surface)
 
 
-_READERS: dict[Family, Callable[[Spelling, str], TokenForm]] = {
-    Family.BYTE_LEVEL: _read_byte_level,
-    Family.METASPACE: _read_metaspace,
-    Family.WORDPIECE: _read_wordpiece,
-    Family.PLAIN: _read_plain,
+_READERS: dict[TokenizerFamily, Callable[[Spelling, str], TokenForm]] = {
+    TokenizerFamily.BYTE_LEVEL: _read_byte_level,
+    TokenizerFamily.METASPACE: _read_metaspace,
+    TokenizerFamily.WORDPIECE: _read_wordpiece,
+    TokenizerFamily.PLAIN: _read_plain,
 }
 
 

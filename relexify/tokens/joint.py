@@ -10,15 +10,15 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from relexify.errors import EvidenceError, InputError
 from relexify.progress import Advance, track
 from relexify.tokens.vocabulary import backend_of
-from relexify.tokens.wordpiece import learn_wordpiece
+from relexify.tokens.wordpiece import train_wordpiece_vocabulary
 
-__all__ = ["UNKNOWN", "in_turn", "joint_wordpiece"]
+__all__ = ["UNKNOWN", "interleave_lines", "train_joint_wordpiece"]
 
 UNKNOWN = "[UNK]"
 PREFIX = "##"
 
 
-def joint_wordpiece(
+def train_joint_wordpiece(
     like: Any,
     texts: Sequence[Callable[[], Iterable[str]]],
     vocab_size: int,
@@ -55,9 +55,9 @@ def joint_wordpiece(
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     with track("training the joint vocabulary", None) as advance:
-        vocabulary = learn_wordpiece(
+        vocabulary = train_wordpiece_vocabulary(
             tokenizer,
-            lambda: in_turn(texts),
+            lambda: interleave_lines(texts),
             lambda lines: _told(lines, advance),
             vocab_size,
             special=special,
@@ -77,7 +77,7 @@ def joint_wordpiece(
     return tokenizer
 
 
-def in_turn(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[str]:
+def interleave_lines(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[str]:
     """A line of each text, then the next of each, until all are read."""
     running = [iter(text()) for text in texts]
     while running:

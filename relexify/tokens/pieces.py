@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from relexify.tokens.forms import METASPACE, Family, TokenForm
+from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
 
-__all__ = ["encode_words", "old_pieces"]
+__all__ = ["encode_words", "source_pieces"]
 
 BYTE_LEVEL_SPACE = "Ġ"
 
 
-def old_pieces(source_tokenizer: Any, target: Vocabulary) -> list[list[int]]:
+def source_pieces(source_tokenizer: Any, target: Vocabulary) -> list[list[int]]:
     """Cut every target token into source tokens.
 
     The source tokenizer's model is asked directly, in its own alphabet, so that a token inside a word stays inside a
@@ -86,12 +86,12 @@ class _Scissors:
 
     def _cut_alone(self, form: TokenForm) -> list[int]:
         """As a text of its own, where WordPiece makes a word of every punctuation mark."""
-        if self.source.spelling.family is not Family.WORDPIECE:
+        if self.source.spelling.family is not TokenizerFamily.WORDPIECE:
             return []
         return list(self.backend.encode(form.text, add_special_tokens=False).ids)
 
     def _cut_bytes(self, form: TokenForm) -> list[int]:
-        if self.source.spelling.family is Family.BYTE_LEVEL:
+        if self.source.spelling.family is TokenizerFamily.BYTE_LEVEL:
             return self._tokenise(form)
         if self.source.spelling.byte_fallback:
             names = (f"<0x{byte:02X}>" for byte in form.surface.encode("utf-8", "surrogateescape"))
@@ -104,10 +104,10 @@ class _Scissors:
     def _normalised(self, text: str) -> str:
         """The text as the source would see it (lower case, NFKC, …), without the one space it may put before."""
         family = self.source.spelling.family
-        if self.backend.normalizer is None or family is Family.BYTE_LEVEL:
+        if self.backend.normalizer is None or family is TokenizerFamily.BYTE_LEVEL:
             return text
         seen = _normalise(self.backend, text)
-        if family is not Family.METASPACE:
+        if family is not TokenizerFamily.METASPACE:
             return seen.strip(" ")
         seen = seen.replace(METASPACE, " ")
         return seen.removeprefix(" ") if self._normaliser_prepends else seen

@@ -12,18 +12,20 @@ from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError
 from relexify.progress import track
-from relexify.tokens.forms import METASPACE, Family
+from relexify.tokens.forms import METASPACE, TokenizerFamily
 from relexify.tokens.vocabulary import backend_of, vocabulary_of
-from relexify.tokens.wordpiece import trained_wordpiece
+from relexify.tokens.wordpiece import train_wordpiece_like
 
-__all__ = ["retrained"]
+__all__ = ["train_tokenizer_like"]
 
 BATCH = 1000
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _PLACEHOLDER = re.compile(r"<unused_?\d+>")
 
 
-def retrained(like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None) -> Any:
+def train_tokenizer_like(
+    like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None
+) -> Any:
     """Train a tokenizer of the same family, normaliser, pre-tokeniser, post-processor and special tokens as another.
 
     Tokens that were added to the old one without being special (`<tool_call>`) are added to the new one too, but for
@@ -50,7 +52,7 @@ def retrained(like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *,
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with track("training the tokenizer", size) as advance:
         if type(backend_of(like).model).__name__ == "WordPiece":
-            trained = trained_wordpiece(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
+            trained = train_wordpiece_like(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
         else:
             trained = _trained(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
     if spelling.byte_fallback:
@@ -63,9 +65,9 @@ def retrained(like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *,
     return trained
 
 
-def _smallest(like: Any, family: Family) -> int:
+def _smallest(like: Any, family: TokenizerFamily) -> int:
     special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
-    return special + (256 if family is Family.BYTE_LEVEL else 1)
+    return special + (256 if family is TokenizerFamily.BYTE_LEVEL else 1)
 
 
 def _added(like: Any) -> list[AddedToken]:
@@ -77,14 +79,14 @@ def _added(like: Any) -> list[AddedToken]:
     return [token for token in tokens if not token.special and not _PLACEHOLDER.fullmatch(token.content)]
 
 
-def _trained(like: Any, family: Family, batches: Iterator[list[str]], vocab_size: int) -> Any:
+def _trained(like: Any, family: TokenizerFamily, batches: Iterator[list[str]], vocab_size: int) -> Any:
     """Train, and see to it that the tokens of SentencePiece's BPE end where words end.
 
     Llama 2, Mistral and Gemma do not cut a text before their model sees it, and leave it to the merges that no token
     reaches over a space. Merges are learned that way only from text that is cut.
     """
     original = backend_of(like).pre_tokenizer
-    if family is Family.METASPACE and type(backend_of(like).model).__name__ == "BPE":
+    if family is TokenizerFamily.METASPACE and type(backend_of(like).model).__name__ == "BPE":
         like = copy.deepcopy(like)
         words = pre_tokenizers.Split(METASPACE, "merged_with_next")
         backend_of(like).pre_tokenizer = pre_tokenizers.Sequence([*([original] if original else []), words])

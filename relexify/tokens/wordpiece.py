@@ -17,10 +17,10 @@ from tokenizers.trainers import WordPieceTrainer
 
 from relexify.tokens.vocabulary import backend_of
 
-__all__ = ["learn_wordpiece", "trained_wordpiece"]
+__all__ = ["train_wordpiece_like", "train_wordpiece_vocabulary"]
 
 
-def trained_wordpiece(
+def train_wordpiece_like(
     like: Any,
     lines: Callable[[], Iterable[str]],
     batches: Callable[[Iterable[str]], Iterator[list[str]]],
@@ -37,7 +37,7 @@ def trained_wordpiece(
     backend = Tokenizer.from_str(backend_of(like).to_str())
     special = [token.content for _, token in sorted(backend.get_added_tokens_decoder().items()) if token.special]
     room = max(1, (vocab_size - len(special)) // 2)  # a letter may stand at the beginning of a word and inside
-    vocabulary = learn_wordpiece(backend, lines, batches, vocab_size, special=special, alphabet=room)
+    vocabulary = train_wordpiece_vocabulary(backend, lines, batches, vocab_size, special=special, alphabet=room)
     trained = like.train_new_from_iterator(iter([]), len(special), show_progress=False)
     state = json.loads(backend_of(trained).to_str())
     state["model"]["vocab"] = vocabulary
@@ -47,7 +47,7 @@ def trained_wordpiece(
     return trained
 
 
-def learn_wordpiece(
+def train_wordpiece_vocabulary(
     backend: Tokenizer,
     lines: Callable[[], Iterable[str]],
     batches: Callable[[Iterable[str]], Iterator[list[str]]],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from relexify.errors import InputError
 
-__all__ = ["PLANS", "RAMEN", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
@@ -121,21 +121,6 @@ class Training:
     def selects_best(self) -> bool:
         """Whether the best measured model is handed on rather than the last."""
         return self.patience is not None if self.keep_best is None else self.keep_best
-
-
-RAMEN = Training(
-    batch=64,
-    length=256,
-    learning_rate=1e-4,
-    warmup=0.027,
-    schedule="inverse_sqrt",
-    optimiser=LOOKAHEAD,
-    weight_decay=0.0,
-    beta2=0.999,
-    epsilon=1e-8,
-)
-"""How RAMEN's base models are trained (section 3.3), for fewer steps: 4,000 of its 150,000 warm up. Adam's own numbers
-are usual ones, since the paper does not tell them."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from relexify.scoring import model_kind, usable_length
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
 
-__all__ = ["check_learner", "check_stages", "check_trainable", "check_trainable_name"]
+__all__ = ["check_halves", "check_learner", "check_stages", "check_trainable", "check_trainable_name"]
 
 
 def check_trainable_name(name: str | Path, training: Training) -> None:
@@ -70,3 +70,19 @@ def check_stages(model: Any, training: Training) -> None:
     """
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # what means nothing should not be found out after the stage before it
+
+
+def check_halves(training: Training, devices: int) -> None:
+    """Validate that batches of two languages can be cut in two halves, on each device and in each micro-batch.
+
+    Raises:
+        InputError: They cannot.
+    """
+    for name, size in (("batch", training.batch), ("micro_batch", training.micro_batch)):
+        if size is not None and size % 2:
+            raise InputError(f"{name} = {size} is odd, and half of it is of each language: give an even number")
+    if training.micro_batch is None and (training.batch // devices) % 2:
+        raise InputError(
+            f"a batch of {training.batch} leaves {training.batch // devices} sequences to each of {devices} devices, "
+            "and half of them are of each language: give a batch that is a multiple of twice as many"
+        )

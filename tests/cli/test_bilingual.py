@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.recipes import bilingual as joining
 from relexify.recipes.file.schema import read_recipe
 from relexify.recipes.run import run_recipe
-from relexify.systems.bilingual import run as joining
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE
 

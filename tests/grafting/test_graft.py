@@ -18,7 +18,7 @@ from relexify.grafting.lexical import lexical_axes
 from relexify.methods import fvt, ramen_random, random, shared, shuffle
 from relexify.mixture import Fallback, Mixture, Origin
 from relexify.scoring import bits_per_byte, model_kind
-from relexify.tokens import retrained, vocabulary_of
+from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))
@@ -35,7 +35,7 @@ def logits(model, ids):
 
 def new_tokenizer(tokenizer, size=350):
     lines = pico.sentences(words=pico.foreign_words(), seed=3)
-    return retrained(tokenizer, lambda: lines, size)
+    return train_tokenizer_like(tokenizer, lambda: lines, size)
 
 
 def inner(model):

@@ -11,13 +11,13 @@ import torch
 from relexify.errors import VocabularyError
 from relexify.grafting import graft
 from relexify.methods import random
-from relexify.mixture import ReadyRows
+from relexify.mixture import PrecomputedRows
 from tests import pico
 
 
-def rows(ids: list[int], width: int = pico.WIDTH) -> ReadyRows:
+def rows(ids: list[int], width: int = pico.WIDTH) -> PrecomputedRows:
     values = np.random.default_rng(0).normal(size=(len(ids), width)).astype(np.float32)
-    return ReadyRows(np.array(ids, dtype=np.int64), values)
+    return PrecomputedRows(np.array(ids, dtype=np.int64), values)
 
 
 def test_ready_rows_are_written_and_all_others_are_as_without_them():
@@ -62,4 +62,4 @@ def test_rows_without_ids_repeated_ids_and_nan_are_refused():
         ([1, 2], vectors + np.nan, "NaN"),
     ):
         with pytest.raises(VocabularyError, match=message):
-            ReadyRows(np.array(ids), values)
+            PrecomputedRows(np.array(ids), values)

@@ -20,7 +20,7 @@ from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.tasks import Evaluation, evaluate_task
 from relexify.grafting.swap import load_lexicon
 from relexify.pretrained import load_tokenizer
-from relexify.systems.bilingual.folder import Bilingual
+from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.model import BilingualModel
 from tests import pico
 
@@ -46,8 +46,8 @@ def shuffled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     other.save_pretrained(root / "xx")
     model.save_pretrained(root / "lost")  # the rows of one order under the ids of the other
     other.save_pretrained(root / "lost")
-    both = BilingualModel.of(model, moved, ("en", "xx"))
-    Bilingual(both, {"en": tokenizer, "xx": other}).save(root / "both")
+    both = BilingualModel.join(model, moved, ("en", "xx"))
+    BilingualBundle(both, {"en": tokenizer, "xx": other}).save(root / "both")
     return root
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from relexify.methods import random, translations
 from relexify.recipes.demo import Demonstration, make_material, oracle, run_demonstration
-from relexify.tokens import retrained, vocabulary_of
+from relexify.tokens import train_tokenizer_like, vocabulary_of
 from relexify.training.plan import Training
 from tests import pico
 
 MATERIAL = make_material(0, 500, limit=150_000)
 OLD = pico.byte_level(MATERIAL.english, size=2000)
-NEW = retrained(OLD, lambda: MATERIAL.invented, 1500)
+NEW = train_tokenizer_like(OLD, lambda: MATERIAL.invented, 1500)
 
 
 def test_the_three_texts_share_no_paragraph_and_the_dictionary_is_true():

@@ -47,14 +47,14 @@ def models(tmp_path_factory):
 def transfer(models, output, name="llama", **options):
     common = {
         "dictionary": MATERIAL.lexicon,
-        "source_corpus": Corpus.of_lines(MATERIAL.english),
-        "held_out": Corpus.of_lines(MATERIAL.held_out),
+        "source_corpus": Corpus.from_lines(MATERIAL.english),
+        "held_out": Corpus.from_lines(MATERIAL.held_out),
         "method": "wechsel",
         "vocab_size": 600,
         "vectors": VectorTraining(width=24, contexts=1_000),
         "score_bytes": 1_500,
     }
-    return Transfer(str(models / name), output, Corpus.of_lines(MATERIAL.invented), **(common | options))
+    return Transfer(str(models / name), output, Corpus.from_lines(MATERIAL.invented), **(common | options))
 
 
 def pairs(lines):

@@ -260,7 +260,7 @@ def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatc
         check_inputs(tmp_path / "other", given)
     with pytest.raises(OutputError, match=r"text\.txt"):
         check_inputs("wrap/in/text.txt", "wrap/in/*.txt")
-    check_inputs(text, Corpus.of_lines(["wrap/in/text.txt"]))  # that is the text, not its name
+    check_inputs(text, Corpus.from_lines(["wrap/in/text.txt"]))  # that is the text, not its name
     check_inputs("wrap", "gpt2", "hf:wrap")
 
 

@@ -242,8 +242,8 @@ def test_folders_without_text_and_pipes_are_refused(tmp_path: Path) -> None:
 def test_lines_that_can_be_read_only_once_are_refused() -> None:
     for lines in (iter(["a"]), "one text"):
         with pytest.raises(InputError, match="give a list of texts or a function"):
-            Corpus.of_lines(lines)  # type: ignore[arg-type]
-    assert list(Corpus.of_lines(lambda: iter(["a", "b\nc"]))) == ["a", "b", "c"]
+            Corpus.from_lines(lines)  # type: ignore[arg-type]
+    assert list(Corpus.from_lines(lambda: iter(["a", "b\nc"]))) == ["a", "b", "c"]
 
 
 def read(corpus: Corpus) -> list[str]:
@@ -257,14 +257,14 @@ def read(corpus: Corpus) -> list[str]:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]))), st.integers(2, 5))
 def test_a_split_loses_nothing_and_leaks_nothing(lines: list[str], every: int) -> None:
-    corpus = Corpus.of_lines(lines)
+    corpus = Corpus.from_lines(lines)
     training, held_out = (read(side) for side in corpus.split(every))
     assert sorted(training + held_out) == sorted(line for line in lines if line.strip())
     assert not {line.strip() for line in training} & {line.strip() for line in held_out}
 
 
 def test_a_split_holds_out_about_one_in_so_many_even_of_a_side() -> None:
-    corpus = Corpus.of_lines([f"line {number}" for number in range(20_000)])
+    corpus = Corpus.from_lines([f"line {number}" for number in range(20_000)])
     training, held_out = corpus.split(100)
     assert 150 < len(list(held_out)) < 250
     fitting, tuning = training.split(100)
@@ -273,7 +273,7 @@ def test_a_split_holds_out_about_one_in_so_many_even_of_a_side() -> None:
 
 
 def test_a_record_is_held_out_as_a_whole() -> None:
-    corpus = Corpus.of_lines([f"{number} begins\n{number} ends" for number in range(500)])
+    corpus = Corpus.from_lines([f"{number} begins\n{number} ends" for number in range(500)])
     _, held_out = corpus.split(5)
     numbers = [line.split()[0] for line in held_out]
     assert numbers[::2] == numbers[1::2]
@@ -281,15 +281,15 @@ def test_a_record_is_held_out_as_a_whole() -> None:
 
 def test_a_side_without_text_and_a_split_of_everything_are_refused() -> None:
     with pytest.raises(InputError, match="too small to hold out one line in 1000"):
-        list(Corpus.of_lines(["a", "b"]).split(1000)[1])
+        list(Corpus.from_lines(["a", "b"]).split(1000)[1])
     with pytest.raises(InputError, match="two or more"):
-        Corpus.of_lines(["a"]).split(1)
+        Corpus.from_lines(["a"]).split(1)
 
 
 def test_a_split_and_a_fingerprint_are_the_same_in_every_process() -> None:
     script = (
         "from relexify.text import Corpus\n"
-        "corpus = Corpus.of_lines([f'line {n}' for n in range(300)])\n"
+        "corpus = Corpus.from_lines([f'line {n}' for n in range(300)])\n"
         "held = corpus.split(10)[1]\n"
         "print(list(held), held.fingerprint(), corpus.fingerprint())"
     )
@@ -334,7 +334,7 @@ def size_of(corpus: Corpus) -> int:
 def test_a_subsample_has_about_as_many_bytes_as_were_asked_for(tmp_path: Path, share: float) -> None:
     records = (json.dumps({"text": line, "more": "not text " * 9}) for line in NUMBERED)
     sources = {
-        "lines": Corpus.of_lines(NUMBERED),
+        "lines": Corpus.from_lines(NUMBERED),
         "windows": Corpus.open(write(tmp_path / "a.txt", "\r\n\r\n\r\n".join(NUMBERED))),
         "compressed": Corpus.open(write(tmp_path / "a.xz", lzma.compress("\n".join(NUMBERED).encode()))),
         "records": Corpus.open(write(tmp_path / "a.jsonl", "\n".join(records))),
@@ -354,24 +354,24 @@ def test_a_smaller_subsample_lies_in_a_larger_one_whatever_the_order(
     smaller, larger = sorted((smaller, larger))
     lines = NUMBERED[:300]
     shuffled = chance.sample(lines, len(lines))
-    drawn = read(Corpus.of_lines(lines).subsample(larger, seed))
-    assert set(read(Corpus.of_lines(shuffled).subsample(smaller, seed))) <= set(drawn)
-    assert sorted(read(Corpus.of_lines(shuffled).subsample(larger, seed))) == sorted(drawn)
+    drawn = read(Corpus.from_lines(lines).subsample(larger, seed))
+    assert set(read(Corpus.from_lines(shuffled).subsample(smaller, seed))) <= set(drawn)
+    assert sorted(read(Corpus.from_lines(shuffled).subsample(larger, seed))) == sorted(drawn)
     assert drawn == [line for line in lines if line in set(drawn)], "the order of the text was lost"
 
 
 def test_subsamples_with_other_limits_and_seeds_are_told_apart() -> None:
-    corpus = Corpus.of_lines(NUMBERED)
+    corpus = Corpus.from_lines(NUMBERED)
     draws = [(50_000, 0), (50_001, 0), (90_000, 0), (50_000, 1), (50_000, 2)]
     prints = {corpus.subsample(limit, seed).fingerprint() for limit, seed in draws}
     assert len({corpus.fingerprint(), *prints, *(side.fingerprint() for side in corpus.split())}) == 8
-    assert corpus.subsample(50_000).fingerprint() == Corpus.of_lines(NUMBERED).subsample(50_000).fingerprint()
+    assert corpus.subsample(50_000).fingerprint() == Corpus.from_lines(NUMBERED).subsample(50_000).fingerprint()
     one, other = set(corpus.subsample(50_000)), set(corpus.subsample(50_000, seed=1))
     assert len(one & other) < len(one) / 5, "two seeds draw the same text"
 
 
 def test_a_subsample_of_a_subsample_is_drawn_anew() -> None:
-    corpus = Corpus.of_lines(NUMBERED)
+    corpus = Corpus.from_lines(NUMBERED)
     larger = corpus.subsample(500_000)
     smaller = larger.subsample(250_000)
     assert set(smaller) < set(larger)
@@ -379,7 +379,7 @@ def test_a_subsample_of_a_subsample_is_drawn_anew() -> None:
 
 
 def test_the_sides_of_a_subsample_lie_within_the_sides_of_the_whole() -> None:
-    corpus = Corpus.of_lines(NUMBERED)
+    corpus = Corpus.from_lines(NUMBERED)
     training, held_out = (set(side) for side in corpus.split(10))
     drawn_training, drawn_held_out = (set(side) for side in corpus.subsample(400_000).split(10))
     assert drawn_training < training
@@ -389,7 +389,7 @@ def test_the_sides_of_a_subsample_lie_within_the_sides_of_the_whole() -> None:
 
 
 def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCaptureFixture) -> None:
-    corpus = Corpus.of_lines(["abc", " ", "é"])
+    corpus = Corpus.from_lines(["abc", " ", "é"])
     assert corpus.subsample(7) is corpus
     assert not caplog.records
     assert corpus.subsample(8) is corpus
@@ -397,14 +397,14 @@ def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCapt
 
 
 def test_impossible_subsamples_are_refused() -> None:
-    corpus = Corpus.of_lines(["a", "b", "c"])
+    corpus = Corpus.from_lines(["a", "b", "c"])
     for limit, seed, message in [(0, 0, "one or more"), (1, -1, "seed = -1"), (1, 2**64, "not possible")]:
         with pytest.raises(InputError, match=message):
             corpus.subsample(limit, seed)
     with pytest.raises(InputError, match="too small to draw 1 bytes from it"):
-        list(Corpus.of_lines(["long " * 1000]).subsample(1))
+        list(Corpus.from_lines(["long " * 1000]).subsample(1))
     with pytest.raises(InputError, match="holds no text"):
-        Corpus.of_lines([" "]).subsample(1)
+        Corpus.from_lines([" "]).subsample(1)
 
 
 def test_the_text_is_counted_once_for_many_subsamples() -> None:
@@ -414,7 +414,7 @@ def test_the_text_is_counted_once_for_many_subsamples() -> None:
         readings.append(1)
         return NUMBERED
 
-    corpus = Corpus.of_lines(lines)
+    corpus = Corpus.from_lines(lines)
     for limit in (10_000, 20_000, 30_000):
         corpus.subsample(limit)
     assert len(readings) == 1
@@ -423,7 +423,7 @@ def test_the_text_is_counted_once_for_many_subsamples() -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("aé\U0001f600", min_size=1), min_size=1), st.integers(1, 60))
 def test_a_sample_fits_and_only_cuts_a_first_paragraph_that_is_too_long(lines: list[str], limit: int) -> None:
-    sample = Corpus.of_lines(lines).sample_bytes(limit)
+    sample = Corpus.from_lines(lines).sample_bytes(limit)
     assert len(sample.encode()) <= limit
     if len(lines[0].encode()) <= limit:
         taken = sample.split("\n")
@@ -434,10 +434,10 @@ def test_a_sample_fits_and_only_cuts_a_first_paragraph_that_is_too_long(lines: l
 
 
 def test_text_is_ensured_without_reading_it_all() -> None:
-    endless = Corpus.of_lines(lambda: repeat("text"))
+    endless = Corpus.from_lines(lambda: repeat("text"))
     assert endless.ensure_text() is endless
     with pytest.raises(InputError, match="holds no text"):
-        Corpus.of_lines([" "]).ensure_text()
+        Corpus.from_lines([" "]).ensure_text()
 
 
 @pytest.mark.parametrize(
@@ -454,5 +454,5 @@ def test_a_missing_package_is_named_with_its_extra(
 
 
 def test_a_corpus_opened_twice_is_the_same_corpus() -> None:
-    corpus = Corpus.of_lines(["a"])
+    corpus = Corpus.from_lines(["a"])
     assert Corpus.open(corpus) is corpus

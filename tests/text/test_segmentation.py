@@ -11,7 +11,7 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relexify.text import Segmenter, learn_segmenter, split_words
+from relexify.text import Segmenter, split_words, train_segmenter
 
 LEXICON = [chr(0x4E00 + 3 * n) + chr(0x5E00 + 7 * n) + (chr(0x6E00 + n) if n % 3 == 0 else "") for n in range(300)]
 
@@ -24,7 +24,7 @@ def unspaced_sentences(seed: int, amount: int) -> list[list[str]]:
 
 
 def learn() -> Segmenter:
-    splitter = learn_segmenter("".join(words) + "。" for words in unspaced_sentences(0, 4_000))
+    splitter = train_segmenter("".join(words) + "。" for words in unspaced_sentences(0, 4_000))
     assert isinstance(splitter, Segmenter)
     return splitter
 
@@ -51,25 +51,25 @@ def test_spaced_scripts_are_split_as_without_a_segmenter(text: str) -> None:
 
 
 def test_spaced_languages_need_no_segmenter() -> None:
-    assert learn_segmenter(["Ng'ombe wangu ni mkubwa 中 na mzuri sana kuliko wote."]) is split_words
-    assert learn_segmenter([]) is split_words
+    assert train_segmenter(["Ng'ombe wangu ni mkubwa 中 na mzuri sana kuliko wote."]) is split_words
+    assert train_segmenter([]) is split_words
 
 
 def test_little_text_gives_single_letters_rather_than_a_crash() -> None:
-    assert learn_segmenter(["中文"])("中文") == ["中", "文"]
+    assert train_segmenter(["中文"])("中文") == ["中", "文"]
 
 
 def test_an_alphabet_without_spaces_is_cut_into_more_than_letters() -> None:
     draw = random.Random(0)
     words = ["".join(draw.choices("กขคงจชซญดต", k=draw.randint(3, 7))) for _ in range(300)]
     sentences = ["".join(draw.choices(words, k=8)) for _ in range(3_000)]
-    pieces = learn_segmenter(sentences)("".join(words))
+    pieces = train_segmenter(sentences)("".join(words))
     assert len(set(pieces) & set(words)) > 200
 
 
 def test_a_segmenter_survives_pickling_and_honours_its_size() -> None:
     assert pickle.loads(pickle.dumps(SEGMENTER))("".join(LEXICON[:5])) == SEGMENTER("".join(LEXICON[:5]))
-    small = learn_segmenter(["".join(words) for words in unspaced_sentences(0, 500)], vocab_size=800)
+    small = train_segmenter(["".join(words) for words in unspaced_sentences(0, 500)], vocab_size=800)
     assert isinstance(small, Segmenter)
     assert len(small.words) <= 800
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relexify.errors import VocabularyError
-from relexify.tokens import Family, Spelling, TokenForm, vocabulary_of
+from relexify.tokens import Spelling, TokenForm, TokenizerFamily, vocabulary_of
 from tests import pico
 
-BYTE_LEVEL = Spelling(Family.BYTE_LEVEL)
-SENTENCEPIECE = Spelling(Family.METASPACE, byte_fallback=True)
-WORDPIECE = Spelling(Family.WORDPIECE, prefix="##")
+BYTE_LEVEL = Spelling(TokenizerFamily.BYTE_LEVEL)
+SENTENCEPIECE = Spelling(TokenizerFamily.METASPACE, byte_fallback=True)
+WORDPIECE = Spelling(TokenizerFamily.WORDPIECE, prefix="##")
 
 
 def test_one_word_has_one_form_in_every_family():
@@ -66,11 +66,11 @@ def test_spelling_survives_a_round_trip_in_every_family(text, starts_word):
 @pytest.mark.parametrize(
     ("make", "family"),
     [
-        (pico.byte_level, Family.BYTE_LEVEL),
-        (pico.roberta_tokenizer, Family.BYTE_LEVEL),
-        (pico.wordpiece, Family.WORDPIECE),
-        (pico.unigram, Family.METASPACE),
-        (pico.byte_fallback, Family.METASPACE),
+        (pico.byte_level, TokenizerFamily.BYTE_LEVEL),
+        (pico.roberta_tokenizer, TokenizerFamily.BYTE_LEVEL),
+        (pico.wordpiece, TokenizerFamily.WORDPIECE),
+        (pico.unigram, TokenizerFamily.METASPACE),
+        (pico.byte_fallback, TokenizerFamily.METASPACE),
     ],
 )
 def test_the_family_of_a_real_tokenizer_is_recognised(make, family):

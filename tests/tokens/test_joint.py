@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, InputError
 from relexify.pretrained import train_joint_tokenizer
 from relexify.text import Corpus
-from relexify.tokens import in_turn, joint_wordpiece, vocabulary_of
+from relexify.tokens import interleave_lines, train_joint_wordpiece, vocabulary_of
 from tests import pico
 
 ENGLISH, FOREIGN = pico.sentences(200), pico.sentences(200, words=pico.foreign_words())
@@ -19,7 +19,7 @@ def texts():
 
 
 def test_both_alphabets_are_in_and_the_size_is_respected():
-    tokenizer = joint_wordpiece(pico.byte_level(), texts(), 300)
+    tokenizer = train_joint_wordpiece(pico.byte_level(), texts(), 300)
     assert tokenizer.get_vocab_size() <= 300
     assert "river" in tokenizer.encode("the river").tokens
     for line in (ENGLISH[0], FOREIGN[0]):
@@ -29,7 +29,7 @@ def test_both_alphabets_are_in_and_the_size_is_respected():
 
 
 def test_the_alphabet_is_cut_at_its_limit():
-    tokenizer = joint_wordpiece(pico.byte_level(), texts(), 300, alphabet=10)
+    tokenizer = train_joint_wordpiece(pico.byte_level(), texts(), 300, alphabet=10)
     letters = {token for token in tokenizer.get_vocab() if len(token) == 1}
     assert len(letters) <= 10
 
@@ -37,7 +37,7 @@ def test_the_alphabet_is_cut_at_its_limit():
 @pytest.mark.parametrize("family", ["wordpiece", "byte_level"])
 def test_special_tokens_and_the_frame_around_texts_are_those_of_the_model(family):
     like = getattr(pico, family)()
-    trained = train_joint_tokenizer([Corpus.of_lines(ENGLISH), Corpus.of_lines(FOREIGN)], like=like, vocab_size=300)
+    trained = train_joint_tokenizer([Corpus.from_lines(ENGLISH), Corpus.from_lines(FOREIGN)], like=like, vocab_size=300)
     assert isinstance(trained, PreTrainedTokenizerFast)
     for role in ("bos_token", "eos_token", "pad_token", "cls_token", "sep_token", "mask_token"):
         assert getattr(trained, role) == getattr(like, role)
@@ -48,13 +48,13 @@ def test_special_tokens_and_the_frame_around_texts_are_those_of_the_model(family
 
 
 def test_lines_come_in_turn_until_the_longer_text_ends():
-    assert list(in_turn([lambda: iter("ab"), lambda: iter("1234")])) == ["a", "1", "b", "2", "3", "4"]
+    assert list(interleave_lines([lambda: iter("ab"), lambda: iter("1234")])) == ["a", "1", "b", "2", "3", "4"]
 
 
 def test_a_vocabulary_without_room_and_texts_without_words_are_refused():
     with pytest.raises(InputError, match="allow more tokens"):
-        joint_wordpiece(pico.byte_level(), texts(), 20)
+        train_joint_wordpiece(pico.byte_level(), texts(), 20)
     with pytest.raises(InputError, match="not possible"):
-        joint_wordpiece(pico.byte_level(), texts(), 1)
+        train_joint_wordpiece(pico.byte_level(), texts(), 1)
     with pytest.raises(EvidenceError, match="no words"):
-        joint_wordpiece(pico.byte_level(), [lambda: iter(()), lambda: iter(())], 100)
+        train_joint_wordpiece(pico.byte_level(), [lambda: iter(()), lambda: iter(())], 100)

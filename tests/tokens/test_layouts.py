@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from relexify.evidence.vectors import WordVectors, subwords_from_words
 from relexify.methods import fvt, neutral, shared
-from relexify.tokens import TokenForm, encode_words, old_pieces, retrained, vocabulary_of
+from relexify.tokens import TokenForm, encode_words, source_pieces, train_tokenizer_like, vocabulary_of
 from tests import pico
 
 LINES = pico.sentences(words=pico.foreign_words(), seed=3)
@@ -25,27 +25,27 @@ def tokens_of(tokenizer, ids):
 @layouts
 def test_the_frame_around_a_text_has_the_new_ids(layout):
     old = LAYOUTS[layout]()
-    new = retrained(old, lambda: LINES, 450)
+    new = train_tokenizer_like(old, lambda: LINES, 450)
     assert tokens_of(new, new("").input_ids) == tokens_of(old, old("").input_ids)
     assert tokens_of(new, new("", "").input_ids) == tokens_of(old, old("", "").input_ids)
 
 
 def test_the_renumbered_frame_survives_saving(tmp_path):
-    new = retrained(pico.llama3_layout(), lambda: LINES, 350)
+    new = train_tokenizer_like(pico.llama3_layout(), lambda: LINES, 350)
     new.save_pretrained(tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path)("").input_ids == [new.bos_token_id]
 
 
 @uncut
 def test_no_learned_token_reaches_over_a_space(layout):
-    new = retrained(UNCUT[layout](), lambda: LINES, 700)
+    new = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
     assert not [token for token in new.get_vocab() if "▁" in token.lstrip("▁")]
     assert any(token.startswith("▁") and len(token) > 5 for token in new.get_vocab())
 
 
 @layouts
 def test_a_retrained_tokenizer_writes_back_what_it_reads(layout):
-    new = retrained(LAYOUTS[layout](), lambda: LINES, 700)
+    new = train_tokenizer_like(LAYOUTS[layout](), lambda: LINES, 700)
     for text in [*LINES[:20], "two  spaces", "日本 ба", "a\n\nb"]:
         assert new.decode(new(text, add_special_tokens=False).input_ids) == text
 
@@ -54,7 +54,7 @@ def test_a_retrained_tokenizer_writes_back_what_it_reads(layout):
 def test_the_old_pre_tokeniser_and_normaliser_come_back(layout):
     old = LAYOUTS[layout]()
     before = old.backend_tokenizer.to_str()
-    new = retrained(old, lambda: LINES, 450)
+    new = train_tokenizer_like(old, lambda: LINES, 450)
     for part in ("pre_tokenizer", "normalizer", "decoder"):
         ours, theirs = (getattr(each.backend_tokenizer, part) for each in (new, old))
         assert str(ours) == str(theirs)
@@ -63,7 +63,7 @@ def test_the_old_pre_tokeniser_and_normaliser_come_back(layout):
 
 @uncut
 def test_uncut_text_is_encoded_word_by_word(layout):
-    new = retrained(UNCUT[layout](), lambda: LINES, 700)
+    new = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
     first, *others = LINES[0].split(" ")
     words = encode_words(new, [first]) + encode_words(new, others, after_space=True)
     assert new(LINES[0], add_special_tokens=False).input_ids == [id for word in words for id in word]
@@ -100,7 +100,7 @@ def test_white_space_is_cut_without_a_space_more(layout):
     old = vocabulary_of(source)
     target = pico.byte_level()
     target.add_tokens(["  ", "\n\n", " \n"])
-    rows = old_pieces(source, vocabulary_of(target))
+    rows = source_pieces(source, vocabulary_of(target))
     for text in ("  ", "\n\n", " \n"):
         row = rows[target.convert_tokens_to_ids(text)]
         assert "".join(old.forms[id].surface for id in row) == text
@@ -121,7 +121,7 @@ def test_punctuation_reaches_a_wordpiece_source():
     target.add_tokens([".,.", " ,,"])
     mixture = fvt(source, target)
     assert mixture.sources(target.convert_tokens_to_ids(",")) == [(",", 1.0)]
-    old, rows = vocabulary_of(source), old_pieces(source, vocabulary_of(target))
+    old, rows = vocabulary_of(source), source_pieces(source, vocabulary_of(target))
     assert [old.tokens[id] for id in rows[target.convert_tokens_to_ids(".,.")]] == [".", ",", "."]
 
 
@@ -129,7 +129,7 @@ def test_letters_inside_a_word_do_not_become_words():
     source = pico.wordpiece()
     target = pico.byte_level(["xq xq"] * 50)
     target.add_tokens(["ж"])
-    assert old_pieces(source, vocabulary_of(target))[target.convert_tokens_to_ids("ж")] == []
+    assert source_pieces(source, vocabulary_of(target))[target.convert_tokens_to_ids("ж")] == []
 
 
 @pytest.mark.parametrize("layout", ["llama 2", "mistral", "llama 3"])
@@ -145,7 +145,7 @@ def test_special_tokens_get_no_vector_from_words_that_spell_them(layout):
 
 def test_added_tokens_of_a_chat_template_survive_retraining():
     old = pico.qwen_layout()
-    new = retrained(old, lambda: LINES, 330)
+    new = train_tokenizer_like(old, lambda: LINES, 330)
     assert len(new) <= 330
     for name in ("<tool_call>", "</tool_call>"):
         assert tokens_of(new, new(name, add_special_tokens=False).input_ids) == [name]
@@ -155,7 +155,7 @@ def test_added_tokens_of_a_chat_template_survive_retraining():
 
 def test_added_tokens_survive_saving_retraining_and_saving(tmp_path):
     pico.qwen_layout().save_pretrained(tmp_path / "old")
-    new = retrained(AutoTokenizer.from_pretrained(tmp_path / "old"), lambda: LINES, 330)
+    new = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path / "old"), lambda: LINES, 330)
     new.save_pretrained(tmp_path / "new")
     again = AutoTokenizer.from_pretrained(tmp_path / "new")
     assert len(again) == len(new) <= 330
@@ -166,5 +166,5 @@ def test_added_tokens_survive_saving_retraining_and_saving(tmp_path):
 def test_added_placeholders_take_no_room():
     old = pico.gemma_layout()
     old.add_tokens([f"<unused{number}>" for number in range(500)])
-    new = retrained(old, lambda: LINES, 450)
+    new = train_tokenizer_like(old, lambda: LINES, 450)
     assert "<unused7>" not in new.get_vocab()

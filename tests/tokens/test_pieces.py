@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relexify.tokens import TokenForm, old_pieces, vocabulary_of
+from relexify.tokens import TokenForm, source_pieces, vocabulary_of
 from tests import pico
 
 TOKENIZERS = {
@@ -20,7 +20,7 @@ each = pytest.mark.parametrize("name", list(TOKENIZERS))
 def test_a_token_of_the_same_tokenizer_is_its_own_piece(name):
     tokenizer = TOKENIZERS[name]()
     vocabulary = vocabulary_of(tokenizer)
-    for id, row in enumerate(old_pieces(tokenizer, vocabulary)):
+    for id, row in enumerate(source_pieces(tokenizer, vocabulary)):
         assert row == ([] if vocabulary.forms[id].is_special else [id])
 
 
@@ -29,7 +29,7 @@ def test_a_token_of_the_same_tokenizer_is_its_own_piece(name):
 def test_pieces_write_the_same_text_across_families(name, other):
     source, target = TOKENIZERS[name](), TOKENIZERS[other](pico.sentences(words=["riverbook", "teacherdoor"]))
     vocabulary, old = vocabulary_of(target), vocabulary_of(source)
-    rows = old_pieces(source, vocabulary)
+    rows = source_pieces(source, vocabulary)
     for form, row in zip(vocabulary.forms, rows, strict=True):
         if form.text.isascii() and form.text.isalpha() and form.text.islower() and not form.is_special and row:
             assert "".join(old.forms[id].text for id in row).strip() == form.text
@@ -40,13 +40,13 @@ def test_a_piece_inside_a_word_stays_inside_a_word():
     old = vocabulary_of(source)
     target = vocabulary_of(pico.byte_level())
     id = next(id for id, form in enumerate(target.forms) if form == TokenForm("er"))
-    assert old.tokens[old_pieces(source, target)[id][0]].startswith("##")
+    assert old.tokens[source_pieces(source, target)[id][0]].startswith("##")
 
 
 def test_an_uncased_source_reads_capitals_in_lower_case():
     source, target = pico.wordpiece(), pico.byte_level(["RIVER HOUSE"] * 50)
     old, new = vocabulary_of(source), vocabulary_of(target)
-    rows = old_pieces(source, new)
+    rows = source_pieces(source, new)
     id = next(id for id, form in enumerate(new.forms) if form.text == "RIVER")
     assert "".join(old.forms[piece].text for piece in rows[id]) == "river"
 
@@ -54,13 +54,13 @@ def test_an_uncased_source_reads_capitals_in_lower_case():
 def test_half_a_character_falls_into_bytes():
     source = pico.byte_fallback()
     old, new = vocabulary_of(source), vocabulary_of(pico.byte_level(["ба ба ба"] * 50))
-    rows = old_pieces(source, new)
+    rows = source_pieces(source, new)
     id = next(id for id, form in enumerate(new.forms) if form.is_byte and form.text == "\udcd0")
     assert [old.tokens[piece] for piece in rows[id]] == ["<0xD0>"]
 
 
 def test_what_the_source_cannot_write_has_no_pieces():
     source, target = pico.wordpiece(), vocabulary_of(pico.byte_level(["ба ба ба"] * 50))
-    rows = old_pieces(source, target)
+    rows = source_pieces(source, target)
     id = next(id for id, form in enumerate(target.forms) if form.text == "ба")
     assert rows[id] == []

@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from relexify.errors import EvidenceError, InputError
-from relexify.tokens import retrained, vocabulary_of
+from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
 
 LINES = pico.sentences(words=pico.foreign_words(), seed=3)
@@ -21,7 +21,7 @@ families = pytest.mark.parametrize("family", list(pico.FAMILIES))
 @families
 def test_the_new_tokenizer_keeps_family_special_tokens_and_size(family):
     tokenizer = pico.FAMILIES[family][0]()
-    new = retrained(tokenizer, lambda: LINES, 380)
+    new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
     old_vocabulary, vocabulary = vocabulary_of(tokenizer), vocabulary_of(new)
     assert vocabulary.spelling == old_vocabulary.spelling
     assert len(new) <= 380
@@ -34,7 +34,7 @@ def test_the_new_tokenizer_keeps_family_special_tokens_and_size(family):
 @families
 def test_the_new_tokenizer_puts_the_same_frame_around_a_text(family):
     tokenizer = pico.FAMILIES[family][0]()
-    new = retrained(tokenizer, lambda: LINES, 380)
+    new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
     added = len(tokenizer("a").input_ids) - len(tokenizer("a", add_special_tokens=False).input_ids)
     text = LINES[0]
     framed, bare = new(text).input_ids, new(text, add_special_tokens=False).input_ids
@@ -44,12 +44,12 @@ def test_the_new_tokenizer_puts_the_same_frame_around_a_text(family):
 
 def test_the_new_language_takes_fewer_tokens_than_with_the_old_tokenizer():
     tokenizer = pico.byte_level()
-    new = retrained(tokenizer, lambda: LINES, 400)
+    new = train_tokenizer_like(tokenizer, lambda: LINES, 400)
     assert len(new(LINES[0]).input_ids) < 0.6 * len(tokenizer(LINES[0]).input_ids)
 
 
 def test_byte_fallback_still_writes_unseen_characters():
-    new = retrained(pico.byte_fallback(), lambda: LINES, 400)
+    new = train_tokenizer_like(pico.byte_fallback(), lambda: LINES, 400)
     ids = new("日本", add_special_tokens=False).input_ids
     assert new.unk_token_id not in ids
     assert new.decode(ids) == "日本"
@@ -58,32 +58,32 @@ def test_byte_fallback_still_writes_unseen_characters():
 def test_the_chat_template_comes_along():
     tokenizer = pico.byte_level()
     tokenizer.chat_template = "{{ messages }}"
-    assert retrained(tokenizer, lambda: LINES, 300).chat_template == "{{ messages }}"
+    assert train_tokenizer_like(tokenizer, lambda: LINES, 300).chat_template == "{{ messages }}"
 
 
 def test_training_twice_gives_the_same_tokenizer():
     tokenizer = pico.byte_level()
-    first, second = (retrained(tokenizer, lambda: LINES, 350) for _ in range(2))
+    first, second = (train_tokenizer_like(tokenizer, lambda: LINES, 350) for _ in range(2))
     assert first.backend_tokenizer.to_str() == second.backend_tokenizer.to_str()
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
     with pytest.raises(InputError, match="at least 257"):
-        retrained(pico.byte_level(), lambda: LINES, 100)
+        train_tokenizer_like(pico.byte_level(), lambda: LINES, 100)
 
 
 def test_a_text_without_words_is_refused():
     with pytest.raises(EvidenceError, match="too short"):
-        retrained(pico.byte_level(), lambda: [""], 300)
+        train_tokenizer_like(pico.byte_level(), lambda: [""], 300)
 
 
 _ELSEWHERE = """
 import hashlib, sys
 from transformers import AutoTokenizer
-from relexify.tokens import retrained
+from relexify.tokens import train_tokenizer_like
 from tests import pico
 lines = pico.sentences(800, words=pico.foreign_words())
-new = retrained(AutoTokenizer.from_pretrained(sys.argv[1]), lambda: iter(lines), int(sys.argv[2]))
+new = train_tokenizer_like(AutoTokenizer.from_pretrained(sys.argv[1]), lambda: iter(lines), int(sys.argv[2]))
 print(hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest())
 """
 
@@ -92,7 +92,7 @@ print(hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest())
 def test_another_process_learns_the_same_vocabulary_from_the_same_text(make, size, tmp_path):
     make().save_pretrained(tmp_path)
     lines = pico.sentences(800, words=pico.foreign_words())
-    new = retrained(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)
+    new = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)
     command = [sys.executable, "-c", _ELSEWHERE, str(tmp_path), str(size)]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest()

@@ -42,7 +42,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="module")
 def packed(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> PackedText:
-    return pack(Corpus.of_lines(pico.sentences(600)), tokenizer, folder=tmp_path_factory.mktemp("packed"))
+    return pack(Corpus.from_lines(pico.sentences(600)), tokenizer, folder=tmp_path_factory.mktemp("packed"))
 
 
 def masked(packed: PackedText, tokenizer: Any, **options: Any) -> Blocks:
@@ -129,7 +129,7 @@ def test_masks_change_with_the_seed(packed, tokenizer):
 @pytest.mark.parametrize("make", [pico.wordpiece, pico.roberta_tokenizer])
 def test_special_tokens_and_separators_are_never_asked_for(make, tmp_path):
     tokenizer = make()
-    blocks = masked(pack(Corpus.of_lines(pico.sentences(300)), tokenizer, folder=tmp_path), tokenizer, masking=1.0)
+    blocks = masked(pack(Corpus.from_lines(pico.sentences(300)), tokenizer, folder=tmp_path), tokenizer, masking=1.0)
     batch = blocks.batch(list(range(blocks.count)))
     special = torch.isin(unmasked(batch), torch.tensor(tokenizer.all_special_ids))
     assert special[:, 1:-1].any(), "there is no separator inside a sequence"

@@ -72,7 +72,7 @@ class Counted:
 @pytest.mark.parametrize("maker", TOKENIZERS)
 def test_ids_are_those_of_a_plain_call_for_every_family(tmp_path: Path, maker: str) -> None:
     tokenizer = TOKENIZERS[maker]()
-    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
     assert len(packed) == len(packed.tokens)
     assert packed.paragraphs == np.count_nonzero([line.strip() for line in LINES]) == len(LINES)
@@ -81,15 +81,15 @@ def test_ids_are_those_of_a_plain_call_for_every_family(tmp_path: Path, maker: s
 
 def test_a_tokenizer_without_a_fast_backend_is_packed_too(tmp_path: Path) -> None:
     tokenizer = ByT5Tokenizer()
-    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
-    assert pack(Corpus.of_lines(LINES), ByT5Tokenizer(), folder=tmp_path).name == packed.name
-    assert pack(Corpus.of_lines(LINES), ByT5Tokenizer(extra_ids=7), folder=tmp_path).name != packed.name
+    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer(), folder=tmp_path).name == packed.name
+    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer(extra_ids=7), folder=tmp_path).name != packed.name
 
 
 def test_batches_do_not_show_in_the_stream(tmp_path: Path, tokenizer: Any) -> None:
     lines = [*pico.sentences(200), "the river " * 150_000, *pico.sentences(40_000)]
-    packed = pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
     assert packed.tokens.tolist() == [
         id for ids in tokenizer(lines, add_special_tokens=False).input_ids for id in (*ids, packed.separator)
     ]
@@ -98,19 +98,19 @@ def test_batches_do_not_show_in_the_stream(tmp_path: Path, tokenizer: Any) -> No
 @pytest.mark.parametrize("maker", [ByT5Tokenizer, pico.byte_level])
 def test_a_batch_that_ends_with_the_text_leaves_no_empty_one(tmp_path: Path, maker: Callable[[], Any]) -> None:
     tokenizer = maker()
-    packed = pack(Corpus.of_lines(["a" * 999_999]), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["a" * 999_999]), tokenizer, folder=tmp_path)
     assert packed.bytes == 1_000_000
     assert packed.tokens[-1] == packed.separator
     with pytest.raises(InputError, match="no text but that of"):
-        pack(Corpus.of_lines(["a"]), tokenizer, excluding=Corpus.of_lines(["a"]), folder=tmp_path)
+        pack(Corpus.from_lines(["a"]), tokenizer, excluding=Corpus.from_lines(["a"]), folder=tmp_path)
 
 
 def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(tmp_path: Path) -> None:
     tokenizer = pico.roberta_tokenizer()
-    expected, plain = plain_ids(tokenizer, LINES), pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "plain")
+    expected, plain = plain_ids(tokenizer, LINES), pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "plain")
     tokenizer(LINES, truncation=True, max_length=4, padding="max_length")
     before = tokenizer.backend_tokenizer.to_str()
-    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "truncating")
+    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "truncating")
     assert packed.tokens.tolist() == expected
     assert packed.name == plain.name
     assert tokenizer.backend_tokenizer.to_str() == before, "the caller's tokenizer was changed"
@@ -118,14 +118,14 @@ def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(
 
 def test_special_tokens_that_are_to_be_split_are_split(tmp_path: Path) -> None:
     tokenizer = pico.roberta_tokenizer()
-    whole = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    whole = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     tokenizer.split_special_tokens = True
-    split = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    split = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert split.tokens.tolist() == plain_ids(tokenizer, LINES) != whole.tokens.tolist()
 
 
 def test_half_surrogates_do_not_stop_the_packing(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.of_lines(["a \ud83d b", "\ud83d\ude00"]), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["a \ud83d b", "\ud83d\ude00"]), tokenizer, folder=tmp_path)
     assert packed.tokens.tolist() == plain_ids(tokenizer, ["a \ufffd b", "😀"])
     assert packed.bytes == len("a \ufffd b\n😀\n".encode())
 
@@ -134,22 +134,22 @@ def test_ids_beyond_sixteen_bits_are_not_cut_off(tmp_path: Path) -> None:
     backend = Tokenizer(models.WordLevel({f"w{number}": number for number in range(70_000)}, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     wide = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w69999", unk_token="w0")
-    packed = pack(Corpus.of_lines(["w1 w65535 w65536"]), wide, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["w1 w65535 w65536"]), wide, folder=tmp_path)
     assert packed.tokens.dtype == np.uint32
     assert packed.tokens.tolist() == [1, 65535, 65536, 69999]
-    narrow = pack(Corpus.of_lines(LINES), pico.byte_level(), folder=tmp_path)
+    narrow = pack(Corpus.from_lines(LINES), pico.byte_level(), folder=tmp_path)
     assert narrow.tokens.dtype == np.uint16
 
 
 def test_tokens_are_a_map_of_the_file_that_nobody_can_write_to(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert isinstance(packed.tokens, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         packed.tokens[0] = 1
 
 
 def test_every_block_has_a_label_for_its_last_token_and_no_block_is_missing(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.of_lines(["the river", "bread"]), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["the river", "bread"]), tokenizer, folder=tmp_path)
     for length in range(1, len(packed) + 3):
         whole = [start for start in range(0, len(packed), length) if start + length + 1 <= len(packed)]
         assert packed.blocks(length) == len(whole)
@@ -172,17 +172,17 @@ def test_a_paragraph_ends_with_eos_or_else_sep_or_else_bos(roles: dict[str, str]
 
 def test_a_tokenizer_without_any_separator_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VocabularyError, match="neither eos_token, sep_token nor bos_token"):
-        pack(Corpus.of_lines(LINES), pico.byte_level(pad_token="<pad>"), folder=tmp_path)
+        pack(Corpus.from_lines(LINES), pico.byte_level(pad_token="<pad>"), folder=tmp_path)
 
 
 def test_what_is_kept_is_not_tokenised_again(tmp_path: Path, tokenizer: Any) -> None:
     lines = Counted(LINES)
-    corpus = Corpus.of_lines(lines)
+    corpus = Corpus.from_lines(lines)
     first = pack(corpus, tokenizer, folder=tmp_path)
     assert lines.readings == 2, "once for the fingerprint, once for the tokens"
     second = pack(corpus, tokenizer, folder=tmp_path)
     assert lines.readings == 2
-    pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
     assert lines.readings == 3, "another corpus has to find its fingerprint, and no more"
     assert second.tokens.tolist() == first.tokens.tolist()
     names = ("separator", "paragraphs", "bytes", "left_out", "name")
@@ -193,7 +193,7 @@ def test_the_cache_folder_is_used_where_no_other_is_given(
     tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
-    packed = pack(Corpus.of_lines(LINES), tokenizer)
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
     assert (tmp_path / "packed" / packed.name / "tokens.bin").stat().st_size == 2 * len(packed)
 
 
@@ -205,7 +205,7 @@ def test_names_follow_contents_and_not_paths(tmp_path: Path, tokenizer: Any) -> 
     kept = tmp_path / "kept"
     first = pack(one, tokenizer, folder=kept).name
     assert pack(two, pico.byte_level(), folder=kept).name == first
-    held_out = Corpus.of_lines(["never seen"])
+    held_out = Corpus.from_lines(["never seen"])
     others = [
         pack(other, tokenizer, folder=kept).name,
         pack(one, pico.byte_level(size=380), folder=kept).name,
@@ -220,9 +220,9 @@ def test_names_follow_contents_and_not_paths(tmp_path: Path, tokenizer: Any) -> 
 
 def test_another_separator_is_another_name(tmp_path: Path) -> None:
     tokenizer = pico.roberta_tokenizer()
-    first = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    first = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     tokenizer.eos_token = "<s>"
-    second = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    second = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert (first.separator, second.separator) == (2, 0)
     assert first.name != second.name
     assert second.tokens[-1] == 0
@@ -234,20 +234,22 @@ def test_held_out_paragraphs_do_not_leak_into_the_stream(
     held_out = [LINES[3], LINES[60], "  not in the text  "]
     lines = [*LINES, f"\t{LINES[3]} "]
     with caplog.at_level("INFO"):
-        packed = pack(Corpus.of_lines(lines), tokenizer, excluding=Corpus.of_lines(held_out), folder=tmp_path)
+        packed = pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out), folder=tmp_path)
     left = [line for line in LINES if line not in held_out]
     assert packed.tokens.tolist() == plain_ids(tokenizer, left)
     assert (packed.left_out, packed.paragraphs) == (3, len(left))
     assert packed.bytes == sum(len(line.encode()) + 1 for line in left)
     assert "3 paragraphs of the given text were left out" in caplog.text
-    assert pack(Corpus.of_lines(lines), tokenizer, excluding=Corpus.of_lines(held_out), folder=tmp_path).left_out == 3
+    assert (
+        pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out), folder=tmp_path).left_out == 3
+    )
 
 
 def test_text_without_tokens_is_refused_and_leaves_nothing(tmp_path: Path, tokenizer: Any) -> None:
     cases = [
-        (Corpus.of_lines([" ", ""]), None, tokenizer, "holds no text"),
-        (Corpus.of_lines(LINES), Corpus.of_lines(LINES), tokenizer, "has no text but that of"),
-        (Corpus.of_lines(["\u200b\u200b"]), None, pico.wordpiece(), "finds no tokens"),
+        (Corpus.from_lines([" ", ""]), None, tokenizer, "holds no text"),
+        (Corpus.from_lines(LINES), Corpus.from_lines(LINES), tokenizer, "has no text but that of"),
+        (Corpus.from_lines(["\u200b\u200b"]), None, pico.wordpiece(), "finds no tokens"),
     ]
     for corpus, excluding, reader, message in cases:
         with pytest.raises(InputError, match=message):
@@ -259,7 +261,7 @@ def test_text_without_tokens_is_refused_and_leaves_nothing(tmp_path: Path, token
 def test_a_damaged_stream_is_made_anew(
     tmp_path: Path, tokenizer: Any, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    first = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    first = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     expected = first.tokens.tolist()
     tokens, summary = (tmp_path / first.name / name for name in ("tokens.bin", "packed.json"))
     content = tokens.read_bytes()
@@ -272,11 +274,11 @@ def test_a_damaged_stream_is_made_anew(
         "half json": lambda: summary.write_text(summary.read_text()[:20]),
         "other json": lambda: summary.write_text(json.dumps({"tokens": len(expected)})),
     }[damage]()
-    again = pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path)
+    again = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
     assert again.tokens.tolist() == expected
     assert "damaged, and made anew" in caplog.text
     caplog.clear()
-    assert pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path).tokens.tolist() == expected
+    assert pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path).tokens.tolist() == expected
     assert not caplog.records
 
 
@@ -290,7 +292,7 @@ def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -
         told.append((description, total))
         yield told.append
 
-    held_out = Corpus.of_lines(pico.sentences(100))
+    held_out = Corpus.from_lines(pico.sentences(100))
     with report_to(reporter):
         packed = pack(Corpus.open(path), tokenizer, excluding=held_out, folder=tmp_path / "kept")
     assert told[0] == ("packing text", path.stat().st_size)
@@ -301,7 +303,7 @@ def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, tokenizer: Any) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be written"):
-        pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path / "file")
+        pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "file")
 
 
 def test_a_failure_to_read_is_not_taken_for_a_full_disk(tmp_path: Path, tokenizer: Any) -> None:
@@ -313,7 +315,7 @@ def test_a_failure_to_read_is_not_taken_for_a_full_disk(tmp_path: Path, tokenize
             raise OSError("the network is gone")
 
     with pytest.raises(InputError, match=r"cannot be read to its end .*network is gone"):
-        pack(Corpus.of_lines(broken), tokenizer, folder=tmp_path)
+        pack(Corpus.from_lines(broken), tokenizer, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -324,9 +326,9 @@ def test_the_stream_of_a_run_that_was_faster_is_no_obstacle(tmp_path: Path, toke
     def overtaken() -> Iterator[str]:
         yield from lines()
         if lines.readings == 2:
-            faster.append(pack(Corpus.of_lines(LINES), tokenizer, folder=tmp_path))
+            faster.append(pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path))
 
-    slower = pack(Corpus.of_lines(overtaken), tokenizer, folder=tmp_path)
+    slower = pack(Corpus.from_lines(overtaken), tokenizer, folder=tmp_path)
     assert slower.name == faster[0].name
     assert slower.tokens.tolist() == faster[0].tokens.tolist() == plain_ids(tokenizer, LINES)
     assert [path.name for path in tmp_path.iterdir()] == [slower.name]
@@ -342,7 +344,7 @@ def test_runs_that_finish_together_do_not_break_one_another(tmp_path: Path, toke
             together.wait(60)
 
     def run(number: int) -> list[bool]:
-        corpora = [Corpus.of_lines(partial(meeting, Counted(LINES))) for _ in range(20)]
+        corpora = [Corpus.from_lines(partial(meeting, Counted(LINES))) for _ in range(20)]
         streams = [pack(corpus, tokenizer, folder=tmp_path / str(round)) for round, corpus in enumerate(corpora)]
         return [stream.tokens.tolist() == expected for stream in streams]
 
@@ -378,7 +380,7 @@ def lines():
     if len(readings) > 1:
         print("in the middle", flush=True)
         time.sleep(600)
-pack(Corpus.of_lines(lines), tokenizer, folder=folder)
+pack(Corpus.from_lines(lines), tokenizer, folder=folder)
 """
     process = start(script, tmp_path)
     try:
@@ -390,7 +392,7 @@ pack(Corpus.of_lines(lines), tokenizer, folder=folder)
         process.send_signal(signal.SIGKILL)
         process.communicate()
     lines = pico.sentences(30_000)
-    packed = pack(Corpus.of_lines(lines), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
     assert begun.parent.name.startswith(f".{packed.name}."), "it was another text"
     assert packed.paragraphs == len(lines)
     assert [path.name for path in tmp_path.iterdir()] == [packed.name]
@@ -400,7 +402,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
     script = """
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
-    pack(Corpus.of_lines(sentences), tokenizer, folder=folder)
+    pack(Corpus.from_lines(sentences), tokenizer, folder=folder)
 except OutputError as error:
     print(error)
 """
@@ -415,9 +417,9 @@ def lines():
     for number in range(8):
         for sentence in sentences:
             yield f"{number} {sentence}"
-small = pack(Corpus.of_lines(sentences), tokenizer, folder=folder)
+small = pack(Corpus.from_lines(sentences), tokenizer, folder=folder)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-packed = pack(Corpus.of_lines(lines), tokenizer, folder=folder)
+packed = pack(Corpus.from_lines(lines), tokenizer, folder=folder)
 print(packed.bytes, len(packed), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     output, _ = start(script, tmp_path).communicate()

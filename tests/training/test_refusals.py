@@ -240,7 +240,7 @@ def test_a_full_disk_is_told_of_with_the_last_good_checkpoint_and_the_run_goes_o
 def test_text_that_is_only_held_out_text_is_refused(run_of):
     run = run_of()
     with pytest.raises(InputError, match="has no text but that of"):
-        run.train(held_out=Corpus.of_lines(LINES))
+        run.train(held_out=Corpus.from_lines(LINES))
 
 
 def test_options_that_cannot_be_are_refused_before_the_model_is_read(tmp_path):

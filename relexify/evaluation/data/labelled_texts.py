@@ -12,7 +12,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.text.decoding import read_blocks
-from relexify.tokens import encodable
+from relexify.tokens import make_encodable
 
 __all__ = ["NO_AGREEMENT", "Example", "check_label", "example_of", "found_examples", "label_of", "numbered_lines"]
 
@@ -72,7 +72,7 @@ def example_of(first: str, second: str | None, label: str | float, place: str) -
     """
     if not (first.strip() or (second or "").strip()):
         raise InputError(f"{place} holds no text: correct the line, or leave it out")
-    return Example(encodable(first)[0], None if second is None else encodable(second)[0], label)
+    return Example(make_encodable(first)[0], None if second is None else make_encodable(second)[0], label)
 
 
 def found_examples(examples: list[Example], skipped: int, source: str | Path) -> list[Example]:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from relexify.errors import InputError
 from relexify.scoring import IGNORED, frame_of
-from relexify.tokens import backend_of, encodable, encode_words
+from relexify.tokens import backend_of, encode_words, make_encodable
 
 __all__ = ["WordPieces", "cut_sentences", "labels_of", "tags_of"]
 
@@ -90,7 +90,7 @@ def _pieces_of_words(tokenizer: Any, words: Sequence[str]) -> dict[str, list[int
     pieces: dict[str, list[int]] = {}
     for start in range(0, len(words), BATCH):
         batch = words[start : start + BATCH]
-        encodings = encode_words(backend, [encodable(word)[0] for word in batch], after_space=True)
+        encodings = encode_words(backend, [make_encodable(word)[0] for word in batch], after_space=True)
         pieces.update(zip(batch, encodings, strict=True))
     return pieces
 

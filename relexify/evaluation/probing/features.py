@@ -19,7 +19,7 @@ from relexify.errors import InputError
 from relexify.progress import track
 from relexify.scoring import check_fit, usable_length
 from relexify.text import is_unspaced
-from relexify.tokens import backend_of, encodable, encode_words
+from relexify.tokens import backend_of, encode_words, make_encodable
 
 __all__ = ["sentence_means", "word_means"]
 
@@ -50,7 +50,7 @@ def sentence_means(
     """
     reader = _reader(model, tokenizer, length)
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    clean = [encodable(text)[0] for text in places]
+    clean = [make_encodable(text)[0] for text in places]
     pieces = [encoding.ids for encoding in reader.backend.encode_batch_fast(clean, add_special_tokens=False)]
     _tell_of_cut("texts", sum(len(ids) > reader.room for ids in pieces), len(pieces), reader)
     sequences = [_Sequence(ids[: reader.room], [min(len(ids), reader.room)]) for ids in pieces]
@@ -135,7 +135,7 @@ def _pieces_of_words(backend: Tokenizer, sentences: Iterable[Sequence[str]]) -> 
     known: dict[bool, dict[str, list[int]]] = {}
     for after_space in (False, True):
         words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
-        ids = encode_words(backend, [encodable(word)[0] for word in words], after_space=after_space)
+        ids = encode_words(backend, [make_encodable(word)[0] for word in words], after_space=after_space)
         known[after_space] = dict(zip(words, ids, strict=True))
     return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
 

@@ -18,11 +18,11 @@ from relexify.evidence.lexicon.retrieval import Quality, translation_quality
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 
-__all__ = ["Direction", "Rotation", "align", "measure", "reduced", "reductions"]
+__all__ = ["Rotation", "RotationDirection", "align", "find_reductions", "measure_translation_quality", "reduce_width"]
 
 logger = logging.getLogger(__name__)
 
-Direction = Literal["source-to-target", "target-to-source"]
+RotationDirection = Literal["source-to-target", "target-to-source"]
 
 MOST_HELD_OUT = 1_500
 FEWEST_HELD_OUT = 10
@@ -52,15 +52,15 @@ class Rotation:
     pairs_used: int
     coverage: float
     quality: Quality | None = None
-    direction: Direction = "source-to-target"
+    direction: RotationDirection = "source-to-target"
     source_reduction: np.ndarray | None = None
     target_reduction: np.ndarray | None = None
 
     def apply(self, source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
         """Both languages' vectors in the one space, whichever of them moves or is reduced."""
         if self.direction == "source-to-target":
-            return source.rotated(self.matrix), reduced(target, self.target_reduction)
-        return reduced(source, self.source_reduction), target.rotated(self.matrix)
+            return source.rotated(self.matrix), reduce_width(target, self.target_reduction)
+        return reduce_width(source, self.source_reduction), target.rotated(self.matrix)
 
     def summary(self) -> dict[str, Any]:
         """The facts about it as plain data."""
@@ -91,7 +91,7 @@ class Rotation:
             if array.ndim != 2 or array.dtype.kind != "f" or not np.isfinite(array).all():
                 raise InputError(f"{path} is damaged ({name} is not a matrix of finite numbers): write it again")
         try:
-            if facts["direction"] not in get_args(Direction):
+            if facts["direction"] not in get_args(RotationDirection):
                 raise ValueError(f"there is no direction {facts['direction']!r}")
             return cls(
                 pairs_used=facts["pairs_used"],
@@ -109,7 +109,7 @@ def align(
     target: WordVectors,
     lexicon: BilingualLexicon,
     *,
-    direction: Direction = "source-to-target",
+    direction: RotationDirection = "source-to-target",
     reduce: bool = False,
     held_out: float = 0.1,
     seed: int = 0,
@@ -134,8 +134,8 @@ def align(
     """
     if not 0.0 <= held_out < 1.0:
         raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
-    source_reduction, target_reduction = reductions(source, target, reduce)
-    narrow_source, narrow_target = reduced(source, source_reduction), reduced(target, target_reduction)
+    source_reduction, target_reduction = find_reductions(source, target, reduce)
+    narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
     _check_evidence(pairs, lexicon, source, target, width=narrow_target.width)
     vectors = (
@@ -163,7 +163,9 @@ def align(
     )
 
 
-def measure(source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0) -> Quality | None:
+def measure_translation_quality(
+    source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0
+) -> Quality | None:
     """How well vectors that lie in one space already translate a dictionary that had no part in that.
 
     Args:
@@ -182,7 +184,9 @@ def measure(source: WordVectors, target: WordVectors, lexicon: BilingualLexicon,
     return _measure(source, target, pairs, asked)
 
 
-def reductions(source: WordVectors, target: WordVectors, reduce: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
+def find_reductions(
+    source: WordVectors, target: WordVectors, reduce: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The projections [wide × narrow] that bring both sides to one width, each `None` where it is not needed.
 
     Raises:
@@ -212,7 +216,7 @@ def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
     return np.ascontiguousarray(directions[:, ::-1])
 
 
-def reduced(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
+def reduce_width(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
     """The vectors after their projection, if there is one."""
     return vectors if reduction is None else vectors.rotated(reduction)
 

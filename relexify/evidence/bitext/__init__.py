@@ -2,15 +2,14 @@
 
 from relexify.evidence.bitext.bitext import Bitext
 from relexify.evidence.bitext.counting import aligned_counts
-from relexify.evidence.bitext.eflomal import align_bitext, eflomal_module
+from relexify.evidence.bitext.eflomal import align_bitext, import_eflomal
 from relexify.evidence.bitext.encoding import EncodedBitext, Side, Units, encode_bitext, looks_swapped
 from relexify.evidence.bitext.links import DirectedLinks, Links
-from relexify.evidence.bitext.options import Aligning, check_aligning
+from relexify.evidence.bitext.options import WordAlignmentOptions, validate_word_alignment
 from relexify.evidence.bitext.pharaoh import parse_links, read_links
 from relexify.evidence.bitext.symmetrisation import Symmetrisation, symmetrise
 
 __all__ = [
-    "Aligning",
     "Bitext",
     "DirectedLinks",
     "EncodedBitext",
@@ -18,13 +17,14 @@ __all__ = [
     "Side",
     "Symmetrisation",
     "Units",
+    "WordAlignmentOptions",
     "align_bitext",
     "aligned_counts",
-    "check_aligning",
-    "eflomal_module",
     "encode_bitext",
+    "import_eflomal",
     "looks_swapped",
     "parse_links",
     "read_links",
     "symmetrise",
+    "validate_word_alignment",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.bitext.files import FIELDS, PairFile, find_files
+from relexify.evidence.bitext.files import FIELDS, PairFile, open_pair_files
 
 __all__ = ["Bitext"]
 
@@ -57,7 +57,7 @@ class Bitext:
             return source
         if target is not None and not isinstance(source, str | Path):
             raise InputError("two files of equal length are two paths: give the others in a call of their own")
-        return cls(find_files(source, target, fields), swapped)
+        return cls(open_pair_files(source, target, fields), swapped)
 
     @property
     def name(self) -> str:

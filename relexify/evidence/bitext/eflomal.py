@@ -16,7 +16,7 @@ from relexify.evidence.bitext.links import DirectedLinks, Links
 from relexify.evidence.bitext.pharaoh import parse_links
 from relexify.progress import track
 
-__all__ = ["LONGEST", "align_bitext", "eflomal_module"]
+__all__ = ["LONGEST", "align_bitext", "import_eflomal"]
 
 LONGEST = 1000
 """Tokens of the longest sentence that is aligned; eflomal takes no more than 1,023."""
@@ -24,7 +24,7 @@ LONGEST = 1000
 logger = logging.getLogger(__name__)
 
 
-def eflomal_module() -> Any:
+def import_eflomal() -> Any:
     """The package eflomal.
 
     Raises:
@@ -46,7 +46,7 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
         MissingExtra: The package eflomal is not installed.
         EvidenceError: No pair can be aligned, or eflomal fails.
     """
-    eflomal = eflomal_module()
+    eflomal = import_eflomal()
     lines = _alignable(pairs)
     with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
         files = [Path(folder) / name for name in ("forward", "reverse")]

@@ -14,7 +14,7 @@ from relexify.errors import InputError
 from relexify.storage.files import sha256_of
 from relexify.text.decoding import COMPRESSIONS, read_blocks
 
-__all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "find_files"]
+__all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "open_pair_files"]
 
 FIELDS = ("source", "target")
 """Fields of json lines where none are named."""
@@ -37,7 +37,7 @@ class PairFile(Protocol):
         """The sha256 of the content, in hex."""
 
 
-def find_files(
+def open_pair_files(
     source: str | Path | Iterable[str | Path], target: str | Path | None, fields: tuple[str, str]
 ) -> tuple[PairFile, ...]:
     """What names stand for, as `Bitext.open` takes them.

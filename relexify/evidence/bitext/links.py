@@ -40,16 +40,16 @@ class Links:
         return np.stack([self.line, self.source, self.target], axis=1)
 
     @classmethod
-    def of_points(cls, points: np.ndarray) -> Links:
+    def from_points(cls, points: np.ndarray) -> Links:
         """The opposite of `points`; what occurs twice is kept once, and everything is sorted."""
-        return cls.of_keys(sorted_distinct(_keys(np.asarray(points).reshape(-1, 3))))
+        return cls.from_keys(sorted_distinct(_keys(np.asarray(points).reshape(-1, 3))))
 
     def keys(self) -> np.ndarray:
         """One number a link, by which they sort and compare, sorted and each once, int64 [n]."""
         return sorted_distinct(_keys(self.points()))
 
     @classmethod
-    def of_keys(cls, keys: np.ndarray) -> Links:
+    def from_keys(cls, keys: np.ndarray) -> Links:
         """The opposite of `keys`."""
         line, source, target = keys >> 2 * _BITS, keys >> _BITS & _LAST, keys & _LAST
         return cls(line.astype(np.int32), source.astype(np.int32), target.astype(np.int32))

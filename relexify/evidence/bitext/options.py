@@ -10,11 +10,11 @@ from relexify.evidence.bitext.encoding import Units
 from relexify.evidence.bitext.files import FIELDS
 from relexify.evidence.bitext.symmetrisation import Symmetrisation
 
-__all__ = ["Aligning", "check_aligning"]
+__all__ = ["WordAlignmentOptions", "validate_word_alignment"]
 
 
 @dataclass(frozen=True)
-class Aligning:
+class WordAlignmentOptions:
     """How to get from parallel text to counts of aligned tokens.
 
     Attributes:
@@ -36,7 +36,7 @@ class Aligning:
     min_count: float = 1.0
 
 
-def check_aligning(options: Aligning) -> None:
+def validate_word_alignment(options: WordAlignmentOptions) -> None:
     """Refuse what cannot be.
 
     Raises:

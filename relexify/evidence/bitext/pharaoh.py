@@ -45,7 +45,7 @@ def read_links(path: str | Path, pairs: EncodedBitext, *, swapped: bool = False)
             f"{source[bad]} and {target[bad]} units: count from 0, source first, and say whether tokens or words are "
             "counted (aligning.units)"
         )
-    return Links.of_points(links.points())
+    return Links.from_points(links.points())
 
 
 def parse_links(path: Path, *, expected: int | None = None) -> Links:

@@ -37,15 +37,15 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
         raise InputError(f"there is no symmetrisation {how!r}: choose one of {', '.join(get_args(Symmetrisation))}")
     ours, theirs = forward.keys(), reverse.keys()
     if how == "forward":
-        return Links.of_keys(ours)
+        return Links.from_keys(ours)
     both = np.sort(np.concatenate([ours, theirs]))
     united = sorted_distinct(both)
     if how == "union":
-        return Links.of_keys(united)
+        return Links.from_keys(united)
     common = both[1:][np.diff(both) == 0]
     if how == "intersection":
-        return Links.of_keys(common)
-    return _grown(*(Links.of_keys(keys) for keys in (common, united, ours, theirs)))
+        return Links.from_keys(common)
+    return _grown(*(Links.from_keys(keys) for keys in (common, united, ours, theirs)))
 
 
 def _grown(common: Links, united: Links, forward: Links, reverse: Links) -> Links:
@@ -59,7 +59,7 @@ def _grown(common: Links, united: Links, forward: Links, reverse: Links) -> Link
             grown.extend((line, *point) for point in _grow(agreed, set(either), first, second))
             advance(1)
     settled = np.isin(common.line, lines[differ], invert=True)
-    return Links.of_points(np.concatenate([common.points()[settled], np.array(grown, np.int32).reshape(-1, 3)]))
+    return Links.from_points(np.concatenate([common.points()[settled], np.array(grown, np.int32).reshape(-1, 3)]))
 
 
 def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse: list[Point]) -> list[Point]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from relexify.errors import InputError
 from relexify.evidence.lexicon.files import decode, read_bytes, tidy
 
-__all__ = ["read_columns"]
+__all__ = ["read_two_columns"]
 
 logger = logging.getLogger(__name__)
 
 
-def read_columns(path: Path) -> Iterator[tuple[str, str]]:
+def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the (left, right) pairs of a two-column text file, in file order.
 
     A line with a tab is split there, and both sides may hold spaces; any other line is split at its white space and

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon.columns import read_columns
+from relexify.evidence.lexicon.columns import read_two_columns
 from relexify.evidence.lexicon.dictd import read_dictd
 from relexify.evidence.lexicon.files import open_bytes
 from relexify.evidence.lexicon.tei import read_tei
@@ -31,7 +31,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
         return read_dictd(path)
     if path.name.endswith(TEI_SUFFIXES) or _is_xml(path):
         return read_tei(path)
-    return read_columns(path)
+    return read_two_columns(path)
 
 
 def _is_dictd(path: Path) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relexify.neighbours import nearest, normalised
+from relexify.neighbours import nearest, normalise_rows
 
 __all__ = ["Quality", "csls_nearest", "translation_quality"]
 
@@ -70,7 +70,7 @@ def csls_nearest(queries: np.ndarray, keys: np.ndarray, background: np.ndarray, 
     crowding = nearest(keys, background, k)[1].mean(axis=1)
     # A zero key has no direction and must not win by being far from everything.
     crowding[~np.any(keys, axis=1)] = np.inf
-    queries, columns = normalised(queries), normalised(keys).T
+    queries, columns = normalise_rows(queries), normalise_rows(keys).T
     best = np.empty(len(queries), dtype=np.int64)
     for start in range(0, len(queries), BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)

@@ -2,7 +2,7 @@
 
 from relexify.evidence.vectors.formats.fasttext import read_fasttext
 from relexify.evidence.vectors.formats.loading import load_vectors, save_vectors
-from relexify.evidence.vectors.formats.text import read_text
+from relexify.evidence.vectors.formats.text import read_text_vectors
 from relexify.evidence.vectors.formats.word2vec import read_word2vec_binary
 from relexify.evidence.vectors.gensim_training import Sentences
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
@@ -20,7 +20,7 @@ __all__ = [
     "load_vectors",
     "ngram_buckets",
     "read_fasttext",
-    "read_text",
+    "read_text_vectors",
     "read_word2vec_binary",
     "save_vectors",
     "subwords_from_ngrams",

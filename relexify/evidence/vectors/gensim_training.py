@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from relexify.errors import MissingExtra
-from relexify.evidence.vectors.options import Settled, VectorTraining
+from relexify.evidence.vectors.options import ResolvedTraining, VectorTraining
 from relexify.progress import Advance, track
 
-__all__ = ["Sentences", "TrainingText", "bounded", "run_gensim"]
+__all__ = ["Sentences", "TrainingText", "run_gensim", "split_long_sentences"]
 
 Sentences = Callable[[], Iterator[list[str]]]
 """Starts one pass over a text: lists of words, in order."""
@@ -31,7 +31,7 @@ class TrainingText:
     vocabulary: dict[str, int]
 
 
-def run_gensim(text: TrainingText, options: VectorTraining, settled: Settled, ngrams: list[np.ndarray]) -> Any:
+def run_gensim(text: TrainingText, options: VectorTraining, settled: ResolvedTraining, ngrams: list[np.ndarray]) -> Any:
     """Run gensim, and return its `wv`.
 
     Args:
@@ -83,7 +83,7 @@ def _undisturbed() -> Iterator[None]:
         sys.unraisablehook = told
 
 
-def bounded(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+def split_long_sentences(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
     """The same words in lists that gensim does not cut."""
     for sentence in sentences:
         for start in range(0, len(sentence), _LONGEST_SENTENCE):
@@ -106,7 +106,7 @@ class _Passes:
         if self.failure is not None:
             return
         try:
-            for sentence in bounded(self._sentences()):
+            for sentence in split_long_sentences(self._sentences()):
                 yield sentence
                 self._advance(1)
         except Exception as failure:

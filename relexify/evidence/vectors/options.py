@@ -8,7 +8,7 @@ from typing import Literal
 
 from relexify.errors import InputError
 
-__all__ = ["Settled", "VectorTraining", "check", "settle"]
+__all__ = ["ResolvedTraining", "VectorTraining", "resolve_training", "validate_vector_training"]
 
 _WORDS_SHOWN = 30_000_000
 _FEWEST_EPOCHS = 2
@@ -60,14 +60,14 @@ class VectorTraining:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ResolvedTraining:
     """What `VectorTraining` leaves open, decided; fields as there."""
 
     epochs: int
     minimum_count: int
 
 
-def check(options: VectorTraining) -> None:
+def validate_vector_training(options: VectorTraining) -> None:
     """Refuse options that gensim would crash on, or take for something else."""
     lowest = {
         "width": 1, "contexts": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
@@ -87,11 +87,11 @@ def check(options: VectorTraining) -> None:
         )
 
 
-def settle(options: VectorTraining, words: int) -> Settled:
+def resolve_training(options: VectorTraining, words: int) -> ResolvedTraining:
     """Decide what follows from the number of words of the text."""
     epochs = min(max(math.ceil(_WORDS_SHOWN / max(words, 1)), _FEWEST_EPOCHS), _MOST_EPOCHS)
     minimum = 2 if words <= 1_000_000 else 3 if words <= 10_000_000 else 5
-    return Settled(
+    return ResolvedTraining(
         epochs=epochs if options.epochs is None else options.epochs,
         minimum_count=minimum if options.minimum_count is None else options.minimum_count,
     )

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from relexify.evidence.lexicon import vector_frequencies
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.neighbours import normalised
+from relexify.neighbours import normalise_rows
 from relexify.progress import track
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import Vocabulary, vocabulary_of
@@ -75,7 +75,7 @@ def subwords_from_words(
     )
     totals = np.asarray(occurrences.sum(axis=1)).ravel()
     known = vectors.lookup(words)
-    known = normalised(known) if unit_length else known
+    known = normalise_rows(known) if unit_length else known
     summed = occurrences @ known.astype(np.float64)
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
     matrix[[form.is_special for form in vocabulary.forms]] = 0

@@ -10,10 +10,15 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors.counting import count_vectors
-from relexify.evidence.vectors.gensim_training import Sentences, TrainingText, bounded, run_gensim
+from relexify.evidence.vectors.gensim_training import Sentences, TrainingText, run_gensim, split_long_sentences
 from relexify.evidence.vectors.ngram_fitting import fit_ngrams
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
-from relexify.evidence.vectors.options import Settled, VectorTraining, check, settle
+from relexify.evidence.vectors.options import (
+    ResolvedTraining,
+    VectorTraining,
+    resolve_training,
+    validate_vector_training,
+)
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import track
 
@@ -42,10 +47,10 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
         EvidenceError: No word occurs often enough, or training diverges at every learning rate tried.
     """
     options = options or VectorTraining()
-    check(options)
+    validate_vector_training(options)
     counts, lists = _count(sentences)
     words = counts.total()
-    settled = settle(options, words)
+    settled = resolve_training(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, settled.minimum_count))
     counts.clear()  # the rare words are most of it
     if options.method == "counts":
@@ -87,7 +92,7 @@ def _count(sentences: Sentences) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     lists = 0
     with track("counting words", None) as advance:
-        for sentence in bounded(sentences()):
+        for sentence in split_long_sentences(sentences()):
             counts.update(sentence)
             lists += 1
             advance(1)
@@ -106,7 +111,7 @@ def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
     return dict(sorted(frequent, key=lambda entry: (-entry[1], entry[0])))
 
 
-def _train(text: TrainingText, options: VectorTraining, settled: Settled) -> WordVectors:
+def _train(text: TrainingText, options: VectorTraining, settled: ResolvedTraining) -> WordVectors:
     """Train once, whatever comes out."""
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from relexify.errors import InputError
+from relexify.recipes.bilingual import check_steps, step_with_text, train_in_two_steps
 from relexify.recipes.compare.trials import Trial, TrialResult, training_identity
-from relexify.systems.bilingual.run import FIRST_STEP_FILE, check_steps, step_with_text, train_in_two_steps
-from relexify.systems.transfer.options import BilingualStep, Transfer
+from relexify.systems.bilingual.options import BilingualOptions
+from relexify.systems.bilingual.recipe import FIRST_STEP_FILE
+from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
@@ -34,7 +36,7 @@ class BilingualTrial(Trial):
 
     moments: ClassVar[tuple[str, ...]] = ("end",)
 
-    step: BilingualStep
+    step: BilingualOptions
 
     def kept(self) -> TrialResult | None:
         """What an earlier call came to, if it came to an end."""
@@ -91,7 +93,7 @@ class BilingualTrial(Trial):
 
 
 def in_two_languages(
-    trial: Trial, step: BilingualStep, training: Training, transfer: Transfer, recipe: Path
+    trial: Trial, step: BilingualOptions, training: Training, transfer: Transfer, recipe: Path
 ) -> BilingualTrial:
     """The same run, followed by the training of both languages.
 

@@ -17,7 +17,7 @@
     [training]                     # the fields of Training
     steps = 250_000
 
-    [bilingual]                    # the fields of BilingualStep: RAMEN's second step
+    [bilingual]                    # the fields of BilingualOptions: RAMEN's second step
     languages = ["en", "sw"]
 
     [trelm]                        # the fields of Trelm: its three phases
@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.options import check as check_vectors
+from relexify.evidence.vectors.options import validate_vector_training
 from relexify.recipes.file.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.file.overriding import override
 from relexify.recipes.file.paths import Place, model_name, written_model, written_path
@@ -53,10 +53,11 @@ from relexify.recipes.file.task_entries import TaskEntry, check_task_languages, 
 from relexify.recipes.file.trelm_table import read_trelm, written_trelm
 from relexify.recipes.file.values import check_keys, choose, convert, convert_fields
 from relexify.recipes.file.writing import differing, toml_text, written_texts
+from relexify.systems.bilingual.options import RAMEN, BilingualOptions
 from relexify.systems.compression.options import Compression
-from relexify.systems.transfer.options import BilingualStep, Transfer
+from relexify.systems.transfer.options import Transfer
 from relexify.systems.trelm.options import Trelm
-from relexify.training.plan import RAMEN, Training, plan_stages
+from relexify.training.plan import Training, plan_stages
 
 __all__ = ["RUNS", "Comparing", "RecipeFile", "Run", "TaskEntry", "read_recipe", "recipe_text"]
 
@@ -91,7 +92,7 @@ class RecipeFile:
     fresh: Mapping[str, Any] | None = None
     compress: Compression | None = None
     training: Training | None = None
-    bilingual: BilingualStep | None = None
+    bilingual: BilingualOptions | None = None
     trelm: Trelm | None = None
     compare: Comparing | None = None
     tasks: tuple[TaskEntry, ...] = ()
@@ -209,7 +210,7 @@ def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
     )
     choose(transfer.method, method_names(), place.below("method"), "method")
     try:
-        check_vectors(transfer.vectors)
+        validate_vector_training(transfer.vectors)
     except InputError as error:
         raise InputError(f"{place.below('vectors')}: {error}") from error
     return transfer
@@ -222,13 +223,13 @@ def _compression(table: object, place: Place) -> Compression:
     return Compression(**values)
 
 
-def _bilingual(table: object, place: Place) -> BilingualStep:
+def _bilingual(table: object, place: Place) -> BilingualOptions:
     """The step with both languages; what its training does not say is RAMEN's."""
-    from relexify.systems.bilingual.model import check_languages
+    from relexify.pretrained.languages import check_languages
 
-    own = check_keys(table, [field.name for field in fields(BilingualStep)], (), place)
-    values = convert_fields({key: value for key, value in own.items() if key != "training"}, BilingualStep, place)
-    step = BilingualStep(**values)
+    own = check_keys(table, [field.name for field in fields(BilingualOptions)], (), place)
+    values = convert_fields({key: value for key, value in own.items() if key != "training"}, BilingualOptions, place)
+    step = BilingualOptions(**values)
     try:
         check_languages(step.languages)
     except InputError as error:

@@ -24,14 +24,14 @@ from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.systems.trelm.model.folder import export_language, is_separate, load_language
 
-__all__ = ["Bilingual", "exported", "load_bilingual_model", "load_speaker"]
+__all__ = ["BilingualBundle", "language_folder", "load_bilingual_model", "load_for_language"]
 
 LANGUAGES = "languages"
 _GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
-class Bilingual:
+class BilingualBundle:
     """A bilingual model with the tokenizers of its languages.
 
     Attributes:
@@ -43,7 +43,7 @@ class Bilingual:
     tokenizers: Mapping[str, Any]
 
     @classmethod
-    def of(cls, source: str | Path, target: str | Path, languages: tuple[str, str]) -> Bilingual:
+    def join(cls, source: str | Path, target: str | Path, languages: tuple[str, str]) -> BilingualBundle:
         """Join two models that share an encoder.
 
         Args:
@@ -60,11 +60,11 @@ class Bilingual:
         tokenizers = load_tokenizer(source), load_tokenizer(target)
         for model, tokenizer in zip(models, tokenizers, strict=True):
             check_fit(model, tokenizer)
-        built = BilingualModel.of(*models, languages)
+        built = BilingualModel.join(*models, languages)
         return cls(built, dict(zip(languages, tokenizers, strict=True)))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Bilingual:
+    def load(cls, folder: str | Path) -> BilingualBundle:
         """Read what `save` wrote.
 
         Raises:
@@ -73,10 +73,10 @@ class Bilingual:
         model = load_bilingual_model(folder)
         tokenizers = {name: load_tokenizer(Path(folder) / LANGUAGES / name) for name in model.languages}
         for name, tokenizer in tokenizers.items():
-            check_fit(model.speaking(name), tokenizer)
+            check_fit(model.for_language(name), tokenizer)
             path = Path(folder) / LANGUAGES / name
             if (path / _GENERATION).is_file():
-                model.speaking(name).generation_config = GenerationConfig.from_pretrained(path)
+                model.for_language(name).generation_config = GenerationConfig.from_pretrained(path)
         return cls(model, tokenizers)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -92,8 +92,8 @@ class Bilingual:
             place = folder / LANGUAGES / name
             place.mkdir(parents=True)
             save_tokenizer(tokenizer, place)
-            if self.model.speaking(name).can_generate():
-                self.model.speaking(name).generation_config.save_pretrained(place)
+            if self.model.for_language(name).can_generate():
+                self.model.for_language(name).generation_config.save_pretrained(place)
 
     def export(self, language: str, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the model of one language, with its tokenizer, as a folder that needs nothing of relexify.
@@ -102,7 +102,7 @@ class Bilingual:
             InputError: The model does not know the language.
             OutputError: The folder cannot be written.
         """
-        model = self.model.speaking(language)
+        model = self.model.for_language(language)
         with write_folder(folder, overwrite=overwrite) as beside:
             model.save_pretrained(beside)
             save_tokenizer(self.tokenizers[language], beside)
@@ -130,7 +130,7 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
     return found
 
 
-def load_speaker(name: str | Path, language: str | None = None) -> tuple[Any, Any]:
+def load_for_language(name: str | Path, language: str | None = None) -> tuple[Any, Any]:
     """An ordinary model and its tokenizer, out of an ordinary folder or of a bilingual one.
 
     Args:
@@ -146,13 +146,13 @@ def load_speaker(name: str | Path, language: str | None = None) -> tuple[Any, An
     if not is_bilingual(name):
         _refuse_language(name, language)
         return load_model(name), load_tokenizer(name)
-    both = Bilingual.load(name)
-    model = both.model.speaking(language)
+    both = BilingualBundle.load(name)
+    model = both.model.for_language(language)
     return model, both.tokenizers[str(language)]
 
 
 @contextmanager
-def exported(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
+def language_folder(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
     """A name that any function can load: the folder itself, or a passing export of one language of two.
 
     Raises:
@@ -166,8 +166,8 @@ def exported(name: str | Path, language: str | None = None) -> Iterator[str | Pa
         _refuse_language(name, language)
         yield name
         return
-    both = Bilingual.load(name)
-    both.model.place_of(language)
+    both = BilingualBundle.load(name)
+    both.model.index_of(language)
     with TemporaryDirectory(prefix="relexify-") as folder:
         yield both.export(str(language), Path(folder) / str(language))
 

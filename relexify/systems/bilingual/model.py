@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,9 +21,10 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from relexify.errors import GraftError, InputError
 from relexify.grafting import lexical_axes
 from relexify.pretrained import BILINGUAL
+from relexify.pretrained.languages import check_languages
 from relexify.systems.compression.model import is_compressed
 
-__all__ = ["MEMBERS", "BilingualConfig", "BilingualModel", "check_languages"]
+__all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
 
 MEMBERS = ("source", "target")
 """What the two models are called inside, whatever the languages are called."""
@@ -81,7 +81,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         self.post_init()
 
     @classmethod
-    def of(cls, source: Any, target: Any, languages: Sequence[str] = MEMBERS) -> BilingualModel:
+    def join(cls, source: Any, target: Any, languages: Sequence[str] = MEMBERS) -> BilingualModel:
         """A bilingual model of two, with the first one's encoder; both stay as they are.
 
         Args:
@@ -114,15 +114,15 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         first, second = self.config.languages
         return first, second
 
-    def speaking(self, language: str | None) -> Any:
+    def for_language(self, language: str | None) -> Any:
         """The ordinary model of one language; its encoder is the one of both, not a copy.
 
         Raises:
             InputError: The model does not know the language.
         """
-        return getattr(self, MEMBERS[self.place_of(language)])
+        return getattr(self, MEMBERS[self.index_of(language)])
 
-    def place_of(self, language: str | None) -> int:
+    def index_of(self, language: str | None) -> int:
         """0 for the first language, 1 for the second.
 
         Raises:
@@ -134,9 +134,32 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
         return self.languages.index(language)
 
-    def lexical_names(self) -> set[str]:
-        """Names of the parameters and buffers that belong to one language alone."""
+    def lexical_parameter_names(self) -> set[str]:
+        """Return the names of the parameters and buffers that belong to one language alone."""
         return {f"{member}.{name}" for member in MEMBERS for name in self.config.lexical}
+
+    def loss_members(self) -> tuple[Any, Any]:
+        """Return the two models; see `relexify.training.protocol.JointModel`."""
+        return self.source, self.target
+
+    def joint_loss(self, input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
+        """Return the summed negative log likelihood of a batch, while each member returns its own.
+
+        Args:
+            input_ids: Tokens [rows × positions].
+            labels: Tokens to predict [rows × positions].
+            language: That of all rows. If None, the first half of the rows is in the first language and the other half
+                in the second, so that one call reaches all parameters, as wrappers for several devices need it.
+        """
+        nats: torch.Tensor
+        if language is not None:
+            nats = self.for_language(language)(input_ids=input_ids, labels=labels)
+            return nats
+        first_inputs, second_inputs = input_ids.chunk(2)
+        first_labels, second_labels = labels.chunk(2)
+        nats = self.source(input_ids=first_inputs, labels=first_labels)
+        nats = nats + self.target(input_ids=second_inputs, labels=second_labels)
+        return nats
 
     def forward(self, input_ids: torch.Tensor | None = None, *, language: str | None = None, **inputs: Any) -> Any:
         """What the model of a language makes of its tokens.
@@ -146,7 +169,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             language: Which one.
             **inputs: Whatever else the model of one language takes: attention_mask, labels, …
         """
-        return getattr(self, MEMBERS[self.place_of(language)])(input_ids=input_ids, **inputs)
+        return getattr(self, MEMBERS[self.index_of(language)])(input_ids=input_ids, **inputs)
 
     def get_input_embeddings(self) -> Any:
         """Those of the first language."""
@@ -171,21 +194,6 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     def _init_weights(self, module: nn.Module) -> None:
         """All modules belong to a member, whose own rule holds."""
-
-
-def check_languages(languages: Sequence[str]) -> None:
-    """Refuse names that could not be told apart or written down.
-
-    Raises:
-        InputError: They do not do.
-    """
-    if len(languages) != len(MEMBERS):
-        raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")
-    for name in languages:
-        if not re.fullmatch(r"\w[\w-]*", name):
-            raise InputError(f"{name!r} cannot name a language, since it names a folder: use letters, digits and '-'")
-    if languages[0].lower() == languages[1].lower():
-        raise InputError(f"both languages are called {languages[0]!r}: give each a name of its own, such as en and sw")
 
 
 def _member(config: Any) -> Any:

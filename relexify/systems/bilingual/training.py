@@ -11,19 +11,21 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.languages import check_languages
 from relexify.scoring import HeldOut, check_fit, model_kind
-from relexify.systems.bilingual.folder import Bilingual, load_bilingual_model
-from relexify.systems.bilingual.model import MEMBERS, check_languages
+from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
+from relexify.systems.bilingual.model import MEMBERS
+from relexify.systems.bilingual.options import RAMEN
 from relexify.training.data.batches import TwoTexts
 from relexify.training.engine.stage import Text
 from relexify.training.identity import model_digest
 from relexify.training.job import Subject, language_text, notes_of
-from relexify.training.plan import RAMEN, Training
+from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
-from relexify.training.trainable import check_learner, check_stages
+from relexify.training.trainable import check_halves, check_learner, check_stages
 
-__all__ = ["check_halves", "train_bilingual"]
+__all__ = ["train_bilingual"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,18 +87,18 @@ def _two_languages(
 ) -> Subject:
     """Both models as one, and both texts."""
     with processes.main_process_first():
-        both = Bilingual.of(*sources, languages)
+        both = BilingualBundle.join(*sources, languages)
     dtype, model = both.model.dtype, both.model.float()
     for language in languages:
-        check_learner(model.speaking(language), training)
-        check_fit(model.speaking(language), both.tokenizers[language])
+        check_learner(model.for_language(language), training)
+        check_fit(model.for_language(language), both.tokenizers[language])
     check_stages(model, training)
     texts = []
     for language, (corpus, held_out) in zip(languages, corpora, strict=True):
         logger.info("text of %s:", language)
         with processes.main_process_first():
             try:
-                speaker, tokenizer = model.speaking(language), both.tokenizers[language]
+                speaker, tokenizer = model.for_language(language), both.tokenizers[language]
                 half = training.batch // 2
                 texts.append(language_text(speaker, tokenizer, corpus, held_out, training, half))
             except InputError as error:
@@ -107,7 +109,7 @@ def _two_languages(
     identities = {language: text.identity for language, text in zip(languages, texts, strict=True)}
 
     def reload(folder: Path | None) -> Any:
-        return Bilingual.of(*sources, languages).model if folder is None else load_bilingual_model(folder)
+        return BilingualBundle.join(*sources, languages).model if folder is None else load_bilingual_model(folder)
 
     return Subject(
         model,
@@ -118,19 +120,3 @@ def _two_languages(
         reload,
         lambda trained, folder: replace(both, model=trained).write_into(folder),
     )
-
-
-def check_halves(training: Training, devices: int) -> None:
-    """Refuse batches that cannot be cut into two halves, on each device and in each part.
-
-    Raises:
-        InputError: They cannot.
-    """
-    for name, size in (("batch", training.batch), ("micro_batch", training.micro_batch)):
-        if size is not None and size % 2:
-            raise InputError(f"{name} = {size} is odd, and half of it is of each language: give an even number")
-    if training.micro_batch is None and (training.batch // devices) % 2:
-        raise InputError(
-            f"a batch of {training.batch} leaves {training.batch // devices} sequences to each of {devices} devices, "
-            "and half of them are of each language: give a batch that is a multiple of twice as many"
-        )

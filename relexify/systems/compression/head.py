@@ -12,6 +12,7 @@ many places (see `code_product.py`). Training needs no logits (see `vocabulary_s
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -19,6 +20,9 @@ from torch.nn.functional import embedding_bag, linear
 
 from relexify.systems.compression.code_product import padded_columns, summed_scores
 from relexify.systems.compression.embedding import SubEmbedding
+
+if TYPE_CHECKING:
+    from relexify.training.loss.chunked import ChunkLoss
 
 __all__ = ["FactoredHead", "factored_logits"]
 
@@ -71,6 +75,24 @@ class FactoredHead(nn.Module):
         logits = factored_logits(flat, list(self.embedding.tables), self.embedding.codes)
         logits = logits.reshape(*hidden.shape[:-1], self.out_features)
         return logits if self.bias is None else logits + self.bias.to(logits.dtype)
+
+    # The loss in training, which needs no logits: see `relexify.training.protocol.ChunkedHead`.
+
+    def loss_weight(self) -> torch.Tensor:
+        """Return all numbers of the tables in a row [Σ M_i d_i]."""
+        return torch.cat([table.flatten() for table in self.embedding.tables])
+
+    def chunk_positions(self, most: int) -> int:
+        """Return how many positions a chunk should have: `most`, or a smaller power of two."""
+        from relexify.systems.compression.loss import chunk_positions  # which imports this module
+
+        return chunk_positions(self, most)
+
+    def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:
+        """Return a function for the summed negative log likelihood of a chunk."""
+        from relexify.systems.compression.loss import chunk_loss
+
+        return chunk_loss(self, compiled=compiled)
 
     def extra_repr(self) -> str:
         """Its measures."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
 from relexify.scoring import IGNORED
 from relexify.systems.compression.head import FactoredHead, factored_logits
 from relexify.systems.compression.prefixes import CodePrefixes, PrefixPlan, code_prefixes, plan_prefixes
 from relexify.systems.compression.vocabulary_sum import log_vocabulary_sum
-from relexify.training.loss.chunked import ChunkLoss, chunk_nats
 
-__all__ = ["chunk_loss", "chunk_places", "head_weight"]
+if TYPE_CHECKING:
+    from relexify.training.loss.chunked import ChunkLoss
+
+__all__ = ["chunk_loss", "chunk_positions"]
 
 LOGITS = 2**29
 """Of a chunk, at most: what sums up their gradients on a GPU takes twice their memory beside them."""
@@ -26,35 +27,22 @@ PREFIX_SCORES = 2**28
 """Of a chunk, at most; a few times as many numbers are alive at once, in float32."""
 
 
-def head_weight(head: Any) -> torch.Tensor:
-    """What a head scores with, as one tensor: the matrix [V × d], or all numbers of the tables in a row."""
-    if isinstance(head, FactoredHead):
-        return torch.cat([table.flatten() for table in head.embedding.tables])
-    weight: torch.Tensor = head.weight
-    return weight
-
-
-def chunk_places(head: Any, most: int) -> int:
-    """How many places a chunk should have: `most`, or fewer (a power of two) where the head has tables."""
-    if not isinstance(head, FactoredHead):
-        return most
+def chunk_positions(head: FactoredHead, most: int) -> int:
+    """Return how many positions a chunk should have: `most`, or a smaller power of two."""
     plan = _plan(head)
     fitting = max(1, LOGITS // head.out_features if plan is None else PREFIX_SCORES // plan.prefixes)
     return min(most, 1 << (fitting.bit_length() - 1))
 
 
-def chunk_loss(head: nn.Module, *, compiled: bool = False) -> ChunkLoss:
-    """The summed negative log likelihood of some places under a head, given its `head_weight`.
+def chunk_loss(head: FactoredHead, *, compiled: bool = False) -> ChunkLoss:
+    """Return a function for the summed negative log likelihood of some positions, given the head's `loss_weight`.
 
-    Where a head has tables, their scores alone are computed and no logits, unless the codes spread so far that it would
-    not pay.
+    Only the scores of table rows are computed and no logits, unless the codes spread so far that it would not pay.
 
     Args:
-        head: A linear or a factored one.
-        compiled: Compile it, for places whose number stays the same.
+        head: The head.
+        compiled: Compile it, for chunks of one size.
     """
-    if not isinstance(head, FactoredHead):
-        return _compiled(chunk_nats) if compiled else chunk_nats
     plan = _plan(head)
     of_prefixes, of_logits = (
         (_compiled(_prefix_nats), _compiled(_logit_nats)) if compiled else (_prefix_nats, _logit_nats)

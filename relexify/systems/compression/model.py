@@ -23,7 +23,7 @@ from relexify.pretrained.precision import with_parameters_in
 from relexify.systems.compression.embedding import SharedSubEmbedding, SubEmbedding
 from relexify.systems.compression.head import FactoredHead
 
-__all__ = ["Layout", "compressed_class", "expanded", "install", "is_compressed", "layout_of", "lexical_names"]
+__all__ = ["Layout", "compressed_class", "expanded", "install", "is_compressed", "layout_of"]
 
 ENTRY = "sub_embedding"
 """What the entry of the config is called."""
@@ -129,27 +129,6 @@ def expanded(model: Any) -> Any:
     return plain.to(model.device).train(model.training)
 
 
-def lexical_names(model: Any) -> set[str]:
-    """Names of the parameters that belong to the vocabulary, of a plain or a compressed model.
-
-    Raises:
-        GraftError: The model cannot resize its vocabulary.
-    """
-    if not _in_compressed_class(model):
-        return set(lexical_axes(model))
-    config = copy.deepcopy(model.config)
-    delattr(config, ENTRY)
-    with torch.device("meta"):
-        plain = model.plain_class(config)
-    tables = {
-        f"{name}.tables.{place}"
-        for name, module in model.named_modules()
-        if isinstance(module, SubEmbedding)
-        for place in range(len(module.tables))
-    }
-    return tables | {name for name in lexical_axes(plain) if name in dict(model.named_parameters())}
-
-
 class _Compressed:
     """What a compressed class has before the plain one."""
 
@@ -165,6 +144,21 @@ class _Compressed:
         """Ties between parameters that are still there; tables are shared by what they are, not by name."""
         keys = super().get_expanded_tied_weights_keys(all_submodels)  # type: ignore[misc]
         return _present(self, keys)
+
+    def lexical_parameter_names(self) -> set[str]:
+        """Return the names of the parameters that belong to the vocabulary: tables, and what stayed dense."""
+        config = copy.deepcopy(self.config)  # type: ignore[attr-defined]
+        delattr(config, ENTRY)
+        with torch.device("meta"):
+            plain = self.plain_class(config)
+        tables = {
+            f"{name}.tables.{index}"
+            for name, module in self.named_modules()  # type: ignore[attr-defined]
+            if isinstance(module, SubEmbedding)
+            for index in range(len(module.tables))
+        }
+        parameters = dict(self.named_parameters())  # type: ignore[attr-defined]
+        return tables | {name for name in lexical_axes(plain) if name in parameters}
 
     def resize_token_embeddings(self, *inputs: Any, **options: Any) -> Any:
         """Not possible: a code tells which parts of others a token shares."""

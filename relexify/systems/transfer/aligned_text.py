@@ -15,13 +15,13 @@ from relexify.evidence.bitext import (
     EncodedBitext,
     align_bitext,
     aligned_counts,
-    check_aligning,
-    eflomal_module,
     encode_bitext,
+    import_eflomal,
     looks_swapped,
     parse_links,
     read_links,
     symmetrise,
+    validate_word_alignment,
 )
 from relexify.storage.cache import cache_folder
 from relexify.systems.transfer.options import METHODS, Transfer
@@ -54,7 +54,7 @@ def check_bitext(recipe: Transfer) -> None:
         InputError: The parallel text is needed and missing, cannot be read, or does not go with its options.
         MissingExtra: It has yet to be aligned, and the package for that is not installed.
     """
-    check_aligning(recipe.aligning)
+    validate_word_alignment(recipe.aligning)
     if recipe.bitext is None:
         if METHODS[recipe.method].needs_bitext:
             raise InputError(
@@ -69,7 +69,7 @@ def check_bitext(recipe: Transfer) -> None:
     if bitext is not None:
         bitext.ensure_pairs()
         if METHODS[recipe.method].uses_bitext and recipe.alignment is None and not is_aligned(bitext):
-            eflomal_module()
+            import_eflomal()
     if bitext is not None and recipe.alignment is not None:
         parse_links(Path(recipe.alignment), expected=sum(1 for _ in bitext))
 

@@ -18,8 +18,8 @@ from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVector
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.progress import report_under
 from relexify.systems.transfer.steps import kept_file, step_name
-from relexify.text import Corpus, learn_segmenter
-from relexify.tokens import encodable, encode_words, encoder_of, vocabulary_of
+from relexify.text import Corpus, train_segmenter
+from relexify.tokens import encode_words, encoder_of, make_encodable, vocabulary_of
 
 __all__ = [
     "TokensInSpace",
@@ -106,7 +106,7 @@ def token_vectors(corpus: Corpus, tokenizer: Any, options: VectorTraining) -> Su
     def sentences() -> Iterator[list[str]]:
         lines = iter(corpus)
         while block := list(islice(lines, 1000)):
-            yield from (list(map(str, ids)) for ids in encoder.encode([encodable(line)[0] for line in block]))
+            yield from (list(map(str, ids)) for ids in encoder.encode([make_encodable(line)[0] for line in block]))
 
     vectors = kept_file(
         "vectors",
@@ -151,5 +151,5 @@ def embedding_vectors(tokenizer: Any, embeddings: np.ndarray, words: list[str]) 
 
 def _sentences(corpus: Corpus) -> Callable[[], Iterator[list[str]]]:
     """Words of each paragraph, cut as the script needs it."""
-    split = learn_segmenter(corpus)
+    split = train_segmenter(corpus)
     return lambda: (split(line) for line in corpus)

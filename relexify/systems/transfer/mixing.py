@@ -27,7 +27,7 @@ from relexify.methods import (
     vector_neighbours,
 )
 from relexify.mixture import Fallback, Mixture, first_of
-from relexify.neighbours import normalised
+from relexify.neighbours import normalise_rows
 from relexify.systems.transfer.aligned_text import count_aligned_tokens
 from relexify.systems.transfer.evidence import (
     TokensInSpace,
@@ -146,7 +146,7 @@ def subwords_in_one_space(
     source, target = rotation.apply(source, target)
     tokens = tokens_in_space(source) if tokens_in_space else _subwords(recipe, old, source)
     if tokens_in_space and recipe.method == "ramen-vectors":  # dot products need one scale on both sides
-        tokens = replace(tokens, matrix=normalised(tokens.matrix))
+        tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
     return tokens, _subwords(recipe, new, target), rotation
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from relexify.evidence.bitext import Aligning
+from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.training.plan import RAMEN, Training
 
-__all__ = ["DEFAULT_VOCABULARY", "METHODS", "BilingualStep", "Method", "Transfer"]
+__all__ = ["DEFAULT_VOCABULARY", "METHODS", "Method", "Transfer"]
 
 DEFAULT_VOCABULARY = 32_000
 
@@ -206,7 +205,7 @@ class Transfer:
     dictionary_swapped: bool = False
     bitext: Any = None
     alignment: Path | None = None
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     method: str = "blend"
     tokenizer: str | None = None
     vocab_size: int = DEFAULT_VOCABULARY
@@ -229,20 +228,3 @@ class Transfer:
     pad_to_multiple_of: int | None = None
     seed: int = 0
     overwrite: bool = False
-
-
-@dataclass(frozen=True)
-class BilingualStep:
-    """What a recipe says about the training of both languages together.
-
-    Attributes:
-        languages: What the model's language and the new one are called.
-        source_corpus: Text in the model's language; that of the transfer if not given.
-        source_held_out: Text in the model's language to measure on; where none is given, a part of it is kept aside.
-        training: How.
-    """
-
-    languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = None
-    source_held_out: Any = None
-    training: Training = RAMEN

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.evidence.alignment import Rotation
-from relexify.evidence.bitext import Aligning, Bitext
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.grafting import Graft, check_roles, graft, lexical_axes
@@ -25,7 +25,7 @@ from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.systems.transfer.steps import kept_mixture, kept_tokenizer, step_name
 from relexify.systems.trelm.method import joint_tokenizer, trelm_rows
 from relexify.text import Corpus
-from relexify.tokens import encoder_of, retrained, vocabulary_of
+from relexify.tokens import encoder_of, train_tokenizer_like, vocabulary_of
 from relexify.version import __version__
 
 __all__ = ["TransferResult", "needed_roles", "new_tokenizer", "run_transfer"]
@@ -89,7 +89,9 @@ def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
         padding_side=old.padding_side,
         size=recipe.vocab_size,
     )
-    return kept_tokenizer(name, lambda: retrained(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size()))
+    return kept_tokenizer(
+        name, lambda: train_tokenizer_like(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size())
+    )
 
 
 def _mixture(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> tuple[Mixture, Rotation | None]:
@@ -153,7 +155,7 @@ def _provenance(recipe: Transfer, corpus: Corpus, tokenizer: Any) -> Provenance:
 
 def _plain(value: Any) -> Any:
     """What json can hold; of texts and dictionaries in memory, their name."""
-    if isinstance(value, VectorTraining | Aligning):
+    if isinstance(value, VectorTraining | WordAlignmentOptions):
         return asdict(value)
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, settled
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
-from relexify.evidence.alignment.unsupervised.spaces import check_matrices, prepared
+from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
 from relexify.evidence.vectors import WordVectors
-from relexify.mixture import ReadyRows
+from relexify.mixture import PrecomputedRows
 from relexify.tokens import TokenForm, Vocabulary
 
 __all__ = [
@@ -57,7 +57,7 @@ def tokens_in_embedding_space(
     insist: bool = True,
     seed: int = 0,
     device: str = "cpu",
-) -> tuple[ReadyRows, FoundMap | None]:
+) -> tuple[PrecomputedRows, FoundMap | None]:
     """Rows for the tokens of a new vocabulary, as `graft` takes them.
 
     Args:
@@ -101,7 +101,7 @@ def tokens_in_embedding_space(
         seed=seed,
         device=device,
     )
-    return ReadyRows(np.array(ids, dtype=np.int64), rows), found
+    return PrecomputedRows(np.array(ids, dtype=np.int64), rows), found
 
 
 def _static(vocabulary: Vocabulary, vectors: WordVectors | None, ids: list[int], width: int, seed: int) -> np.ndarray:
@@ -147,9 +147,9 @@ def embedding_rows(
     for name, value, choices in (("initialisation", initialisation, INITIALISATIONS), ("map", by, MAPS)):
         if value not in choices:
             raise InputError(f"no rows can be made by the {name} {value!r}: choose one of {', '.join(choices)}")
-    check_matrices(static, anchor)
-    options = settled(options, static.shape[1])
-    rows = prepared(static, options, "cpu").double().numpy()
+    validate_matrices(static, anchor)
+    options = resolve_options(options, static.shape[1])
+    rows = prepare_space(static, options, "cpu").double().numpy()
     mean = anchor.mean(axis=0, dtype=np.float64)
     spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
     if not initialisation.endswith("-align"):
@@ -163,7 +163,9 @@ def embedding_rows(
     else:
         check_pairs(pairs, static.shape[1])
     if by == "orthogonal":
-        matrix = found.matrix if found else fitted_map(rows, prepared(anchor, options, "cpu").double().numpy(), pairs)
+        matrix = (
+            found.matrix if found else fitted_map(rows, prepare_space(anchor, options, "cpu").double().numpy(), pairs)
+        )
         return (mean + spread * rows @ matrix).astype(np.float32), found
     foretold = _foretold(rows, anchor - mean, pairs, found, spread, warn=initialisation == "fasttext-align")
     return (mean + foretold).astype(np.float32), found

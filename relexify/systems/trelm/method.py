@@ -12,13 +12,13 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.mixture import ReadyRows
+from relexify.mixture import PrecomputedRows
 from relexify.pretrained import train_joint_tokenizer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.steps import kept_file, kept_tokenizer, step_name
 from relexify.systems.trelm.embedding import tokens_in_embedding_space
 from relexify.text import Corpus
-from relexify.tokens import TokenForm, Vocabulary, encoder_of, in_turn, vocabulary_of
+from relexify.tokens import TokenForm, Vocabulary, encoder_of, interleave_lines, vocabulary_of
 
 __all__ = ["anchor_ids", "joint_tokenizer", "token_counts", "token_vectors", "trelm_rows"]
 
@@ -46,7 +46,7 @@ def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
     )
 
 
-def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> ReadyRows:
+def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> PrecomputedRows:
     """Rows for the tokens of the new vocabulary that the text has.
 
     Args:
@@ -141,7 +141,7 @@ def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[lis
 
     def lines() -> Iterator[list[str]]:
         batch: list[str] = []
-        for line in in_turn([text.__iter__ for text in texts]):
+        for line in interleave_lines([text.__iter__ for text in texts]):
             batch.append(line)
             if len(batch) == BATCH:
                 yield from ([tokens[id] for id in ids] for ids in encode(batch))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import Aligning, check_aligning
+from relexify.evidence.bitext import WordAlignmentOptions, validate_word_alignment
 from relexify.training.plan import Training
 
 __all__ = ["COMMONALITY", "SPECIFIC", "TRANSFER", "Direction", "Objective", "Trelm", "check_objective", "check_trelm"]
@@ -61,7 +61,7 @@ class Trelm:
     source_held_out: Any = None
     bitext: Any = None
     alignment: Path | None = None
-    aligning: Aligning = field(default_factory=Aligning)
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     test_bitext: Any = None
     vocabularies: Literal["joint", "separate"] = "joint"
     source_model: str | None = None
@@ -95,7 +95,7 @@ def check_trelm(options: Trelm) -> None:
     if options.until not in ("commonality", "specific"):
         raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
     _check_vocabularies(options)
-    check_aligning(options.aligning)
+    validate_word_alignment(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
         raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
     for name in ("commonality", "transfer", "specific"):

@@ -17,8 +17,8 @@ from relexify.evidence.bitext import (
     EncodedBitext,
     Links,
     Side,
-    eflomal_module,
     encode_bitext,
+    import_eflomal,
     parse_links,
     read_links,
 )
@@ -171,7 +171,7 @@ def check_pairs(options: Trelm) -> None:
     bitext = open_pairs(options.bitext, options)
     bitext.ensure_pairs()
     if options.alignment is None and not is_aligned(bitext):
-        eflomal_module()
+        import_eflomal()
     if options.alignment is not None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
 

@@ -19,7 +19,6 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
-from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
@@ -33,7 +32,7 @@ from relexify.training.job import LanguageText, Subject, language_text, measured
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
-from relexify.training.trainable import check_trainable
+from relexify.training.trainable import check_halves, check_trainable
 
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 

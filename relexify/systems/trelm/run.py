@@ -18,7 +18,6 @@ from relexify.pretrained import load_config, load_model, load_tokenizer, resolve
 from relexify.pretrained.hub import must_be_local
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file, write_folder
-from relexify.systems.bilingual.training import check_halves
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -32,7 +31,7 @@ from relexify.text import Corpus
 from relexify.training.job import HELD_OUT_EVERY, notes_of
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, finished_training, is_trained
-from relexify.training.trainable import check_learner
+from relexify.training.trainable import check_halves, check_learner
 
 __all__ = ["TrelmResult", "check_run", "check_start", "run_trelm", "trelm_inputs", "write_start"]
 

@@ -24,7 +24,7 @@ from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_pairs
-from relexify.tokens import backend_of, encodable, encoder_of
+from relexify.tokens import backend_of, encoder_of, make_encodable
 from relexify.training.curve import Curve
 from relexify.training.job import notes_of
 from relexify.training.result import CURVE_FILE
@@ -105,7 +105,7 @@ def read_out(
     languages = [model.config.place_of(name) for name in (reads, writes)]
     before, after = frame_of(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
-    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([encodable(text)[0] for text in sentences])]
+    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]
     if cut := sum(len(row) == room for row in rows):
         logger.warning("%d sentences have %d tokens or more and are cut there", cut, room)
     framed, found = [[*before, *row, *after] for row in rows], []

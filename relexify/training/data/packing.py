@@ -22,7 +22,7 @@ from relexify.progress import Advance, track
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 from relexify.text import Corpus
-from relexify.tokens import Encoder, encodable, encoder_of, separator_of
+from relexify.tokens import Encoder, encoder_of, make_encodable, separator_of
 
 __all__ = ["PackedText", "pack"]
 
@@ -147,7 +147,7 @@ def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, adva
     texts: list[str] = []
     size = 0
     for line in _read(corpus):
-        text, length = encodable(line)
+        text, length = make_encodable(line)
         size += length + 1
         if held_out and _digest_of(text) in held_out:
             summary.left_out += 1
@@ -174,7 +174,7 @@ def _read(corpus: Corpus) -> Iterator[str]:
 
 def _digests(corpus: Corpus) -> frozenset[bytes]:
     """What to know held-out paragraphs by, without holding them in memory."""
-    return frozenset(_digest_of(encodable(line)[0]) for line in _read(corpus))
+    return frozenset(_digest_of(make_encodable(line)[0]) for line in _read(corpus))
 
 
 def _digest_of(paragraph: str) -> bytes:

@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.systems.bilingual.model import BilingualModel
-from relexify.systems.compression.model import lexical_names
 from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
+from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["freeze_all_but", "trained_names"]
 
@@ -27,8 +26,7 @@ def trained_names(model: Any, trains: str) -> set[str]:
     if trains == EVERYTHING:
         return names
     if trains in (EMBEDDINGS, INNER):
-        found = model.lexical_names() if isinstance(model, BilingualModel) else lexical_names(model)
-        lexical = found & names
+        lexical = lexical_parameter_names(model) & names
         return lexical if trains == EMBEDDINGS else names - lexical
     found = {name for name in names if re.search(trains, name)}
     if not found:

@@ -9,7 +9,7 @@ Since the loss is made inside the forward, wrappers for several devices see an o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,12 +18,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from relexify.scoring import IGNORED
-from relexify.systems.bilingual.model import BilingualModel
-from relexify.systems.compression.head import FactoredHead
-from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
-from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.training.loss.chunked import asked_places, head_nats
 from relexify.training.loss.unpadded import unpadded
+from relexify.training.protocol import JointModel, MultiHeadModel, chunked_head
 
 __all__ = ["loss_forward", "repeated_blocks"]
 
@@ -46,21 +43,15 @@ def loss_forward(
     Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
     over the rows is added to the mean over the tokens.
 
-    Where a TRILayer model has a vocabulary for each language, every label goes to the head of its own.
-
-    A bilingual model takes `language` beside inputs and labels. Where it is not given, the first half of the rows is of
-    the first language and the other half of the second, so that one call reaches all parameters, as wrappers for
-    several devices want it.
-
     Args:
-        model: A decoder or a masked language model, or a bilingual model of two.
+        model: A decoder or a masked language model, or one with methods of `relexify.training.protocol`.
         compiled: Compile its blocks and the loss.
         stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
         asked: The share of places that have labels; where it is less than 1, the head works at those places alone.
         objectives: Rows take turns between so many in training.
     """
-    if isinstance(model, BilingualModel):
-        with _both_forward(model, compiled, stream, asked):
+    if isinstance(model, JointModel):
+        with _joint_forward(model, compiled, stream, asked):
             yield
         return
     with _one_forward(model, compiled, stream, asked, objectives, waits=_head_can_wait(model)):
@@ -71,25 +62,28 @@ def loss_forward(
 def _one_forward(
     model: Any, compiled: bool, stream: torch.dtype | None, asked: float, objectives: int = 1, *, waits: bool
 ) -> Iterator[None]:
-    heads, use_cache = _heads_of(model), getattr(model.config, "use_cache", None)
+    has_several_heads = isinstance(model, MultiHeadModel)
+    heads = list(model.loss_heads()) if has_several_heads else [model.get_output_embeddings()]
+    use_cache = getattr(model.config, "use_cache", None)
     own_forward = model.forward
     if not waits:
         logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
     # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
     most = 32_768 if compiled else 4_096
-    losses = {id(head): chunk_loss(head, compiled=compiled) for head in heads}
-    chunks = {id(head): chunk_places(head, most) for head in heads}  # once: it reads the codes of tables
+    chunked = {id(head): found for head in heads if waits and (found := chunked_head(head)) is not None}
+    losses = {key: head.chunk_loss(compiled=compiled) for key, head in chunked.items()}
+    chunks = {key: head.chunk_positions(most) for key, head in chunked.items()}  # once: it may take long
 
     def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
         lost, shared = None, len(heads) > 1
         if asked < 1 or shared:
             fixed = compiled or (hidden.device.type == "cuda" and not shared)
             hidden, wanted, lost = asked_places(hidden, wanted, asked, fixed=fixed)
-        loss, chunk = losses[id(head)], chunks[id(head)]
-        nats = head_nats(hidden, head_weight(head), head.bias, wanted, chunk=chunk, loss=loss)
+        weight, loss, chunk = chunked[id(head)].loss_weight(), losses[id(head)], chunks[id(head)]
+        nats = head_nats(hidden, weight, head.bias, wanted, chunk=chunk, loss=loss)
         return nats if lost is None else nats + lost
 
-    def of_rows(rows: slice, hidden: torch.Tensor, shares: list[tuple[Any, torch.Tensor]]) -> torch.Tensor:
+    def of_rows(rows: slice, hidden: torch.Tensor, shares: Sequence[tuple[Any, torch.Tensor]]) -> torch.Tensor:
         if not waits:
             flat, wanted = hidden[rows].flatten(0, 1).float(), shares[0][1][rows].flatten()
             return cross_entropy(flat, wanted, ignore_index=IGNORED, reduction="sum")
@@ -100,7 +94,7 @@ def _one_forward(
         input_ids: torch.Tensor, labels: torch.Tensor, next_sentence_label: Any = None, **arrays: Any
     ) -> torch.Tensor:
         output = own_forward(input_ids=input_ids, **arrays)
-        shares = _shares(model, heads, labels, arrays) if waits else [(None, labels)]
+        shares = model.labels_by_head(labels, **arrays) if waits and has_several_heads else [(heads[0], labels)]
         turns = objectives if model.training else 1
         nats_of_each = [of_rows(slice(turn, None, turns), output.logits, shares) for turn in range(turns)]
         nats = nats_of_each[0] if turns == 1 else torch.stack(nats_of_each)
@@ -131,24 +125,15 @@ def _one_forward(
 
 
 @contextmanager
-def _both_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked: float) -> Iterator[None]:
-    members = (model.source, model.target)
+def _joint_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked: float) -> Iterator[None]:
+    members = model.loss_members()
     waits = [_head_can_wait(member) for member in members]  # before the blocks that they share are compiled
-
-    def forward(input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
-        if language is not None:
-            nats: torch.Tensor = model.speaking(language)(input_ids=input_ids, labels=labels)
-            return nats
-        halves = zip(members, input_ids.chunk(2), labels.chunk(2), strict=True)
-        first, second = (member(input_ids=inputs, labels=wanted) for member, inputs, wanted in halves)
-        both: torch.Tensor = first + second
-        return both
 
     with ExitStack() as stack:
         for member, can_wait in zip(members, waits, strict=True):
             stack.enter_context(_one_forward(member, compiled, stream, asked, waits=can_wait))
         try:
-            model.forward = forward
+            model.forward = model.joint_loss
             yield
         finally:
             for name in _ON_INSTANCES:
@@ -171,7 +156,7 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
 def _head_can_wait(model: Any) -> bool:
     """Whether the logits are what the head makes of what it is given, and nothing more; tried out on a few tokens."""
     head = model.get_output_embeddings()
-    if not isinstance(head, nn.Linear | FactoredHead):
+    if chunked_head(head) is None:
         return False
     was_training = model.training
     model.eval()
@@ -202,26 +187,6 @@ def _identity(hidden: torch.Tensor) -> torch.Tensor:
 
 def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]:
     return lambda module, inputs, output: output.to(dtype)
-
-
-def _heads_of(model: Any) -> list[Any]:
-    """The layers that logits come out of: one, or one for each vocabulary of a TRILayer model, the last one first."""
-    other = model.head.source_decoder if isinstance(model, TriLayerForMaskedLM) else None
-    return [model.get_output_embeddings(), *([] if other is None else [other])]
-
-
-def _shares(
-    model: Any, heads: list[Any], labels: torch.Tensor, arrays: dict[str, Any]
-) -> list[tuple[Any, torch.Tensor]]:
-    """Every head that has work, with the labels of its own vocabulary."""
-    if len(heads) == 1:
-        return [(heads[0], labels)]
-    of_source = model.of_source(labels.shape, **arrays)
-    if isinstance(of_source, bool):
-        return [(heads[of_source], labels)]
-    return [
-        (head, labels.masked_fill(others, IGNORED)) for head, others in zip(heads, (of_source, ~of_source), strict=True)
-    ]
 
 
 def _restore(model: Any, heads: list[Any], blocks: list[nn.Module]) -> None:

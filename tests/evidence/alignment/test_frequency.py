@@ -11,8 +11,8 @@ import torch
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised import AdversarialTraining, find_map
 from relexify.evidence.alignment.unsupervised.frequency import map_by_frequency
-from relexify.evidence.alignment.unsupervised.options import settled
-from relexify.evidence.alignment.unsupervised.spaces import prepared, random_rotation
+from relexify.evidence.alignment.unsupervised.options import resolve_options
+from relexify.evidence.alignment.unsupervised.spaces import prepare_space, random_rotation
 from tests.evidence.alignment.clouds import cloud
 
 WORDS, WIDTH = 1_000, 24
@@ -29,8 +29,8 @@ def noisy(seed: int, noise: float = 1.0, order: float = 0.1) -> tuple[np.ndarray
 
 
 def both(source: np.ndarray, target: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    options = settled(None, WIDTH)
-    return prepared(source, options, "cpu"), prepared(target, options, "cpu")
+    options = resolve_options(None, WIDTH)
+    return prepare_space(source, options, "cpu"), prepare_space(target, options, "cpu")
 
 
 def cosine_of_pairs(source: torch.Tensor, target: torch.Tensor, matrix: np.ndarray, truth: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from relexify.evidence.alignment.unsupervised.discriminator import build_discrim
 from relexify.evidence.alignment.unsupervised.game import orthogonalised, play
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.refinement import refine
-from relexify.evidence.alignment.unsupervised.spaces import prepared, random_rotation
+from relexify.evidence.alignment.unsupervised.spaces import prepare_space, random_rotation
 from relexify.evidence.lexicon.retrieval import csls_nearest
 from tests.evidence.alignment.clouds import cloud, turned
 
@@ -23,7 +23,7 @@ SMALL = AdversarialTraining(epochs=2, steps=20, batch=16, hidden=16)
 
 
 def tensors(*clouds: np.ndarray) -> list[torch.Tensor]:
-    return [prepared(rows, AdversarialTraining(), "cpu") for rows in clouds]
+    return [prepare_space(rows, AdversarialTraining(), "cpu") for rows in clouds]
 
 
 def _ever_better() -> Callable[[torch.Tensor], float]:

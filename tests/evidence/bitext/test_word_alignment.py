@@ -25,7 +25,7 @@ from tests import pico
 
 
 def links(*points, line=0):
-    return Links.of_points(np.array([(line, source, target) for source, target in points]).reshape(-1, 3))
+    return Links.from_points(np.array([(line, source, target) for source, target in points]).reshape(-1, 3))
 
 
 def side(*lines, words=None):
@@ -63,8 +63,8 @@ def test_growing_adds_no_link_between_two_units_that_both_have_one():
 
 
 def test_lines_are_symmetrised_each_for_itself():
-    first = Links.of_points(np.array([(0, 0, 0), (2, 0, 0), (2, 1, 1)]))
-    second = Links.of_points(np.array([(1, 0, 0), (2, 0, 0), (2, 1, 2)]))
+    first = Links.from_points(np.array([(0, 0, 0), (2, 0, 0), (2, 1, 1)]))
+    second = Links.from_points(np.array([(1, 0, 0), (2, 0, 0), (2, 1, 2)]))
     grown = symmetrise(first, second, "grow-diag-final-and")
     assert grown.points().tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 1, 1], [2, 1, 2]]
 
@@ -72,7 +72,7 @@ def test_lines_are_symmetrised_each_for_itself():
 def test_symmetrisations_are_nested_and_direction_free_on_random_links():
     draw = np.random.default_rng(0)
     for _ in range(30):
-        points = [Links.of_points(draw.integers(0, 6, (12, 3))) for _ in range(2)]
+        points = [Links.from_points(draw.integers(0, 6, (12, 3))) for _ in range(2)]
         found = {
             how: {tuple(point) for point in symmetrise(*points, how).points().tolist()}
             for how in ("intersection", "grow-diag-final-and", "union")
@@ -97,7 +97,7 @@ PAIRS = EncodedBitext(side([1, 2], [], [2, 3]), side([4, 5], [], [5]))
 
 
 def test_aligned_tokens_are_counted_over_all_lines():
-    made = Links.of_points(np.array([(0, 0, 0), (0, 1, 1), (2, 0, 0), (2, 1, 0)]))
+    made = Links.from_points(np.array([(0, 0, 0), (0, 1, 1), (2, 0, 0), (2, 1, 0)]))
     counts = aligned_counts(PAIRS, made, (6, 4)).toarray()
     expected = np.zeros((6, 4))
     expected[4, 1], expected[5, 2], expected[5, 3] = 1, 2, 1
@@ -116,7 +116,7 @@ def test_a_link_of_words_is_shared_among_the_tokens_of_the_source_word():
 def test_counts_do_not_depend_on_how_many_links_are_taken_at_once(monkeypatch):
     draw = np.random.default_rng(1)
     pairs = EncodedBitext(side(*draw.integers(0, 9, (20, 8))), side(*draw.integers(0, 9, (20, 8))))
-    many = Links.of_points(np.stack([draw.integers(0, 20, 90), draw.integers(0, 8, 90), draw.integers(0, 8, 90)], 1))
+    many = Links.from_points(np.stack([draw.integers(0, 20, 90), draw.integers(0, 8, 90), draw.integers(0, 8, 90)], 1))
     whole = aligned_counts(pairs, many, (9, 9))
     monkeypatch.setattr("relexify.evidence.bitext.counting._AT_ONCE", 7)
     assert np.array_equal(aligned_counts(pairs, many, (9, 9)).toarray(), whole.toarray())

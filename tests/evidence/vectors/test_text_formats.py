@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relexify.errors import InputError
 from relexify.evidence.vectors.formats import text as text_formats
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.evidence.vectors.formats.text import read_text
+from relexify.evidence.vectors.formats.text import read_text_vectors
 from relexify.evidence.vectors.formats.word2vec import read_word2vec_binary
 
 MATRIX = np.array([[0.5, -1.25], [3e-4, 7], [1, 0]], np.float32)
@@ -44,17 +44,17 @@ def test_gzipped_text_is_read_whatever_its_name(tmp_path: Path) -> None:
 def test_blocks_of_lines_join_without_a_seam(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(text_formats, "_LINES_AT_ONCE", 2)
     path = write(tmp_path, "3 2\n" + LINES + "\n\n")
-    np.testing.assert_array_equal(read_text(path).matrix, MATRIX)
+    np.testing.assert_array_equal(read_text_vectors(path).matrix, MATRIX)
 
 
 def test_words_with_spaces_are_cut_from_the_right(tmp_path: Path) -> None:
     content = "4 2\nNew York 1 2\n\u00a0 3 4\n. . . 5 6\nat 24 7 8\n"
-    assert read_text(write(tmp_path, content)).words == ["New York", "\u00a0", ". . .", "at 24"]
+    assert read_text_vectors(write(tmp_path, content)).words == ["New York", "\u00a0", ". . .", "at 24"]
 
 
 def test_the_first_of_equal_words_wins_and_the_log_says_so_once(tmp_path: Path, caplog) -> None:
     with caplog.at_level(logging.WARNING):
-        vectors = read_text(write(tmp_path, "4 1\na 1\nb 2\na 3\na 4\n"))
+        vectors = read_text_vectors(write(tmp_path, "4 1\na 1\nb 2\na 3\na 4\n"))
     assert vectors.words == ["a", "b"]
     np.testing.assert_array_equal(vectors.matrix, [[1], [2]])
     assert "repeats words in 2 rows: the first row of each is kept" in caplog.text
@@ -63,7 +63,7 @@ def test_the_first_of_equal_words_wins_and_the_log_says_so_once(tmp_path: Path, 
 
 def test_a_limit_stops_early_and_never_reads_the_rest(tmp_path: Path) -> None:
     path = write(tmp_path, "3 2\ndas 1 2\nhaus 3 4\nbroken line here\n")
-    assert read_text(path, limit=2).words == ["das", "haus"]
+    assert read_text_vectors(path, limit=2).words == ["das", "haus"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from relexify.evidence.vectors import (
     train_vectors,
     training,
 )
-from relexify.evidence.vectors.options import Settled, settle
+from relexify.evidence.vectors.options import ResolvedTraining, resolve_training
 from relexify.progress import report_to
 
 SMALL = VectorTraining(method="skipgram", width=12, epochs=2, subsampling=0)
@@ -55,7 +55,7 @@ def test_only_buckets_that_words_use_are_kept() -> None:
 
 def test_lookup_gives_gensims_vectors() -> None:
     vocabulary = dict(zip(TRAINED.words, TRAINED.counts.tolist(), strict=True))
-    settled = settle(SMALL, 1)
+    settled = resolve_training(SMALL, 1)
     indptr, ids, _ = training._hashed(TRAINED.words, SMALL)
     rows = np.split(np.searchsorted(TRAINED.ngrams.known, ids).astype(np.uint32), indptr[1:-1])
     theirs = gensim_training.run_gensim(
@@ -109,14 +109,14 @@ def test_words_that_share_contexts_come_out_alike() -> None:
 
 def test_a_list_longer_than_gensims_limit_is_not_cut(monkeypatch) -> None:
     monkeypatch.setattr(gensim_training, "_LONGEST_SENTENCE", 5)
-    lengths = [len(sentence) for sentence in gensim_training.bounded(iter([["a"] * 12, [], ["b"] * 5]))]
+    lengths = [len(sentence) for sentence in gensim_training.split_long_sentences(iter([["a"] * 12, [], ["b"] * 5]))]
     assert lengths == [5, 5, 2, 5]
 
 
 @pytest.mark.parametrize(("words", "epochs", "minimum"), [(10, 5, 2), (7_000_000, 5, 3), (10**7, 3, 3), (10**9, 2, 5)])
 def test_what_is_left_open_follows_from_the_size_of_the_text(words: int, epochs: int, minimum: int) -> None:
-    assert settle(VectorTraining(), words) == Settled(epochs, minimum)
-    assert settle(VectorTraining(epochs=7, minimum_count=1), words) == Settled(7, 1)
+    assert resolve_training(VectorTraining(), words) == ResolvedTraining(epochs, minimum)
+    assert resolve_training(VectorTraining(epochs=7, minimum_count=1), words) == ResolvedTraining(7, 1)
 
 
 def test_too_little_text_is_told_with_its_numbers() -> None:

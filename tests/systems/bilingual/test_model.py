@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 import relexify as rx
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.pretrained import is_bilingual
-from relexify.systems.bilingual.folder import Bilingual, exported, load_speaker
+from relexify.systems.bilingual.folder import BilingualBundle, language_folder, load_for_language
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
@@ -42,9 +42,11 @@ def pairs(family: str) -> tuple[Any, Any, Any, Any]:
     return model, tokenizer, grafted, new
 
 
-def bilingual(family: str) -> Bilingual:
+def bilingual(family: str) -> BilingualBundle:
     model, tokenizer, grafted, new = pairs(family)
-    return Bilingual(BilingualModel.of(model, grafted, LANGUAGES), dict(zip(LANGUAGES, (tokenizer, new), strict=True)))
+    return BilingualBundle(
+        BilingualModel.join(model, grafted, LANGUAGES), dict(zip(LANGUAGES, (tokenizer, new), strict=True))
+    )
 
 
 @torch.no_grad()
@@ -69,7 +71,7 @@ def test_what_is_written_loads_bit_for_bit_with_one_encoder_and_is_tied_as_befor
         for place, parameter in enumerate(both.model.parameters()):  # nothing may be what initialisation makes
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(place)), alpha=0.01)
     both.save(tmp_path / "both")
-    loaded = Bilingual.load(tmp_path / "both")
+    loaded = BilingualBundle.load(tmp_path / "both")
     before, after = both.model.state_dict(), loaded.model.state_dict()
     assert before.keys() == after.keys()
     assert not [name for name in before if not torch.equal(before[name], after[name])]
@@ -91,7 +93,7 @@ def test_the_head_of_a_masked_language_model_has_one_transform_and_two_biases(tm
         "target.cls.predictions.bias",
     }
     assert "source.cls.predictions.transform.dense.weight" in names
-    model = Bilingual.load(tmp_path / "both").model
+    model = BilingualBundle.load(tmp_path / "both").model
     assert model.source.cls.predictions.transform is model.target.cls.predictions.transform
     assert model.target.cls.predictions.decoder.weight is model.target.bert.embeddings.word_embeddings.weight
     assert model.target.cls.predictions.decoder.bias is model.target.cls.predictions.bias
@@ -99,7 +101,7 @@ def test_the_head_of_a_masked_language_model_has_one_transform_and_two_biases(tm
 
 def test_untied_heads_stay_untied(tmp_path):
     bilingual("llama untied").save(tmp_path / "both")
-    model = Bilingual.load(tmp_path / "both").model
+    model = BilingualBundle.load(tmp_path / "both").model
     for member in (model.source, model.target):
         assert member.lm_head.weight is not member.model.embed_tokens.weight
 
@@ -107,7 +109,7 @@ def test_untied_heads_stay_untied(tmp_path):
 def test_tokenizers_and_names_come_back(tmp_path):
     both = bilingual("gpt2")
     both.save(tmp_path / "both")
-    loaded = Bilingual.load(tmp_path / "both")
+    loaded = BilingualBundle.load(tmp_path / "both")
     assert loaded.model.languages == LANGUAGES
     for language in LANGUAGES:
         text = " ".join(pico.sentences(3))
@@ -124,9 +126,9 @@ def test_transformers_finds_the_classes_by_the_type_of_the_model(tmp_path):
 def test_the_type_of_the_numbers_is_kept(tmp_path):
     model, tokenizer, grafted, new = pairs("gpt2")
     halves = [copy.deepcopy(each).to(torch.bfloat16) for each in (model, grafted)]
-    both = Bilingual(BilingualModel.of(*halves, LANGUAGES), {"en": tokenizer, "xx": new})
+    both = BilingualBundle(BilingualModel.join(*halves, LANGUAGES), {"en": tokenizer, "xx": new})
     both.save(tmp_path / "both")
-    loaded = Bilingual.load(tmp_path / "both").model
+    loaded = BilingualBundle.load(tmp_path / "both").model
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
     assert all(torch.equal(loaded.target.state_dict()[name], each) for name, each in halves[1].state_dict().items())
 
@@ -186,7 +188,7 @@ def test_encoders_that_differ_are_told_of_and_the_first_is_taken(caplog):
     other = copy.deepcopy(grafted)
     with torch.no_grad():
         other.transformer.h[0].mlp.c_fc.weight += 1
-    both = BilingualModel.of(model, other, LANGUAGES)
+    both = BilingualModel.join(model, other, LANGUAGES)
     assert "differ in 1 of" in caplog.text
     assert torch.equal(logits(both, language="xx"), logits(grafted))
 
@@ -196,18 +198,18 @@ def test_models_of_other_shapes_and_families_are_refused():
     config = copy.deepcopy(grafted.config)
     config.n_layer = 3
     with pytest.raises(GraftError, match=r"do not share an encoder: transformer\.h\.2"):
-        BilingualModel.of(model, type(grafted)(config), LANGUAGES)
+        BilingualModel.join(model, type(grafted)(config), LANGUAGES)
     with pytest.raises(GraftError, match="GPT2LMHeadModel and a LlamaForCausalLM"):
-        BilingualModel.of(model, pairs("llama tied")[0], LANGUAGES)
+        BilingualModel.join(model, pairs("llama tied")[0], LANGUAGES)
     with pytest.raises(GraftError, match="neither a decoder nor a masked"):
-        BilingualModel.of(pico.pair("t5")[0], pico.pair("t5")[0], LANGUAGES)
+        BilingualModel.join(pico.pair("t5")[0], pico.pair("t5")[0], LANGUAGES)
     small, _ = compressed(model, Compression(k=2, codes="digits", init="random"))
     with pytest.raises(GraftError, match="compressed"):
-        BilingualModel.of(small, small, LANGUAGES)
+        BilingualModel.join(small, small, LANGUAGES)
     moved = copy.deepcopy(pairs("roberta")[2])
     moved.config.pad_token_id = 0
     with pytest.raises(GraftError, match="counts positions from its padding id"):
-        BilingualModel.of(pairs("roberta")[0], moved, LANGUAGES)
+        BilingualModel.join(pairs("roberta")[0], moved, LANGUAGES)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_models_of_other_shapes_and_families_are_refused():
 def test_names_that_do_not_do_are_refused(languages, words):
     model, _, grafted, _ = pairs("gpt2")
     with pytest.raises(InputError, match=words):
-        BilingualModel.of(model, grafted, languages)
+        BilingualModel.join(model, grafted, languages)
 
 
 def test_a_language_that_is_unknown_or_not_named_is_refused():
@@ -241,13 +243,13 @@ def test_a_speaker_is_loaded_out_of_ordinary_and_bilingual_folders(tmp_path):
     both.export("xx", tmp_path / "xx")
     assert is_bilingual(tmp_path / "both")
     assert not is_bilingual(tmp_path / "xx")
-    one, tokenizer = load_speaker(tmp_path / "both", "xx")
-    other, _ = load_speaker(tmp_path / "xx")
+    one, tokenizer = load_for_language(tmp_path / "both", "xx")
+    other, _ = load_for_language(tmp_path / "xx")
     assert torch.equal(logits(one), logits(other))
     assert len(tokenizer) == len(both.tokenizers["xx"])
     with pytest.raises(InputError, match="no bilingual model"):
-        load_speaker(tmp_path / "xx", "xx")
-    with exported(tmp_path / "both", "en") as folder:
+        load_for_language(tmp_path / "xx", "xx")
+    with language_folder(tmp_path / "both", "en") as folder:
         assert torch.equal(logits(rx.load_model(folder)), logits(both.model, language="en"))
     assert not Path(folder).exists()
 
@@ -255,12 +257,12 @@ def test_a_speaker_is_loaded_out_of_ordinary_and_bilingual_folders(tmp_path):
 def test_damaged_folders_are_refused(tmp_path):
     bilingual("gpt2").save(tmp_path / "both")
     with pytest.raises(InputError, match="holds no bilingual model"):
-        Bilingual.load(tmp_path)
+        BilingualBundle.load(tmp_path)
     config = json.loads((tmp_path / "both" / "config.json").read_text())
     config["target"]["n_layer"] = config["source"]["n_layer"] = 3
     (tmp_path / "both" / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="lacks"):
-        Bilingual.load(tmp_path / "both")
+        BilingualBundle.load(tmp_path / "both")
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path):
@@ -270,4 +272,4 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
         tokenizer.save_pretrained(tmp_path / name)
     pico.byte_level(size=450).save_pretrained(tmp_path / "xx")
     with pytest.raises(VocabularyError, match="do not belong together"):
-        Bilingual.of(tmp_path / "en", tmp_path / "xx", LANGUAGES)
+        BilingualBundle.join(tmp_path / "en", tmp_path / "xx", LANGUAGES)

@@ -18,7 +18,7 @@ from relexify.errors import InputError
 from relexify.pretrained import load_model, load_tokenizer
 from relexify.scoring import IGNORED, bits_per_byte
 from relexify.storage.files import MARKER
-from relexify.systems.bilingual.folder import Bilingual
+from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.training import check_halves, train_bilingual
 from relexify.training.curve import Curve
 from relexify.training.data.batches import Blocks, TwoTexts
@@ -140,10 +140,12 @@ def test_steps_of_both_languages_replayed_as_a_graph_are_those_launched_one_by_o
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_the_measured_numbers_are_those_of_the_model_that_was_written(alone, root_of, family):
     result = alone(family)
-    both, root = Bilingual.load(result.output), root_of(family)
+    both, root = BilingualBundle.load(result.output), root_of(family)
     for language in LANGUAGES:
         text = (root / f"{language}.held.txt").read_text()
-        score = bits_per_byte(both.model.speaking(language), both.tokenizers[language], text, window=TOGETHER.length)
+        score = bits_per_byte(
+            both.model.for_language(language), both.tokenizers[language], text, window=TOGETHER.length
+        )
         assert score.value == pytest.approx(result.curve.last.by_language[language], rel=1e-5)
     for language, folder in zip(LANGUAGES, ("source", "target"), strict=True):
         text = (root / f"{language}.held.txt").read_text()
@@ -153,7 +155,7 @@ def test_the_measured_numbers_are_those_of_the_model_that_was_written(alone, roo
 
 def test_training_changes_the_encoder_and_both_lexicons_and_the_folder_tells_of_it(alone, root_of):
     result = alone()
-    both, source = Bilingual.load(result.output).model, load_model(root_of("gpt2") / "source")
+    both, source = BilingualBundle.load(result.output).model, load_model(root_of("gpt2") / "source")
     target = load_model(root_of("gpt2") / "target")
     for member, before in ((both.source, source), (both.target, target)):
         after = member.state_dict()
@@ -165,7 +167,7 @@ def test_training_changes_the_encoder_and_both_lexicons_and_the_folder_tells_of_
 
 def test_a_stage_of_embeddings_leaves_the_encoder_as_it_was(pair_of):
     result = pair_of().train(replace(TOGETHER, plan="embeddings-only", steps=4))
-    both = Bilingual.load(result.output).model
+    both = BilingualBundle.load(result.output).model
     source = load_model(pair_of().root / "source").state_dict()
     changed = {name for name, tensor in both.source.state_dict().items() if not torch.equal(tensor, source[name])}
     assert changed == set(both.config.lexical)
@@ -194,7 +196,7 @@ def test_every_stretch_of_positions_holds_as_much_of_each_language(root_of, fami
 
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_the_loss_is_the_sum_over_both_halves(root_of, family):
-    both = Bilingual.of(root_of(family) / "source", root_of(family) / "target", LANGUAGES)
+    both = BilingualBundle.join(root_of(family) / "source", root_of(family) / "target", LANGUAGES)
     tokens = torch.arange(5, 69).reshape(4, 16)
     labels = torch.where(tokens % 3 == 0, tokens, IGNORED)
     with torch.no_grad():
@@ -221,7 +223,7 @@ def test_shared_blocks_are_not_compiled_for_the_few_tokens_that_a_head_is_tried_
     from torch._dynamo.utils import counters
 
     root = root_of("bert")
-    both = Bilingual.of(root / "source", root / "target", LANGUAGES)
+    both = BilingualBundle.join(root / "source", root / "target", LANGUAGES)
     torch._dynamo.reset()
     counters.clear()
     with loss_forward(both.model, compiled=True):

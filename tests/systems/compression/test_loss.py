@@ -17,10 +17,10 @@ from relexify.systems.compression import loss as factored_loss
 from relexify.systems.compression import prefixes as code_prefixes
 from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.head import FactoredHead
-from relexify.systems.compression.loss import chunk_loss, chunk_places, head_weight
 from relexify.systems.compression.prefixes import PrefixPlan, plan_prefixes
 from relexify.systems.compression.vocabulary_sum import log_vocabulary_sum
 from relexify.training.loss.chunked import head_nats
+from relexify.training.protocol import chunked_head
 
 # Said once by torch, on a CPU without bfloat16.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
@@ -60,7 +60,7 @@ def value_and_gradients(head: FactoredHead, hidden: torch.Tensor, labels: torch.
         logits = nn.functional.linear(hidden, head.weight, head.bias)
         nats = cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
     else:
-        nats = head_nats(hidden, head_weight(head), head.bias, labels, chunk=chunk, loss=loss)
+        nats = head_nats(hidden, head.loss_weight(), head.bias, labels, chunk=chunk, loss=loss)
     return [nats, *torch.autograd.grad(nats, leaves)]
 
 
@@ -84,7 +84,7 @@ def test_value_and_all_gradients_are_those_of_whole_logits(rows, share, how, bia
     rows = rows[::-1] if how == "crowded" else rows
     head = a_head(codes, rows, bias=bias, seed=seed)
     hidden, labels = asked(head, places, seed)
-    ours = value_and_gradients(head, hidden, labels, chunk_loss(head), chunk)
+    ours = value_and_gradients(head, hidden, labels, head.chunk_loss(), chunk)
     assert_same(ours, value_and_gradients(head, hidden, labels))
 
 
@@ -93,18 +93,18 @@ def test_no_logits_are_made_on_the_way(rows, monkeypatch):
     monkeypatch.setattr(factored_loss, "factored_logits", lambda *given: pytest.fail("logits were made"))
     head = a_head(some_codes(40, rows, "random", 1), rows, bias=True)
     hidden, labels = asked(head, 6)
-    assert_same(value_and_gradients(head, hidden, labels, chunk_loss(head)), value_and_gradients(head, hidden, labels))
+    assert_same(value_and_gradients(head, hidden, labels, head.chunk_loss()), value_and_gradients(head, hidden, labels))
 
 
 def test_codes_that_spread_too_far_take_the_way_over_logits(monkeypatch):
     head = a_head(some_codes(40, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     hidden, labels = asked(head, 6)
-    ours = value_and_gradients(head, hidden, labels, chunk_loss(head))
+    ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     monkeypatch.setattr(code_prefixes, "MOST_CELLS", 20)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]) is None
     monkeypatch.setattr(factored_loss, "log_vocabulary_sum", lambda *given: pytest.fail("prefixes were summed"))
-    assert_same(ours, value_and_gradients(head, hidden, labels, chunk_loss(head)))
-    assert chunk_places(head, 32_768) == 32_768
+    assert_same(ours, value_and_gradients(head, hidden, labels, head.chunk_loss()))
+    assert head.chunk_positions(32_768) == 32_768
 
 
 def test_the_digit_that_leaves_the_fewest_prefixes_is_left_out():
@@ -176,7 +176,7 @@ def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan()
         head.bias[0] = -math.inf
     hidden, labels = asked(head, 5, dtype=torch.float32)
     labels = torch.where(labels == IGNORED, labels, 2 if prefix[2] != 1 else 5)
-    ours = value_and_gradients(head, hidden, labels, chunk_loss(head))
+    ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     assert_same(ours, value_and_gradients(head, hidden, labels), 1e-5)
     assert all(each.isfinite().all() for each in ours)
     assert ours[-1][0] == 0
@@ -185,7 +185,7 @@ def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan()
 def test_ignored_labels_alone_give_zero_and_no_gradient():
     head = a_head(some_codes(20, [5, 5], "random", 0), [5, 5], bias=True)
     hidden, labels = asked(head, 4)
-    found = value_and_gradients(head, hidden, torch.full_like(labels, IGNORED), chunk_loss(head))
+    found = value_and_gradients(head, hidden, torch.full_like(labels, IGNORED), head.chunk_loss())
     assert all(torch.equal(each, torch.zeros_like(each)) for each in found)
 
 
@@ -194,7 +194,7 @@ def test_autocast_narrows_the_scores_and_nothing_after_them():
     head = a_head(some_codes(80, rows, "random", 0), rows, bias=True, dtype=torch.float32)
     hidden, labels = asked(head, 30, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        ours = value_and_gradients(head, hidden, labels, chunk_loss(head))
+        ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     parts = hidden.bfloat16().split([table.shape[1] for table in head.embedding.tables], 1)
     scores = [(part @ table.bfloat16().T).double() for part, table in zip(parts, head.embedding.tables, strict=True)]
     digits = head.embedding.codes.long().T
@@ -215,7 +215,7 @@ def test_a_compiler_sees_one_graph_whether_prefixes_are_complete_or_not(tokens, 
     head = a_head(some_codes(tokens, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]).complete == (tokens == 100)
     hidden, labels = asked(head, 8)
-    ours = value_and_gradients(head, hidden, labels, chunk_loss(head, compiled=True), 4)
+    ours = value_and_gradients(head, hidden, labels, head.chunk_loss(compiled=True), 4)
     assert_same(ours, value_and_gradients(head, hidden, labels))
 
 
@@ -224,14 +224,14 @@ def test_what_the_loss_prepares_is_not_saved_with_the_model():
     module = nn.ModuleList([head.embedding, head])
     names = list(module.state_dict())
     buffers = [name for name, _ in module.named_buffers()]
-    value_and_gradients(head, *asked(head, 4), chunk_loss(head))
+    value_and_gradients(head, *asked(head, 4), head.chunk_loss())
     assert list(module.state_dict()) == names
     assert [name for name, _ in module.named_buffers()] == buffers
 
 
 def test_chunks_hold_fewer_places_the_more_prefixes_there_are():
-    assert chunk_places(a_head(some_codes(40, [5, 5], "random", 0), [5, 5], bias=False), 32_768) == 32_768
+    assert a_head(some_codes(40, [5, 5], "random", 0), [5, 5], bias=False).chunk_positions(32_768) == 32_768
     large = FactoredHead(SubEmbedding(250_002, 6, 3))
-    assert chunk_places(large, 131_072) == 65_536  # 63² prefixes
-    assert chunk_places(large, 512) == 512
-    assert chunk_places(nn.Linear(6, 250_002), 32_768) == 32_768
+    assert large.chunk_positions(131_072) == 65_536  # 63² prefixes
+    assert large.chunk_positions(512) == 512
+    assert chunked_head(nn.Linear(6, 250_002)).chunk_positions(32_768) == 32_768

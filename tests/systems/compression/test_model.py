@@ -26,7 +26,7 @@ from relexify.methods import random
 from relexify.pretrained import class_in_form, fresh_twin, load_model
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.model import Layout, compressed_class, expanded, is_compressed, lexical_names
+from relexify.systems.compression.model import Layout, compressed_class, expanded, is_compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.engine.freezing import trained_names
 from tests import pico
@@ -205,7 +205,7 @@ def test_xlm_r_medium_without_sub_embeddings_has_154_million():
 def test_the_stage_that_trains_embeddings_takes_the_tables_and_the_head(family):
     small, _ = compressed(pico.pair(family)[0], COUNTED)
     chosen = trained_names(small, "embeddings")
-    assert chosen == lexical_names(small)
+    assert chosen == small.lexical_parameter_names()
     assert sum("tables" in name for name in chosen) == 3
     assert ("lm_head.weight" in chosen) == (family == "llama untied")
     assert ("cls.predictions.bias" in chosen) == (family == "bert")

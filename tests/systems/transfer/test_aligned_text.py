@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evidence.bitext import Aligning
+from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.recipes.file.schema import read_recipe, recipe_text
 from relexify.systems.transfer.aligned_text import check_bitext, count_aligned_tokens
 from relexify.systems.transfer.checks import check_recipe
@@ -41,13 +41,13 @@ def recipe(tmp_path):
         ({"bitext": None, "method": "blend"}, "alignment is given without its parallel text"),
         ({"bitext": "nowhere.tsv"}, r"nowhere\.tsv does not exist"),
         ({"alignment": "nowhere.txt"}, r"nowhere\.txt does not exist"),
-        ({"alignment": None, "aligning": Aligning(units="words")}, "is for a ready alignment"),
-        ({"aligning": Aligning(symmetrisation="both")}, "symmetrisation = 'both'"),
-        ({"aligning": Aligning(units="letters")}, "units = 'letters'"),
-        ({"aligning": Aligning(fields=("en",))}, "1 fields are named"),
-        ({"aligning": Aligning(most_pairs=0)}, "most_pairs = 0"),
-        ({"aligning": Aligning(min_count=-1)}, "min_count = -1"),
-        ({"aligning": Aligning(smoothing=float("nan"))}, "smoothing = nan"),
+        ({"alignment": None, "aligning": WordAlignmentOptions(units="words")}, "is for a ready alignment"),
+        ({"aligning": WordAlignmentOptions(symmetrisation="both")}, "symmetrisation = 'both'"),
+        ({"aligning": WordAlignmentOptions(units="letters")}, "units = 'letters'"),
+        ({"aligning": WordAlignmentOptions(fields=("en",))}, "1 fields are named"),
+        ({"aligning": WordAlignmentOptions(most_pairs=0)}, "most_pairs = 0"),
+        ({"aligning": WordAlignmentOptions(min_count=-1)}, "min_count = -1"),
+        ({"aligning": WordAlignmentOptions(smoothing=float("nan"))}, "smoothing = nan"),
     ],
 )
 def test_what_would_stop_the_work_is_refused_before_it_begins(recipe, changes, message):
@@ -98,7 +98,7 @@ def test_evidence_without_use_is_told(recipe, caplog):
 
 def test_links_of_words_and_links_of_tokens_are_counted_as_such(recipe):
     tokens = count_aligned_tokens(recipe, OLD, NEW)
-    words = count_aligned_tokens(replace(recipe, aligning=Aligning(units="words")), OLD, NEW)
+    words = count_aligned_tokens(replace(recipe, aligning=WordAlignmentOptions(units="words")), OLD, NEW)
     assert tokens.shape == words.shape == (len(NEW), len(OLD))
     assert tokens.sum() == 50, "one token of the first word each"
     first_words = [line.split()[0] for line in pico.sentences(50, seed=1, words=pico.foreign_words())]
@@ -115,7 +115,7 @@ def test_a_recipe_file_says_everything_and_is_written_back(tmp_path):
     recipe = read_recipe(file)
     assert recipe.transfer.bitext == (str(tmp_path / "a.tsv"), str(tmp_path / "news.{en,sw}"))
     assert recipe.transfer.alignment == tmp_path / "links.txt"
-    assert recipe.transfer.aligning == Aligning("union", "words", ("en", "sw"), min_count=2.0)
+    assert recipe.transfer.aligning == WordAlignmentOptions("union", "words", ("en", "sw"), min_count=2.0)
     (tmp_path / "again.toml").write_text(recipe_text(recipe))
     assert read_recipe(tmp_path / "again.toml") == recipe
 
@@ -134,7 +134,7 @@ def test_the_identity_of_a_transfer_follows_the_content_of_its_parallel_text(rec
     before = transfer_identity(recipe)
     (tmp_path / "renamed.tsv").write_bytes((tmp_path / "bitext.tsv").read_bytes())
     assert transfer_identity(replace(recipe, bitext=str(tmp_path / "renamed.tsv"))) == before
-    assert transfer_identity(replace(recipe, aligning=Aligning("union"))) != before
+    assert transfer_identity(replace(recipe, aligning=WordAlignmentOptions("union"))) != before
     (tmp_path / "links.txt").write_text("0-0\n" * 49 + "1-1\n")
     changed = transfer_identity(recipe)
     assert changed != before

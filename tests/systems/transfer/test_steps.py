@@ -93,7 +93,7 @@ def test_a_damaged_mixture_in_the_cache_is_rebuilt(cache, marker):
 
 
 def test_both_languages_come_back_on_their_own_side(tmp_path):
-    old, new = Corpus.of_lines(pico.sentences()), Corpus.of_lines(pico.sentences(words=pico.foreign_words()))
+    old, new = Corpus.from_lines(pico.sentences()), Corpus.from_lines(pico.sentences(words=pico.foreign_words()))
     source, target = gather_vectors(old, new, TINY)
     assert source is not None
     assert "river" in source.words
@@ -111,7 +111,7 @@ def test_a_failure_while_vectors_are_trained_reaches_the_caller():
         raise InputError("the text ends in the middle")
 
     with pytest.raises(InputError, match="in the middle"):
-        gather_vectors(Corpus.of_lines(broken), Corpus.of_lines(pico.sentences()), TINY)
+        gather_vectors(Corpus.from_lines(broken), Corpus.from_lines(pico.sentences()), TINY)
 
 
 def test_training_and_held_out_text_never_meet(recipe):

@@ -28,7 +28,7 @@ def side(*lines: list[int]) -> Side:
 
 
 def links(*points: tuple[int, int, int]) -> Links:
-    return Links.of_points(np.array(points, np.int32))
+    return Links.from_points(np.array(points, np.int32))
 
 
 def three_pairs(**options: Any) -> AlignedPairs:

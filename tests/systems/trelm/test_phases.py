@@ -64,7 +64,7 @@ class World:
             for line in range(len(encoded))
             for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
-        return aligned_pairs(encoded, Links.of_points(np.array(points)), longest=22)
+        return aligned_pairs(encoded, Links.from_points(np.array(points)), longest=22)
 
     def commonality(self, name: str = "commonality", **options: Any) -> Path:
         train_commonality(

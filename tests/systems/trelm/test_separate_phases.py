@@ -63,7 +63,7 @@ class World:
             for line in range(len(encoded))
             for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
-        return aligned_pairs(encoded, Links.of_points(np.array(points)), longest=22)
+        return aligned_pairs(encoded, Links.from_points(np.array(points)), longest=22)
 
     def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
         output = self.folder / (name or direction)
@@ -94,7 +94,7 @@ def whole(rows: dict[str, torch.Tensor], place: int) -> list[int]:
 def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(world: World) -> None:
     other = pico.roberta_tokenizer(FOREIGN)
     encoded = encode_bitext(Bitext.open(world.folder / "pairs.tsv"), world.own, other)
-    pairs = aligned_pairs(encoded, Links.of_points(np.array([(n, 0, 0) for n in range(60)])), longest=80)
+    pairs = aligned_pairs(encoded, Links.from_points(np.array([(n, 0, 0) for n in range(60)])), longest=80)
     frames = {0: (world.own.cls_token_id, world.own.sep_token_id), 1: (other.cls_token_id, other.sep_token_id)}
     padding = {0: world.own.pad_token_id, 1: other.pad_token_id}
     assert frames[0] != frames[1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from relexify.errors import InputError
 
-__all__ = ["AdversarialTraining", "check", "settled"]
+__all__ = ["AdversarialTraining", "resolve_options", "validate_adversarial_training"]
 
 JUDGED_PER_COMPONENT = 20
 
@@ -69,7 +69,7 @@ class AdversarialTraining:
     normalise: bool = True
 
 
-def check(options: AdversarialTraining) -> None:
+def validate_adversarial_training(options: AdversarialTraining) -> None:
     """Refuse options that no training can be made of.
 
     Raises:
@@ -96,7 +96,7 @@ def check(options: AdversarialTraining) -> None:
             raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give a number above 0")
 
 
-def settled(options: AdversarialTraining | None, width: int) -> AdversarialTraining:
+def resolve_options(options: AdversarialTraining | None, width: int) -> AdversarialTraining:
     """The same options with what follows from the width of the vectors."""
     options = options or AdversarialTraining()
     return options if options.judged else replace(options, judged=JUDGED_PER_COMPONENT * width)

@@ -12,9 +12,18 @@ from relexify.errors import EvidenceError
 from relexify.evidence.alignment.unsupervised.agreement import Agreement, mutual_neighbours
 from relexify.evidence.alignment.unsupervised.frequency import map_by_frequency
 from relexify.evidence.alignment.unsupervised.game import play
-from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, check, settled
+from relexify.evidence.alignment.unsupervised.options import (
+    AdversarialTraining,
+    resolve_options,
+    validate_adversarial_training,
+)
 from relexify.evidence.alignment.unsupervised.refinement import refine
-from relexify.evidence.alignment.unsupervised.spaces import check_spaces, prepared, principal_axes, random_rotation
+from relexify.evidence.alignment.unsupervised.spaces import (
+    prepare_space,
+    principal_axes,
+    random_rotation,
+    validate_spaces,
+)
 from relexify.progress import Advance, track
 
 __all__ = ["FoundMap", "find_map"]
@@ -88,11 +97,11 @@ def find_map(
         InputError: Widths differ, a value is not finite, or an option is out of range.
         EvidenceError: There are too few words, or, with `insist`, no game found a map.
     """
-    check(options or AdversarialTraining())
-    check_spaces(source, target)
-    options = settled(options, source.shape[1])
+    validate_adversarial_training(options or AdversarialTraining())
+    validate_spaces(source, target)
+    options = resolve_options(options, source.shape[1])
     places = [np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target)]  # of those with a direction
-    left, right = (prepared(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
+    left, right = (prepare_space(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
     best = _from_frequency(left, right, options) if options.by_frequency else None
     best = best or _from_shapes(left, right, options, seed)
     if best is None or (insist and not best.converged):

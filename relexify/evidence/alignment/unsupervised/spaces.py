@@ -10,13 +10,20 @@ import torch
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 
-__all__ = ["WORDS_PER_COMPONENT", "check_matrices", "check_spaces", "prepared", "principal_axes", "random_rotation"]
+__all__ = [
+    "WORDS_PER_COMPONENT",
+    "prepare_space",
+    "principal_axes",
+    "random_rotation",
+    "validate_matrices",
+    "validate_spaces",
+]
 
 WORDS_PER_COMPONENT = 5
 """With fewer words than that, clouds of points of any two languages can be turned onto one another."""
 
 
-def check_matrices(source: np.ndarray, target: np.ndarray) -> None:
+def validate_matrices(source: np.ndarray, target: np.ndarray) -> None:
     """Refuse what cannot lie in one space.
 
     Raises:
@@ -32,14 +39,14 @@ def check_matrices(source: np.ndarray, target: np.ndarray) -> None:
             raise InputError(f"the {name} vectors hold NaN or infinity: get or train them anew")
 
 
-def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
+def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
     """Refuse what no map can be found for.
 
     Raises:
         InputError: The widths differ, or a value is not finite.
         EvidenceError: There are too few words for the width.
     """
-    check_matrices(source, target)
+    validate_matrices(source, target)
     for name, matrix in (("source", source), ("target", target)):
         words = int(np.any(matrix != 0, axis=1).sum())
         least = WORDS_PER_COMPONENT * matrix.shape[1]
@@ -51,7 +58,7 @@ def check_spaces(source: np.ndarray, target: np.ndarray) -> None:
             )
 
 
-def prepared(matrix: np.ndarray, options: AdversarialTraining, device: str) -> torch.Tensor:
+def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str) -> torch.Tensor:
     """The vectors without their mean and at one length, as the options say, float32 [n × d].
 
     They are scaled so that a component has a mean square of one, which makes one learning rate fit all widths. The

@@ -7,12 +7,18 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
-from relexify.evidence.alignment.procrustes import Direction, Rotation, measure, reduced, reductions
-from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, settled
+from relexify.evidence.alignment.procrustes import (
+    Rotation,
+    RotationDirection,
+    find_reductions,
+    measure_translation_quality,
+    reduce_width,
+)
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
 from relexify.evidence.alignment.unsupervised.search import find_map
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import WordVectors
-from relexify.neighbours import normalised
+from relexify.neighbours import normalise_rows
 
 __all__ = ["align_unsupervised"]
 
@@ -23,7 +29,7 @@ def align_unsupervised(
     *,
     options: AdversarialTraining | None = None,
     lexicon: BilingualLexicon | None = None,
-    direction: Direction = "source-to-target",
+    direction: RotationDirection = "source-to-target",
     reduce: bool = False,
     seed: int = 0,
     device: str = "cpu",
@@ -47,15 +53,15 @@ def align_unsupervised(
         InputError: The widths differ and `reduce` is off, or vectors hold NaN.
         EvidenceError: There are too few words, or the map found cannot be told from chance.
     """
-    source_reduction, target_reduction = reductions(source, target, reduce)
-    sides = reduced(source, source_reduction), reduced(target, target_reduction)
-    options = settled(options, sides[0].width)
+    source_reduction, target_reduction = find_reductions(source, target, reduce)
+    sides = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
+    options = resolve_options(options, sides[0].width)
     words = max(options.frequent, options.judged or 0)
     left, right = (_frequent(side, words) for side in sides)
     found = find_map(left, right, options, seed=seed, device=device)
     pairs = found.agreement
     fitted, _ = orthogonal_procrustes(
-        normalised(left[pairs.source]).astype(np.float64), normalised(right[pairs.target]).astype(np.float64)
+        normalise_rows(left[pairs.source]).astype(np.float64), normalise_rows(right[pairs.target]).astype(np.float64)
     )
     forwards = direction == "source-to-target"
     matrix = fitted if forwards else fitted.T
@@ -70,7 +76,7 @@ def align_unsupervised(
     )
     if lexicon is None:
         return rotation
-    return replace(rotation, quality=measure(*rotation.apply(source, target), lexicon, seed=seed))
+    return replace(rotation, quality=measure_translation_quality(*rotation.apply(source, target), lexicon, seed=seed))
 
 
 def _frequent(vectors: WordVectors, words: int) -> np.ndarray:

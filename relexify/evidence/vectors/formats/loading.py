@@ -11,8 +11,8 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.vectors.formats.fasttext import FASTTEXT_MAGIC, read_fasttext
-from relexify.evidence.vectors.formats.row_store import opened
-from relexify.evidence.vectors.formats.text import read_text
+from relexify.evidence.vectors.formats.row_store import open_vector_file
+from relexify.evidence.vectors.formats.text import read_text_vectors
 from relexify.evidence.vectors.formats.word2vec import is_word2vec_binary, read_word2vec_binary
 from relexify.evidence.vectors.ngrams import Ngrams
 from relexify.evidence.vectors.word_vectors import WordVectors
@@ -48,7 +48,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
     _refuse_packed(path, start)
     if is_word2vec_binary(path):
         return read_word2vec_binary(path, limit=limit)
-    return read_text(path, limit=limit)
+    return read_text_vectors(path, limit=limit)
 
 
 def save_vectors(vectors: WordVectors, path: str | Path, metadata: Mapping[str, Any] | None = None) -> Path:
@@ -95,7 +95,7 @@ def _refuse_packed(path: Path, start: bytes) -> None:
     for magic, name in _ARCHIVES.items():
         if start.startswith(magic):
             raise InputError(f"{path} is a {name} archive: unpack it and give the file inside")
-    with opened(path) as stream:
+    with open_vector_file(path) as stream:
         if start.startswith(_GZIP) and stream.read(4) == FASTTEXT_MAGIC:
             raise InputError(f"{path} is a gzipped fastText model: unpack it with gunzip, since it is memory-mapped")
 

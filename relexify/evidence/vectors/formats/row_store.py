@@ -15,7 +15,7 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.evidence.vectors.word_vectors import WordVectors
 
-__all__ = ["RowStore", "opened"]
+__all__ = ["RowStore", "open_vector_file"]
 
 _FIRST_ROWS = 4096
 
@@ -97,7 +97,7 @@ class RowStore:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_vector_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, unpacking gzip, and turn what goes wrong while it is read into one sentence."""
     try:
         with open(path, "rb") as plain:

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.formats.row_store import RowStore, opened
+from relexify.evidence.vectors.formats.row_store import RowStore, open_vector_file
 from relexify.evidence.vectors.word_vectors import WordVectors
 
-__all__ = ["announced_shape", "read_text"]
+__all__ = ["announced_shape", "read_text_vectors"]
 
 _LINES_AT_ONCE = 1024
 
 
-def read_text(path: str | Path, *, limit: int | None = None) -> WordVectors:
+def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
     """Read vectors written as text into memory.
 
     Args:
@@ -33,7 +33,7 @@ def read_text(path: str | Path, *, limit: int | None = None) -> WordVectors:
         InputError: A line is not what the first one promises; the message names it.
     """
     path = Path(path)
-    with opened(path) as stream:
+    with open_vector_file(path) as stream:
         first = stream.readline()
         announced = announced_shape(first)
         width = len(first.split()) - 1 if announced is None else announced[1]

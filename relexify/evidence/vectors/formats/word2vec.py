@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.formats.row_store import RowStore, opened
+from relexify.evidence.vectors.formats.row_store import RowStore, open_vector_file
 from relexify.evidence.vectors.formats.text import announced_shape
 from relexify.evidence.vectors.word_vectors import WordVectors
 
@@ -22,7 +22,7 @@ _NEVER_IN_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r")
 
 def is_word2vec_binary(path: str | Path) -> bool:
     """Whether a file that starts with "count width" goes on with raw numbers rather than with text."""
-    with opened(Path(path)) as stream:
+    with open_vector_file(Path(path)) as stream:
         if announced_shape(stream.readline(_LONGEST_HEADER)) is None:
             return False
         sample = stream.read(_SAMPLE)
@@ -40,7 +40,7 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
         InputError: The file is cut short or damaged.
     """
     path = Path(path)
-    with opened(path) as stream:
+    with open_vector_file(path) as stream:
         announced = announced_shape(stream.readline(_LONGEST_HEADER))
         if announced is None or announced[1] < 1:
             raise InputError(f"{path} does not start with 'count width': give vectors in word2vec's format")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError, InputError
-from relexify.systems.bilingual.model import check_languages
+from relexify.pretrained.languages import check_languages
 from relexify.systems.trelm.model.backbone import family_of, layers_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.encoder import TriLayerModel

@@ -194,6 +194,28 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             return bool(self.config.place_of(language) != last)
         return ((written if written.dim() == 2 else written[:, None]) != last).expand(places)
 
+    def loss_heads(self) -> list[nn.Linear]:
+        """Return the last layers of the head; see `relexify.training.protocol.MultiHeadModel`."""
+        own = self.head.source_decoder
+        return [self.head.decoder] if own is None else [self.head.decoder, own]
+
+    def labels_by_head(self, labels: torch.Tensor, **batch: Any) -> list[tuple[nn.Linear, torch.Tensor]]:
+        """Return every head that has labels, with the labels of its own vocabulary.
+
+        Args:
+            labels: Tokens to predict [batch × target].
+            **batch: Whatever else the batch has.
+        """
+        if self.head.source_decoder is None:
+            return [(self.head.decoder, labels)]
+        of_source = self.of_source(labels.shape, **batch)
+        if isinstance(of_source, bool):
+            return [(self.head.source_decoder if of_source else self.head.decoder, labels)]
+        return [
+            (self.head.decoder, labels.masked_fill(of_source, IGNORED)),
+            (self.head.source_decoder, labels.masked_fill(~of_source, IGNORED)),
+        ]
+
     def get_output_embeddings(self) -> nn.Linear:
         """The last layer of the head; that of the last language, where each has its own."""
         return self.head.decoder

@@ -15,20 +15,19 @@ from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import check_tasks
 from relexify.recipes.measuring import check_place, measure_output
 from relexify.storage.files import check_output, record_file, sha256_of, write_file
-from relexify.systems.bilingual.training import check_halves, train_bilingual
+from relexify.systems.bilingual.options import BilingualOptions
+from relexify.systems.bilingual.recipe import FIRST_STEP_FILE
+from relexify.systems.bilingual.training import train_bilingual
 from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note, transfer_identity
-from relexify.systems.transfer.options import BilingualStep, Transfer
+from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, finished_training, is_trained
 from relexify.training.run import train
-from relexify.training.trainable import check_learner, check_trainable_name
+from relexify.training.trainable import check_halves, check_learner, check_trainable_name
 
-__all__ = ["FIRST_STEP_FILE", "check_steps", "run_bilingual", "step_with_text", "train_in_two_steps"]
-
-FIRST_STEP_FILE = "first_step.json"
-"""What was measured while the new language was trained alone, in the folder of the bilingual model."""
+__all__ = ["check_steps", "run_bilingual", "step_with_text", "train_in_two_steps"]
 
 
 def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool) -> TrainingResult:
@@ -74,7 +73,7 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool) -> Traini
 def train_in_two_steps(
     transfer: Transfer,
     training: Training | None,
-    step: BilingualStep,
+    step: BilingualOptions,
     target: Path,
     output: Path,
     *,
@@ -113,7 +112,7 @@ def train_in_two_steps(
     return first, joined
 
 
-def check_steps(model: str, training: Training | None, step: BilingualStep) -> None:
+def check_steps(model: str, training: Training | None, step: BilingualOptions) -> None:
     """Refuse what cannot be trained, in either step, before any work is done.
 
     Raises:
@@ -141,7 +140,7 @@ def _cleared(result: TrainingResult, grafted: Path, target: Path, note: Path) ->
     return result
 
 
-def step_with_text(step: BilingualStep, transfer: Transfer, recipe: Path) -> BilingualStep:
+def step_with_text(step: BilingualOptions, transfer: Transfer, recipe: Path) -> BilingualOptions:
     """The step with text of the model's language, its own or that of the transfer.
 
     Raises:
@@ -153,7 +152,7 @@ def step_with_text(step: BilingualStep, transfer: Transfer, recipe: Path) -> Bil
     return replace(step, source_corpus=text)
 
 
-def _asked(recipe: RecipeFile, step: BilingualStep, transfer: str) -> str:
+def _asked(recipe: RecipeFile, step: BilingualOptions, transfer: str) -> str:
     """A name that changes with everything that the result depends on, by content."""
     texts = [step.source_corpus, step.source_held_out, recipe.corpus, recipe.held_out]
     values: dict[str, Any] = {

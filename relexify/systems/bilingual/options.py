@@ -1,0 +1,41 @@
+"""The table `[bilingual]` of a recipe: how two languages are trained together, with RAMEN's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from relexify.training.plan import LOOKAHEAD, Training
+
+__all__ = ["RAMEN", "BilingualOptions"]
+
+RAMEN = Training(
+    batch=64,
+    length=256,
+    learning_rate=1e-4,
+    warmup=0.027,  # 4,000 of the paper's 150,000 steps
+    schedule="inverse_sqrt",
+    optimiser=LOOKAHEAD,
+    # The paper does not report these: no decay, and Adam's usual constants.
+    weight_decay=0.0,
+    beta2=0.999,
+    epsilon=1e-8,
+)
+"""How RAMEN trains its base models (section 3.3), for fewer steps."""
+
+
+@dataclass(frozen=True)
+class BilingualOptions:
+    """How a model and its transferred copy are joined, and both languages trained together.
+
+    Attributes:
+        languages: Names of the source and of the target language.
+        source_corpus: Text in the source language; that of `[transfer]` if not given.
+        source_held_out: Text in the source language to score on; if not given, a part of its corpus is held out.
+        training: How both languages are trained.
+    """
+
+    languages: tuple[str, ...] = ("source", "target")
+    source_corpus: Any = None
+    source_held_out: Any = None
+    training: Training = RAMEN

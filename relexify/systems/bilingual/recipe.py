@@ -1,0 +1,85 @@
+"""The table `[bilingual]` of a recipe: RAMEN's second step, after the target embeddings were trained alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError
+from relexify.pretrained import hollow_model
+from relexify.pretrained.languages import check_languages
+from relexify.steps import STEPS, RunContext, Step
+from relexify.storage.files import record_file
+from relexify.systems.bilingual.options import BilingualOptions
+from relexify.systems.bilingual.training import train_bilingual
+from relexify.training.curve import Curve
+from relexify.training.result import CURVE_FILE, TrainingResult
+from relexify.training.trainable import check_halves, check_learner
+
+__all__ = ["FIRST_STEP_FILE", "check_bilingual", "run_bilingual"]
+
+FIRST_STEP_FILE = "first_step.json"
+"""The curve of the target language trained alone, in the folder of the bilingual model."""
+
+
+def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
+    """Validate the options of `[bilingual]` before any work.
+
+    Raises:
+        InputError: The run has no transfer or no text in the source language, or the model cannot be trained this way.
+    """
+    if "transfer" not in context.tables:
+        raise InputError("[bilingual] needs [transfer]: add it, or use relexify bilingual")
+    check_languages(options.languages)
+    _source_corpus(options, context)
+    # A transferred model has the shape of its source, so the source shows whether the training fits.
+    check_learner(hollow_model(context.source_model), options.training)
+    check_halves(options.training, devices=1)
+
+
+def run_bilingual(options: BilingualOptions, context: RunContext, model: str, output: Path) -> TrainingResult:
+    """Join the source model with its transferred copy, and train both languages together.
+
+    Args:
+        options: The table.
+        context: The run; its corpus is text in the target language.
+        model: The model of the target language, which the step before wrote.
+        output: The folder for the bilingual model.
+    """
+    source, target = options.languages
+    result = train_bilingual(
+        context.source_model,
+        model,
+        output,
+        context.corpus,
+        _source_corpus(options, context),
+        options.training,
+        languages=(source, target),
+        held_out=context.held_out,
+        source_held_out=options.source_held_out,
+        overwrite=context.overwrite,
+    )
+    if "training" in context.tables:
+        Curve.load(Path(model) / CURVE_FILE).save(record_file(output / FIRST_STEP_FILE))
+    return result
+
+
+def _source_corpus(options: BilingualOptions, context: RunContext) -> Any:
+    text = options.source_corpus or context.tables["transfer"].source_corpus
+    if text is None:
+        raise InputError("[bilingual] lacks source_corpus, text in the model's language: add it")
+    return text
+
+
+STEPS.add(
+    "bilingual",
+    Step(
+        table="bilingual",
+        options=BilingualOptions,
+        order=50,
+        summary="Join the model with the one it was transferred from, and train both languages together (RAMEN).",
+        check=check_bilingual,
+        run=run_bilingual,
+        inputs=lambda options: (options.source_corpus, options.source_held_out),
+    ),
+)

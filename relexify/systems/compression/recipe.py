@@ -1,0 +1,42 @@
+"""The table `[compress]` of a recipe: compress the embedding of a model before it is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.steps import STEPS, RunContext, Step
+from relexify.systems.compression.compress import CompressionReport
+from relexify.systems.compression.folder import compress_folder
+from relexify.systems.compression.options import Compression
+
+__all__ = ["check_compress", "run_compress"]
+
+
+def check_compress(options: Compression, context: RunContext) -> None:
+    """Validate the options of `[compress]` before any work.
+
+    Raises:
+        InputError: An option is impossible, or the compressed model would not be trained.
+    """
+    if "training" not in context.tables:
+        raise InputError("[compress] needs [training]: add it, or use relexify compress")
+
+
+def run_compress(options: Compression, context: RunContext, model: str, output: Path) -> CompressionReport:
+    """Compress the model that the step before wrote."""
+    return compress_folder(model, output, options, overwrite=context.overwrite)
+
+
+STEPS.add(
+    "compress",
+    Step(
+        table="compress",
+        options=Compression,
+        order=30,
+        summary="Compress the embedding into small tables that tokens share (k-sub-embeddings).",
+        check=check_compress,
+        run=run_compress,
+        inputs=lambda options: (options.codes_from,),
+    ),
+)

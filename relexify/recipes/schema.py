@@ -6,6 +6,7 @@ the key, what was found and what was expected. `table_of` is the way back, from 
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
@@ -39,9 +40,22 @@ from relexify.recipes.paths import (
 from relexify.registry import Registry, choose, suggestion
 from relexify.steps import INHERITED
 
-__all__ = ["CONFIG", "TOP", "Origin", "build", "checked", "explain", "invalid", "table_of", "table_type"]
+__all__ = [
+    "TOP",
+    "FolderName",
+    "Origin",
+    "build",
+    "checked",
+    "explain",
+    "invalid",
+    "keys_type",
+    "table_of",
+    "table_type",
+    "value_type",
+    "written",
+]
 
-CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 """Strict, because a number in quotes is a mistake, and so is a key that does nothing."""
 
 TOP = ("model", "output", "corpus", "held_out")
@@ -62,6 +76,7 @@ _EXPECTED = {
     "greater_than_equal": "a number of at most 64 bits",
     "less_than": "a number of at most 64 bits",
 }
+_FOLDER_NAME = re.compile(r"\w[\w.+-]*")
 _INVALID, _UNKNOWN, _MISSING = "invalid", "unknown", "missing"
 
 
@@ -78,29 +93,52 @@ def table_type(options: type[Any], default: Any = None) -> Any:
     if not is_dataclass(options):
         return dict[str, Any]
     kinds = get_type_hints(options, include_extras=True)
-    own = [entry for entry in fields(options) if entry.name not in _ELSEWHERE]
     keys: dict[str, Any] = {}
-    for entry in own:
-        required = _default(entry) is MISSING and default is None
-        usual = getattr(default, entry.name, None) if default is not None else _default(entry)
-        keys[entry.name] = (_value_type(kinds[entry.name], usual), ... if required else None)
-    inherited = {entry.name: _inherited(kinds[entry.name]) for entry in own if _inherited(kinds[entry.name])}
+    inherited: dict[str, list[str]] = {}
+    for entry in fields(options):
+        if entry.name not in _ELSEWHERE:
+            usual = _default(entry) if default is None else getattr(default, entry.name)
+            keys[entry.name] = (value_type(kinds[entry.name], usual), ... if usual is MISSING else None)
+            inherited[entry.name] = _inherited(kinds[entry.name])
 
-    def prepare(table: object) -> object:
+    def inherit(table: object) -> object:
+        """Copy values into the tables of lists whose fields are marked so."""
         if not isinstance(table, dict):
             return table
-        for key in table:
-            if key not in keys:
-                _raise_unknown(key, keys)
-        prepared = dict(table)
+        completed = dict(table)
         for name, shared in inherited.items():
-            if isinstance(table.get(name), list):
-                values = {key: table[key] if key in table else _usual(options, default, key) for key in shared}
-                prepared[name] = [values | item if isinstance(item, dict) else item for item in table[name]]
-        return prepared
+            if shared and isinstance(table.get(name), list):
+                usual = options() if default is None else default
+                values = {key: table[key] if key in table else getattr(usual, key) for key in shared}
+                completed[name] = [values | item if isinstance(item, dict) else item for item in table[name]]
+        return completed
 
-    model = create_model(options.__name__, __config__=CONFIG, **keys)
-    return Annotated[model, BeforeValidator(prepare), AfterValidator(_given)]
+    return Annotated[keys_type(options.__name__, keys), BeforeValidator(inherit)]
+
+
+def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
+    """Return a type that validates a table with these keys and gives those that it has, as a dict.
+
+    Args:
+        name: Of the type.
+        keys: For each key its type, and `...` if it is required, else None.
+    """
+
+    def check_keys(table: object) -> object:
+        unknown = next((key for key in table if key not in keys), None) if isinstance(table, dict) else None
+        if unknown is None:
+            return table
+        if unknown in _ELSEWHERE:
+            problem, remedy = f"{unknown} does not belong in", _ELSEWHERE[unknown]
+        else:
+            problem, remedy = f"there is no key {unknown[:80]!r} in", suggestion(unknown, keys)
+        raise PydanticCustomError(_UNKNOWN, "unknown key", {"key": unknown, "problem": problem, "remedy": remedy})
+
+    def given(table: BaseModel) -> dict[str, Any]:
+        return {key: getattr(table, key) for key in keys if key in table.model_fields_set}
+
+    model = create_model(name, __config__=_CONFIG, **keys)
+    return Annotated[model, BeforeValidator(check_keys), AfterValidator(given)]
 
 
 def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> Any:
@@ -129,24 +167,30 @@ def checked(function: Callable[..., Any], *arguments: Any, between: str = ": ") 
         raise invalid(f"{between}{error}") from error
 
 
-def _value_type(kind: Any, default: Any) -> Any:  # noqa: PLR0911
-    """Return the type that validates a value for a field of a dataclass."""
+def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
+    """Return the type that validates a value for a field of a dataclass.
+
+    Args:
+        kind: The type of the field.
+        default: The default of the field; a nested table that is given in part keeps the rest of it.
+    """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _marked_type(arguments[0], arguments[1:], default)
     if origin in (Union, types.UnionType):
         # TOML has no null: what may be None is left out. What may be a path or an object is a path.
         members = [member for member in arguments if member is not types.NoneType]
-        return _value_type(Path if Path in members else members[0], default)
+        return value_type(Path if Path in members else members[0], default)
     if kind is Path:
         return Annotated[str, BeforeValidator(partial(_absolute, absolute_path)), AfterValidator(Path)]
     if origin is Literal:
         return Annotated[str, AfterValidator(partial(_chosen, arguments, None))]
     if origin is tuple:
-        return Annotated[list[_value_type(arguments[0], None)], AfterValidator(tuple)]  # type: ignore[misc]
+        return Annotated[list[value_type(arguments[0], None)], AfterValidator(tuple)]  # type: ignore[misc]
     if origin is Mapping:
-        return dict[str, _value_type(arguments[1], None)]  # type: ignore[misc]
+        return dict[str, value_type(arguments[1], None)]  # type: ignore[misc]
     if is_dataclass(kind):
+        default = default if is_dataclass(default) else None
         nested = table_type(kind, default)  # type: ignore[arg-type]
         return Annotated[nested, AfterValidator(lambda given: checked(build, kind, given, default))]
     if kind is int:
@@ -166,7 +210,7 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
             return _MODEL
         if isinstance(mark, Mapping):
             return Annotated[str, AfterValidator(partial(_chosen, mark, getattr(mark, "kind", None)))]
-    return Annotated[_value_type(kind, default), *marks]
+    return Annotated[value_type(kind, default), *marks]
 
 
 def _absolute(function: Callable[[str, Path], str], value: object, info: ValidationInfo) -> object:
@@ -191,27 +235,8 @@ def _chosen(known: Any, kind: str | None, value: str, info: ValidationInfo) -> s
     return str(checked(choose, value, known, kind or info.field_name))
 
 
-def _given(table: BaseModel) -> dict[str, Any]:
-    return {name: getattr(table, name) for name in type(table).model_fields if name in table.model_fields_set}
-
-
-def _raise_unknown(key: str, known: Mapping[str, Any]) -> None:
-    if key in _ELSEWHERE:
-        problem, remedy = f"{key} does not belong in", _ELSEWHERE[key]
-    else:
-        problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known)
-    raise PydanticCustomError(_UNKNOWN, "", {"key": key, "problem": problem, "remedy": remedy})
-
-
 def _default(entry: Field[Any]) -> Any:
     return entry.default if entry.default_factory is MISSING else entry.default_factory()
-
-
-def _usual(options: type[Any], default: Any, name: str) -> Any:
-    """Return the value of an option that a table leaves out."""
-    if default is not None:
-        return getattr(default, name)
-    return next(_default(entry) for entry in fields(options) if entry.name == name)
 
 
 def _inherited(kind: Any) -> list[str]:
@@ -221,7 +246,17 @@ def _inherited(kind: Any) -> list[str]:
 
 
 def _inherits(entry: Field[Any]) -> bool:
-    return bool(entry.metadata.get("inherited"))
+    return INHERITED.items() <= entry.metadata.items()
+
+
+def _folder_name(name: str) -> str:
+    if not _FOLDER_NAME.fullmatch(name):
+        raise invalid(f" is {name[:80]!r}, which cannot name a folder: use letters, digits, '-', '.'")
+    return name
+
+
+FolderName = Annotated[str, AfterValidator(_folder_name)]
+"""A name that is also the name of a folder."""
 
 
 # From the errors of pydantic to a sentence.
@@ -320,28 +355,42 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
         if around is not None and _inherits(entry):
             usual = getattr(around, entry.name)
         if entry.name not in _ELSEWHERE and value is not None and value != usual:
-            table[entry.name] = _plain(value, kinds[entry.name], usual, options, entry.name)
+            table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
     return table
 
 
-def _plain(value: Any, kind: Any, default: Any, around: Any, name: str) -> Any:  # noqa: PLR0911
-    """Return the value of a field as TOML can hold it."""
-    members = [member for member in get_args(kind) if member is not types.NoneType]
-    if get_origin(kind) in (Union, types.UnionType):
-        return _plain(value, Path if Path in members else members[0], default, around, name)
-    marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
+    """Return a value as TOML can hold it, so that `value_type` reads it as the same.
+
+    Args:
+        value: Not None.
+        kind: The type of the field.
+        name: The name of the field, for messages.
+        default: The default of the field; what nested options share with it is left out.
+        around: The options that have the field.
+
+    Raises:
+        InputError: A file cannot hold it.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        members = [member for member in arguments if member is not types.NoneType]
+        return written(value, Path if Path in members else members[0], name, default, around)
+    marks = arguments[1:] if origin is Annotated else ()
     if "text" in marks and isinstance(value, list | tuple):
         return [written_text(_named(each, name)) for each in value]
     if "text" in marks or "text name" in marks:
         return written_text(_named(value, name))
     if "model" in marks:
         return written_model(value)
+    if origin is Annotated:
+        return written(value, arguments[0], name, default, around)
     if kind is Path:
         return written_path(_named(value, name))
     if is_dataclass(value):
         return table_of(value, default if is_dataclass(default) else None, around)
     if isinstance(value, tuple):
-        return [_plain(item, members[0] if members else Any, None, around, name) for item in value]
+        return [written(item, arguments[0] if arguments else Any, name, None, around) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from relexify.errors import InputError
+from relexify.steps import ModelName
 from relexify.systems.compression.codes import split_width
 
 __all__ = ["Compression", "check_options"]
@@ -31,7 +32,7 @@ class Compression:
     k: int = 3
     clusters: int | None = None
     codes: Literal["clustered", "digits", "random"] = "clustered"
-    codes_from: str | None = None
+    codes_from: ModelName | None = None
     equal_size: bool = False
     init: Literal["least-squares", "random"] = "least-squares"
     head: Literal["keep", "compress"] = "keep"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
+from relexify.steps import ModelName
+from relexify.text import TextInput
 
 __all__ = ["DEFAULT_VOCABULARY", "METHODS", "Method", "Transfer"]
 
@@ -200,19 +202,19 @@ class Transfer:
 
     model: str
     output: Path
-    corpus: Any
+    corpus: TextInput
     dictionary: Path | BilingualLexicon | None = None
     dictionary_swapped: bool = False
-    bitext: Any = None
+    bitext: TextInput | None = None
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     method: str = "blend"
-    tokenizer: str | None = None
+    tokenizer: ModelName | None = None
     vocab_size: int = DEFAULT_VOCABULARY
     source_vectors: Path | None = None
     target_vectors: Path | None = None
-    source_corpus: Any = None
-    held_out: Any = None
+    source_corpus: TextInput | None = None
+    held_out: TextInput | None = None
     neighbours: int = 10
     temperature: float = 0.1
     rotation: Path | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from relexify.errors import InputError
 from relexify.evidence.bitext import WordAlignmentOptions, validate_word_alignment
+from relexify.steps import ModelName
+from relexify.text import TextInput
 from relexify.training.plan import Training
 
 __all__ = ["COMMONALITY", "SPECIFIC", "TRANSFER", "Direction", "Objective", "Trelm", "check_objective", "check_trelm"]
@@ -57,14 +59,14 @@ class Trelm:
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = None
-    source_held_out: Any = None
-    bitext: Any = None
+    source_corpus: TextInput | None = None
+    source_held_out: TextInput | None = None
+    bitext: TextInput | None = None
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    test_bitext: Any = None
+    test_bitext: TextInput | None = None
     vocabularies: Literal["joint", "separate"] = "joint"
-    source_model: str | None = None
+    source_model: ModelName | None = None
     objective: str = "cdlm"
     trilayer: bool = True
     until: Literal["commonality", "specific"] = "specific"

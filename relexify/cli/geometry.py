@@ -39,7 +39,7 @@ def geometry(
 
     Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
     """
-    from relexify.pretrained import load_model
+    from relexify.pretrained.loading import load_model
     from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
     from relexify.storage.files import check_inputs, check_output
 
@@ -76,7 +76,7 @@ def _names(models: list[str]) -> dict[str, str]:
 
 
 def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
-    from relexify.pretrained import load_tokenizer
+    from relexify.pretrained.loading import load_tokenizer
     from relexify.reports import layer_similarities
     from relexify.scoring import held_out_windows, model_kind, usable_length
     from relexify.text import Corpus

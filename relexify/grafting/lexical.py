@@ -13,6 +13,7 @@ import torch
 
 from relexify.errors import GraftError
 from relexify.mixture import Fallback, Mixture
+from relexify.pretrained.kinds import kind_of_config
 
 __all__ = ["Spread", "lexical_axes", "mixed_tensor", "resize", "shapes"]
 
@@ -26,11 +27,9 @@ def lexical_axes(model: Any) -> dict[str, int]:
     Raises:
         GraftError: The model cannot resize its vocabulary, or its embedding is compressed.
     """
-    if getattr(model.config, "sub_embedding", None) is not None:
-        raise GraftError(
-            f"the embedding of this {type(model).__name__} is compressed, and its tokens share their parameters: "
-            "expand it first (relexify expand)"
-        )
+    kind = kind_of_config(model.config)
+    if kind is not None and kind.fixed_vocabulary is not None:
+        raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
     rows = embedding_rows(model)
     try:
         with torch.device("meta"):

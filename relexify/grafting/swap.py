@@ -15,7 +15,7 @@ import torch
 from relexify.errors import GraftError, VocabularyError
 from relexify.evaluation.parsing.biaffine import inner_encoder
 from relexify.grafting.lexical import lexical_axes, resize
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import check_fit
 
 __all__ = ["Lexicon", "check_positions", "load_lexicon"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
+from relexify.pretrained.loading import meta_model
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import check_tasks
 from relexify.recipes.measuring import check_place, measure_output
@@ -120,7 +120,7 @@ def check_steps(model: str, training: Training | None, step: BilingualOptions) -
     """
     if training is not None:
         check_trainable_name(model, training)
-    check_learner(hollow_model(model), step.training)
+    check_learner(meta_model(model), step.training)
     check_halves(step.training, devices=1)
 
 

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from relexify.pretrained import fresh_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.file.schema import RecipeFile
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.systems.compression.folder import compress_folder, model_identity

@@ -14,7 +14,8 @@ import torch
 from accelerate import PartialState
 
 from relexify.grafting import MIXTURE_FILE
-from relexify.pretrained import load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind
 from relexify.storage.files import MARKER
 from relexify.text import Corpus

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from relexify.errors import InputError
+from relexify.steps import INHERITED
+from relexify.storage.fingerprint import NO_EFFECT
 
 __all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
 
@@ -41,10 +43,10 @@ class Stage:
     name: str
     steps: int
     trains: str = EVERYTHING
-    learning_rate: float = 5e-4
+    learning_rate: float = field(default=5e-4, metadata=INHERITED)
     warmup_steps: int = 0
-    schedule: str = "linear"
-    optimiser: str = ADAM
+    schedule: str = field(default="linear", metadata=INHERITED)
+    optimiser: str = field(default=ADAM, metadata=INHERITED)
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,10 @@ class Training:
     held_out_bytes: int | None = None
     patience: int | None = None
     keep_best: bool | None = None
-    save_every: int | None = None
+    save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
-    compile: bool | None = None
-    tensorboard: bool | None = None
+    compile: bool | None = field(default=None, metadata=NO_EFFECT)
+    tensorboard: bool | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property

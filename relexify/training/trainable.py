@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
+from relexify.pretrained.loading import meta_model
 from relexify.scoring import model_kind, usable_length
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
@@ -24,7 +24,7 @@ def check_trainable_name(name: str | Path, training: Training) -> None:
     Raises:
         InputError: There is no such model, or it cannot be trained as asked.
     """
-    check_trainable(hollow_model(name), training)
+    check_trainable(meta_model(name), training)
 
 
 def check_trainable(model: Any, training: Training) -> None:

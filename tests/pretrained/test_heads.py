@@ -10,7 +10,8 @@ import torch
 from transformers import AutoModel, BertForMaskedLM, T5Model
 
 from relexify.errors import InputError
-from relexify.pretrained import add_head, has_head, load_model, load_tokenizer, with_added_head
+from relexify.pretrained.heads import add_head, has_head
+from relexify.pretrained.loading import load_model, load_tokenizer, with_added_head
 from relexify.scoring import model_kind
 from tests import pico
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import language_model_scores
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult

@@ -15,8 +15,9 @@ from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.problem import Problem
-from relexify.pretrained import class_in_form, is_trilayer, load_config
 from relexify.pretrained.hub import check_name, must_be_local, own_code_message
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.loading import load_config, task_class
 
 __all__ = ["encoder_config", "with_head"]
 
@@ -28,9 +29,8 @@ def encoder_config(model: str | Path) -> Any:
         InputError: There is no model, or it is a decoder or an encoder-decoder.
     """
     check_name(model)
-    if is_trilayer(model):
-        from relexify.systems.trelm.model import heads  # noqa: F401 (registers the task models)
-
+    kind = kind_of_folder(model)
+    if kind is not None and kind.is_encoder:
         return load_config(model)
     try:
         config = AutoConfig.from_pretrained(model, trust_remote_code=False, local_files_only=must_be_local(str(model)))
@@ -57,9 +57,9 @@ def with_head(model: str | Path, problem: Problem) -> Any:
     Raises:
         InputError: It cannot be loaded, or lacks parameters.
     """
-    tags, number = problem.task.kind == "tags", problem.task.kind == "number"
+    tags, number = problem.task.predicts == "tags", problem.task.predicts == "number"
     kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-    loader = class_in_form(kind, encoder_config(model))
+    loader = task_class(kind, encoder_config(model))
     try:
         with _hushed():
             learner, loaded = loader.from_pretrained(

@@ -20,8 +20,8 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import lexical_axes
-from relexify.pretrained import BILINGUAL
 from relexify.pretrained.languages import check_languages
+from relexify.systems.bilingual.kind import MODEL_TYPE
 from relexify.systems.compression.model import is_compressed
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
@@ -42,7 +42,7 @@ class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
         lexical: Names of the parameters and buffers that each language has for itself.
     """
 
-    model_type = BILINGUAL
+    model_type = MODEL_TYPE
     sub_configs = {"source": AutoConfig, "target": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
 
     def __init__(

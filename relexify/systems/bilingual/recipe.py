@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.loading import meta_model
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
@@ -33,7 +33,7 @@ def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
     check_languages(options.languages)
     _source_corpus(options, context)
     # A transferred model has the shape of its source, so the source shows whether the training fits.
-    check_learner(hollow_model(context.source_model), options.training)
+    check_learner(meta_model(context.source_model), options.training)
     check_halves(options.training, devices=1)
 
 

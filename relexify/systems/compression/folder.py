@@ -15,7 +15,9 @@ import numpy as np
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
-from relexify.pretrained import fresh_model, load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import check_fit
 from relexify.storage.files import MARKER, Provenance, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.systems.compression.compress import CompressionReport, codes_of, compressed

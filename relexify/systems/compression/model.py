@@ -22,11 +22,9 @@ from relexify.grafting import lexical_axes
 from relexify.pretrained.precision import with_parameters_in
 from relexify.systems.compression.embedding import SharedSubEmbedding, SubEmbedding
 from relexify.systems.compression.head import FactoredHead
+from relexify.systems.compression.kind import CONFIG_ENTRY
 
 __all__ = ["Layout", "compressed_class", "expanded", "install", "is_compressed", "layout_of"]
-
-ENTRY = "sub_embedding"
-"""What the entry of the config is called."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +58,13 @@ def layout_of(config: Any) -> Layout | None:
     Raises:
         GraftError: The entry is not one of relexify's.
     """
-    entry = getattr(config, ENTRY, None)
+    entry = getattr(config, CONFIG_ENTRY, None)
     if entry is None:
         return None
     try:
         return Layout(**entry)
     except TypeError as error:
-        raise GraftError(f"config.json has an entry {ENTRY} that relexify cannot read ({error})") from error
+        raise GraftError(f"config.json has an entry {CONFIG_ENTRY} that relexify cannot read ({error})") from error
 
 
 @functools.cache
@@ -112,7 +110,7 @@ def expanded(model: Any) -> Any:
     if not _in_compressed_class(model):
         raise GraftError(f"{type(model).__name__} is not compressed: there is nothing to expand")
     config = copy.deepcopy(model.config)
-    delattr(config, ENTRY)
+    delattr(config, CONFIG_ENTRY)
     with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
         plain = with_parameters_in(model.plain_class(config), model.dtype)
     values = model.state_dict()
@@ -148,7 +146,7 @@ class _Compressed:
     def lexical_parameter_names(self) -> set[str]:
         """Return the names of the parameters that belong to the vocabulary: tables, and what stayed dense."""
         config = copy.deepcopy(self.config)  # type: ignore[attr-defined]
-        delattr(config, ENTRY)
+        delattr(config, CONFIG_ENTRY)
         with torch.device("meta"):
             plain = self.plain_class(config)
         tables = {

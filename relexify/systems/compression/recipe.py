@@ -38,5 +38,6 @@ STEPS.add(
         check=check_compress,
         run=run_compress,
         inputs=lambda options: (options.codes_from,),
+        reshapes=True,
     ),
 )

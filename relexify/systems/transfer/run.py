@@ -15,7 +15,8 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.grafting import Graft, check_roles, graft, lexical_axes
 from relexify.methods import random, shuffle
 from relexify.mixture import Mixture
-from relexify.pretrained import fresh_twin, load_model, load_tokenizer
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import bits_per_byte, model_kind
 from relexify.storage.files import Provenance, sha256_of
 from relexify.systems.transfer.aligned_text import bitext_of

@@ -18,7 +18,8 @@ from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.grafting import MIXTURE_FILE
 from relexify.mixture import Mixture
-from relexify.pretrained import load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import load_arrays, save_arrays, write_folder
 from relexify.systems.compression.codes import check_codes

@@ -17,7 +17,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers

@@ -14,8 +14,8 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained import load_config, load_model, load_tokenizer, resolve
 from relexify.pretrained.hub import must_be_local
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file, write_folder
 from relexify.systems.trelm.model.backbone import family_of

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import torch
 
 from relexify.errors import InputError, MissingExtra
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.progress import track
 from relexify.scoring import Score, frame_of, usable_length
 from relexify.storage.files import write_file

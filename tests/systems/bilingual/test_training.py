@@ -15,7 +15,7 @@ import torch
 
 import relexify as rx
 from relexify.errors import InputError
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import IGNORED, bits_per_byte
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.folder import BilingualBundle

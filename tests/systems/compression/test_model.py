@@ -23,7 +23,8 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.run import swap_lexicon
 from relexify.grafting import graft, lexical_axes
 from relexify.methods import random
-from relexify.pretrained import class_in_form, fresh_twin, load_model
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, task_class
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.model import Layout, compressed_class, expanded, is_compressed
@@ -241,7 +242,7 @@ def test_a_classifier_takes_the_encoder_of_a_compressed_model(tmp_path):
     model, _ = pico.pair("roberta")
     small, _ = compressed(model, COUNTED)
     small.save_pretrained(tmp_path)
-    loader = class_in_form(AutoModelForSequenceClassification, AutoConfig.from_pretrained(tmp_path))
+    loader = task_class(AutoModelForSequenceClassification, AutoConfig.from_pretrained(tmp_path))
     classifier = loader.from_pretrained(tmp_path, num_labels=3)
     assert isinstance(classifier.get_input_embeddings(), SubEmbedding)
     assert torch.equal(classifier.get_input_embeddings().weight, small.get_input_embeddings().weight)

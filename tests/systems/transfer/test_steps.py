@@ -12,7 +12,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods import fvt
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.storage.files import MARKER, load_arrays, save_arrays
 from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression

@@ -22,7 +22,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.scoring import model_kind, usable_length
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_alignment, reorder

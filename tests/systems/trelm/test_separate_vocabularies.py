@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMas
 from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError, VocabularyError
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.scoring import model_kind
 from relexify.systems.trelm.model.building import one_language, with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED

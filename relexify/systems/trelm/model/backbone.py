@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 from transformers import AutoModel
 
 from relexify.errors import GraftError
+from relexify.pretrained.kinds import kind_of_config
 
 __all__ = ["FAMILIES", "Family", "bare_backbone", "family_of", "layers_of", "new_layer", "positions_of", "widened"]
 
@@ -65,8 +66,9 @@ def family_of(config: Any) -> Family:
             f"a TRILayer cannot be put into a model of the type {kind!r}: give a masked language model of the type "
             f"{', '.join(FAMILIES)}"
         )
-    if getattr(config, "sub_embedding", None) is not None:
-        raise GraftError("the model's embedding is compressed: expand it first (relexify expand)")
+    model_kind = kind_of_config(config)
+    if model_kind is not None and model_kind.fixed_vocabulary is not None:
+        raise GraftError(f"a TRILayer cannot be put into a {model_kind.name}: {model_kind.fixed_vocabulary}")
     return FAMILIES[kind]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from transformers import AutoConfig, PreTrainedConfig
 
 from relexify.errors import InputError
-from relexify.pretrained import TRILAYER
+from relexify.systems.trelm.kind import MODEL_TYPE
 
 __all__ = ["TriLayerConfig", "Vocabularies"]
 
@@ -32,7 +32,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         initializer_range: Standard deviation of new parameters.
     """
 
-    model_type = TRILAYER
+    model_type = MODEL_TYPE
     sub_configs = {"backbone": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
 
     def __init__(

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained import is_trilayer, load_config, load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.trelm.model.building import one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -21,7 +22,6 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 __all__ = [
     "check_fits",
     "export_language",
-    "is_separate",
     "load_language",
     "load_tokenizers",
     "save_tokenizers",
@@ -67,11 +67,6 @@ def check_fits(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None:
                 f"the tokenizer of {language} has {highest + 1} tokens, the model only {count} embeddings: "
                 "they do not belong together; give the model's own tokenizer"
             )
-
-
-def is_separate(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a TRILayer model that has a vocabulary for each language."""
-    return is_trilayer(name) and bool(load_config(name).separate)
 
 
 def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, Any]:

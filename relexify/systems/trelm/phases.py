@@ -20,11 +20,11 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
-from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
-from relexify.systems.trelm.parameters import Phase, combined, phase_pattern
+from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
 from relexify.training.data.batches import Batches, TwoTexts
 from relexify.training.engine.stage import Text
 from relexify.training.identity import model_digest, text_identity
@@ -155,7 +155,7 @@ def combine_directions(
     if processes.is_main_process:
         check_inputs(output, source_to_target, target_to_source)
         check_output(Path(output), overwrite=overwrite)
-        both = combined(_loaded(source_to_target), _loaded(target_to_source))
+        both = combine_halves(_loaded(source_to_target), _loaded(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
             both.save_pretrained(folder)
@@ -241,7 +241,7 @@ def _train(
             tokenizers = load_tokenizers(model, learner.config)
         dtype, learner = learner.dtype, learner.float()
         check_trainable(learner, plan)
-        check_fits(learner, tokenizers)
+        check_tokenizers(learner, tokenizers)
         with processes.main_process_first():
             found = prepare(plan, learner, tokenizers)
 

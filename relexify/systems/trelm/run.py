@@ -21,7 +21,7 @@ from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm, check_trelm
 from relexify.systems.trelm.pairs import check_pairs, open_pairs, pairs_to_learn
@@ -307,7 +307,7 @@ def write_start(model: str | Path, start: Path, options: Trelm) -> None:
         seed=options.seed,
     )
     tokenizers = load_tokenizer(source or model), load_tokenizer(model)
-    check_fits(built, tokenizers)
+    check_tokenizers(built, tokenizers)
     with write_folder(start, internal=True) as folder:
         built.save_pretrained(folder)
         save_tokenizers(tokenizers, folder, built.config)

@@ -102,7 +102,7 @@ def read_out(
     Raises:
         InputError: The model does not know a language.
     """
-    languages = [model.config.place_of(name) for name in (reads, writes)]
+    languages = [model.config.language_index(name) for name in (reads, writes)]
     before, after = frame_of(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]

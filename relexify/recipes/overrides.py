@@ -83,6 +83,8 @@ def _put(table: dict[str, Any], path: list[str], value: Any, text: str) -> tuple
         item, key = _put(below[index], rest[1:], value, text)
         return {**table, name: [*below[:index], item, *below[index + 1 :]]}, f"{name}[{index}].{key}"
     if not isinstance(below, dict):
-        raise InputError(f"the override {text!r} leads through {name}, which is not a table: override {name} as a whole")
+        raise InputError(
+            f"the override {text!r} leads through {name}, which is not a table: override {name} as a whole"
+        )
     inner, key = _put(below, rest, value, text)
     return {**table, name: inner}, f"{name}.{key}"

@@ -58,9 +58,16 @@ from relexify.text import TextInput
 
 __all__ = ["Recipe", "read_recipe", "recipe_text"]
 
+from importlib.util import find_spec
+
 STEPS.search(
     "relexify.training.recipe",
-    *(f"relexify.systems.{package.name}.recipe" for package in pkgutil.iter_modules(systems.__path__)),
+    "relexify.recipes.provisional",
+    *(
+        f"relexify.systems.{package.name}.recipe"
+        for package in pkgutil.iter_modules(systems.__path__)
+        if find_spec(f"relexify.systems.{package.name}.recipe")
+    ),
 )
 
 
@@ -175,9 +182,7 @@ def _check_conflicts(table: Mapping[str, Any], origin: Origin) -> None:
     for name, step in STEPS.items():
         for other, reason in step.conflicts.items():
             if name in table and other in table:
-                raise InputError(
-                    f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one"
-                )
+                raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
 
 
 def _file_type() -> Any:

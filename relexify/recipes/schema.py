@@ -1,6 +1,6 @@
 """The schema of a recipe: a table is a dataclass, its keys are the fields, and their types say what is valid.
 
-`table_type` makes a pydantic type of a dataclass. `explain` turns what pydantic reports into one sentence with the file,
+`table_type` makes a pydantic type of a dataclass. `explain` turns an error of pydantic into one sentence with the file,
 the key, what was found and what was expected. `table_of` is the way back, from a dataclass to a table without defaults.
 """
 
@@ -37,7 +37,7 @@ from relexify.recipes.paths import (
     written_path,
     written_text,
 )
-from relexify.registry import Registry, choose, suggestion
+from relexify.registry import choose, suggestion
 from relexify.steps import INHERITED
 
 __all__ = [
@@ -155,7 +155,7 @@ def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> 
 
 
 def invalid(message: object) -> PydanticCustomError:
-    """Return an error of a validator; the message goes on after the key, such as `" is empty: …"` or `": there is …"`."""
+    """Return an error of a validator; the message follows the key, such as `" is empty: …"` or `": there is …"`."""
     return PydanticCustomError(_INVALID, "{message}", {"message": str(message)})
 
 
@@ -182,11 +182,11 @@ def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
         members = [member for member in arguments if member is not types.NoneType]
         return value_type(Path if Path in members else members[0], default)
     if kind is Path:
-        return Annotated[str, BeforeValidator(partial(_absolute, absolute_path)), AfterValidator(Path)]
+        return Annotated[str, BeforeValidator(partial(_absolute, absolute_path)), AfterValidator(_path)]
     if origin is Literal:
         return Annotated[str, AfterValidator(partial(_chosen, arguments, None))]
     if origin is tuple:
-        return Annotated[list[value_type(arguments[0], None)], AfterValidator(tuple)]  # type: ignore[misc]
+        return Annotated[list[value_type(arguments[0], None)], AfterValidator(_tuple)]  # type: ignore[misc]
     if origin is Mapping:
         return dict[str, value_type(arguments[1], None)]  # type: ignore[misc]
     if is_dataclass(kind):
@@ -219,6 +219,15 @@ def _absolute(function: Callable[[str, Path], str], value: object, info: Validat
 
 _TEXT = Annotated[str, BeforeValidator(partial(_absolute, absolute_text))]
 _MODEL = Annotated[str, BeforeValidator(partial(_absolute, absolute_model))]
+
+
+# pydantic cannot inspect the signatures of Path and tuple themselves.
+def _path(text: str) -> Path:
+    return Path(text)
+
+
+def _tuple(items: list[Any]) -> tuple[Any, ...]:
+    return tuple(items)
 
 
 def _texts(value: object, validate_list: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from relexify.errors import InputError
 from relexify.steps import INHERITED
@@ -123,6 +124,22 @@ class Training:
     def selects_best(self) -> bool:
         """Whether the best measured model is handed on rather than the last."""
         return self.patience is not None if self.keep_best is None else self.keep_best
+
+    def updated(self, **values: Any) -> Training:
+        """Return this training with the values that a recipe has; with stages, `steps` is their sum.
+
+        Raises:
+            InputError: The values have stages and another number of steps.
+        """
+        if stages := values.get("stages"):
+            total = sum(stage.steps for stage in stages)
+            if values.get("steps", total) != total:
+                raise InputError(
+                    f"steps is {values['steps']}, but the stages have {total} steps together: leave steps out, or "
+                    "change the stages"
+                )
+            values["steps"] = total
+        return replace(self, **values)
 
 
 @dataclass(frozen=True)

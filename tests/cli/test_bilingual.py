@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.recipes import bilingual as joining
-from relexify.recipes.file.schema import read_recipe
+from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE

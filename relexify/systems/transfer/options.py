@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
@@ -208,7 +208,7 @@ class Transfer:
     bitext: TextInput | None = None
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    method: str = "blend"
+    method: Annotated[str, METHODS] = "blend"
     tokenizer: ModelName | None = None
     vocab_size: int = DEFAULT_VOCABULARY
     source_vectors: Path | None = None

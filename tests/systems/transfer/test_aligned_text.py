@@ -8,7 +8,7 @@ import pytest
 
 from relexify.errors import InputError, MissingExtra
 from relexify.evidence.bitext import WordAlignmentOptions
-from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.recipe import read_recipe, recipe_text
 from relexify.systems.transfer.aligned_text import check_bitext, count_aligned_tokens
 from relexify.systems.transfer.checks import check_recipe
 from relexify.systems.transfer.grafts import transfer_identity

@@ -53,7 +53,8 @@ def train(
     length: Length = Training.length,
     learning_rate: Peak = Training.learning_rate,
     plan: Annotated[
-        str, typer.Option(help="; ".join(f"{name}: {each.does}" for name, each in PLANS.items()), rich_help_panel=PLAN)
+        str,
+        typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
     ] = Training.plan,
     evaluate_every: EvaluateEvery = None,
     held_out_bytes: HeldOutBytes = None,

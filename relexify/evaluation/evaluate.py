@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles, read_task
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
+from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 
@@ -61,14 +61,11 @@ def check_model(model: str | Path, options: Evaluation) -> None:
     task = TASKS[options.task]
     if options.probe or not task.needs_encoder:
         return
-    config = load_config(model)
-    names = [str(name) for name in getattr(config, "architectures", None) or []]
-    decodes = getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names)
-    if getattr(config, "is_encoder_decoder", False):
-        found = "an encoder-decoder"
-    elif decodes or config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        found = "a decoder"
-    else:
+    found = architecture_in_config(load_config(model))
+    if found == "encoder":
         return
+    article = "an" if found == "encoder-decoder" else "a"
     advice = "leave the task out" if task.probe is None else "probe it (probe = true)"
-    raise InputError(f"the task {options.task} needs an encoder such as BERT, and {model} is {found}: {advice}")
+    raise InputError(
+        f"the task {options.task} needs an encoder such as BERT, and {model} is {article} {found}: {advice}"
+    )

@@ -242,7 +242,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _score(task: str, metric: str, value: float, examples: int) -> Score:
-    from relexify.scoring import Score  # its package imports torch
+    from relexify.scoring import Score
 
     return Score(task, metric, value, higher_is_better=True, examples=examples)
 

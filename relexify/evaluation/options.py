@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 
 from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
+from relexify.pretrained.precision import PRECISIONS
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
 
-__all__ = ["PRECISIONS", "EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]
+__all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]
 
-PRECISIONS = ("auto", "float32", "bfloat16")
 _OVERRIDES = ("epochs", "batch", "learning_rate", "score_learning_rate")
 
 

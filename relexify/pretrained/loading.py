@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.hub import check_name, must_be_local, own_code_message
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
@@ -220,7 +220,7 @@ def _load(name: str | Path, *, ignored: tuple[str, ...] = ()) -> PreTrainedModel
 def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
     if message := own_code_message(name, error):
         return message
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = first_line(error)
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
     if local:

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
+HELD_OUT_EVERY = 100
+"""Where no held-out text is given, one line of the corpus in this many is held out."""
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
-PRECISIONS = ("auto", "float32", "bfloat16")
 ADAM, LOOKAHEAD = "adamw", "lookahead"
 OPTIMISERS = (ADAM, LOOKAHEAD)
 
@@ -116,7 +118,7 @@ class Training:
     seed: int = 0
 
     @property
-    def tokens_a_step(self) -> int:
+    def tokens_per_step(self) -> int:
         """Tokens seen in one step."""
         return self.batch * self.length
 
@@ -147,12 +149,12 @@ class Plan:
     """A sequence of stages as a paper has it.
 
     Attributes:
-        does: What it does, for people.
+        summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: Where it comes from.
     """
 
-    does: str
+    summary: str
     parts: tuple[tuple[str, float, str, float], ...]
     paper: str
 

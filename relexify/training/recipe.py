@@ -12,7 +12,7 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
 from relexify.training.plan import Training, plan_stages
-from relexify.training.result import TrainingResult, finished_training
+from relexify.training.result import TrainingResult, load_result
 from relexify.training.run import train
 from relexify.training.trainable import check_trainable_name
 
@@ -104,7 +104,7 @@ STEPS.add(
         check=check_training,
         run=run_training_step,
         validate=validate_training,
-        load=finished_training,
+        load=load_result,
         distributed=True,
     ),
 )

@@ -20,11 +20,12 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, GraftError, InputError, OutputError, TrainingError, VocabularyError
 from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.options import ParserTraining
-from relexify.evaluation.parsing.biaffine import IGNORED, BiaffineParser
+from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import cut_sentences, padded_batch
 from relexify.evaluation.parsing.run import swap_lexicon
 from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import NO_HEAD, Parse, attachment_scores, best_tree, parse
+from relexify.pretrained.architecture import IGNORED
 from tests import pico
 
 # She read old books , slowly .

@@ -13,7 +13,7 @@ from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 
 __all__ = ["Inputs", "collate", "encode"]
 

@@ -16,7 +16,6 @@ import torch
 from transformers import AutoModel, set_seed
 
 from relexify.errors import InputError, TrainingError, VocabularyError
-from relexify.evaluation.epoch_trainer import in_bfloat16
 from relexify.evaluation.finetuning.encoder import with_head
 from relexify.evaluation.finetuning.inputs import Inputs, collate, encode
 from relexify.evaluation.finetuning.problem import Data, Problem
@@ -26,11 +25,12 @@ from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning
 from relexify.evaluation.results import SeedResult
 from relexify.grafting.swap import Lexicon, load_lexicon
+from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.progress import track
-from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
 __all__ = ["Learner"]
 
@@ -94,7 +94,7 @@ class Learner:
         checkpoint = _checkpoint(work, seed)
         steps = math.ceil(len(self.training.rows) / self.options.batch) * self.options.epochs
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
-        with own_randomness(), track(title, steps) as advance:
+        with isolated_randomness(), track(title, steps) as advance:
             set_seed(seed)
             learner = with_head(self.model, self.problem)
             trainer = TaskTrainer(
@@ -158,7 +158,7 @@ class Learner:
         learner.eval()
         with (
             torch.inference_mode(),
-            torch.autocast(learner.device.type, torch.bfloat16, enabled=in_bfloat16(self.options.precision)),
+            torch.autocast(learner.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
         ):
             for start in range(0, len(order), size):
                 places = order[start : start + size]

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import TrainingArguments
 
-from relexify.errors import OutputError
+from relexify.errors import OutputError, first_line
 from relexify.evaluation.epoch_trainer import EpochTrainer, Steps, epoch_arguments
 from relexify.evaluation.options import FineTuning
 from relexify.progress import Advance
@@ -59,7 +59,7 @@ class TaskTrainer(EpochTrainer):
             seal(checkpoint)
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(f"{checkpoint} could not be written ({reason}): make room, and start again") from error
         best = f"checkpoint-{self.state.best_global_step}"
         for old in sealed_checkpoints(folder)[:-1]:

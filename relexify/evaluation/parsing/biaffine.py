@@ -25,12 +25,11 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
+from relexify.pretrained.architecture import IGNORED, inner_encoder
 from relexify.pretrained.kinds import kind_of_config
 
-__all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
+__all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser"]
 
-IGNORED = -100
-"""The head or relation of a word that does not count, as torch has it."""
 SLOPE = 0.1
 """Of the leaky rectifier for negative numbers, as Dozat & Manning have it."""
 
@@ -240,12 +239,6 @@ class Biaffine(nn.Module):
         """Every dependent with its one head [batch × dependents × outputs]."""
         heads = _with_one(heads) if self.bias_of_heads else heads
         return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
-
-
-def inner_encoder(model: Any) -> Any:
-    """What gives hidden states in a model with whatever head; of an encoder-decoder, the encoder."""
-    inner = model.base_model
-    return inner.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else inner
 
 
 def _bare_encoder(config: Any) -> Any:

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError
-from relexify.evaluation.parsing.biaffine import BiaffineParser, inner_encoder
-from relexify.grafting import lexical_axes
+from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.grafting.swap import check_positions
+from relexify.pretrained.architecture import check_fit, inner_encoder
+from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.scoring import check_fit
 
 __all__ = ["swap_lexicon"]
 

@@ -16,7 +16,7 @@ from relexify.evaluation.options import ParserTraining
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Cutting, cut_sentences, padded_batch
 from relexify.evaluation.parsing.trees import attachment_scores, parse
-from relexify.scoring import usable_length
+from relexify.pretrained.architecture import usable_length
 
 __all__ = [
     "LAS",

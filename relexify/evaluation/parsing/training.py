@@ -36,11 +36,11 @@ from relexify.evaluation.parsing.trainer import (
     optimizer_of,
 )
 from relexify.evaluation.parsing.trees import best_tree
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import check_fit
 from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
 __all__ = ["SeedRun", "load_parser", "train_parser"]
 
@@ -147,7 +147,7 @@ def _train_seed(
     # Named so that `write_folder` sweeps it away, should this run be killed.
     checkpoints = tempfile.mkdtemp(prefix=temporary_prefix(place), dir=place.parent)
     try:
-        with own_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
+        with isolated_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
             torch.manual_seed(seed)
             parser = BiaffineParser.on_top_of(
                 load_model(model),

@@ -15,11 +15,11 @@ from typing import Any
 from safetensors import SafetensorError
 from transformers import GenerationConfig
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import check_fit
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.bilingual.kind import BILINGUAL
 from relexify.systems.bilingual.model import BilingualModel
@@ -122,8 +122,9 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
     try:
         model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"the bilingual model in {folder} cannot be loaded ({reason}): write it anew") from error
+        raise InputError(
+            f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it anew"
+        ) from error
     if missing := sorted(loaded["missing_keys"]):
         raise InputError(f"{folder} lacks {len(missing)} parameters of its model ({missing[0]}, …): write it anew")
     found: BilingualModel = model.eval()

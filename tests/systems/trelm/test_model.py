@@ -22,8 +22,8 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
+from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import load_model
-from relexify.scoring import model_kind, usable_length
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_alignment, reorder
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
@@ -402,7 +402,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
 
 
 def test_scoring_takes_it_for_an_encoder() -> None:
-    assert model_kind(with_trilayer(bert())) == "encoder"
+    assert architecture_of(with_trilayer(bert())) == "encoder"
 
 
 def test_a_parser_reads_with_it(backbone: Any, tmp_path: Any) -> None:

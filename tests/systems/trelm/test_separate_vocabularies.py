@@ -13,8 +13,8 @@ from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMas
 from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError, VocabularyError
+from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_model
-from relexify.scoring import model_kind
 from relexify.systems.trelm.model.building import with_one_language, with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import check_tokenizers
@@ -160,7 +160,7 @@ def test_there_are_no_language_embeddings_and_two_tables(source: Any) -> None:
     assert model.head.source_decoder.weight is model.model.source_words.weight
     everything = torch.cat([source.get_input_embeddings().weight, target.get_input_embeddings().weight])
     assert torch.allclose(model.model.placeholder, everything.mean(dim=0), atol=1e-6)
-    assert model_kind(model) == "encoder"
+    assert architecture_of(model) == "encoder"
 
 
 def test_it_survives_a_round_trip_bit_for_bit(source: Any, tmp_path: Any) -> None:
@@ -216,13 +216,13 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
     labels = torch.where(inputs["input_ids"] > 30, inputs["input_ids"], -100)
     languages = torch.tensor([0, 1, 0])
     for told in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
-        for asked in (1.0, 0.9):
+        for label_share in (1.0, 0.9):
             model.zero_grad()
             whole = model(**inputs, labels=labels, **told).loss * (labels != -100).sum()
             whole.backward()
             wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
             model.zero_grad()
-            with loss_forward(model, asked=asked):
+            with loss_forward(model, label_share=label_share):
                 nats = model(**inputs, labels=labels, **told)
             nats.backward()
             assert torch.allclose(nats, whole, rtol=1e-5)

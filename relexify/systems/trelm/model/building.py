@@ -16,6 +16,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
+from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
 from relexify.systems.trelm.model.backbone import encoder_layers, family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -252,7 +253,7 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
         if here != there:
             raise GraftError(f"{name} is {here} in one model and {there} in the other: {_EXPECTED}")
     first, second = (model.config.pad_token_id for model in (source, target))
-    if source.base_model.embeddings.position_embeddings.padding_idx is not None and first != second:
+    if position_padding(source) is not None and first != second:
         raise GraftError(
             f"{type(source).__name__} counts positions from its padding id, which is {first} in one model and {second} "
             "in the other: give models with the same padding id"

@@ -24,7 +24,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassif
 from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrainedModel, reorder

@@ -50,7 +50,7 @@ def _add_transfer() -> None:
 def _add_trelm() -> None:
     from relexify.systems.trelm.options import Trelm, check_trelm
     from relexify.systems.trelm.run import check_run, run_trelm, trelm_inputs
-    from relexify.training.result import finished_training
+    from relexify.training.result import load_result
 
     def complete(options: Trelm, context: RunContext) -> Trelm:
         if "transfer" in context.tables and options.vocabularies == "separate":
@@ -81,7 +81,7 @@ def _add_trelm() -> None:
             run=run,
             inputs=trelm_inputs,
             validate=validate,
-            load=finished_training,
+            load=load_result,
             conflicts={
                 "fresh": "TreLM starts from a trained model",
                 "compress": "TreLM has embedding_size for fewer columns",

@@ -120,8 +120,9 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     assert notes["training"]["optimiser"] == "lookahead"
     bits.update(weights(tmp_path / "out"))
     again = relexify("run", recipe)
-    assert again.status == 2
-    assert "exists already" in again.err
+    assert again.status == 0, again.err
+    assert "is up to date" in again.err
+    refused(relexify("run", recipe, "--set", "bilingual.training.steps=6"), "exists already", "--overwrite")
 
 
 class Stopped(BaseException):

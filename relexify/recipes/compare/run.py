@@ -300,7 +300,7 @@ def _comparison(
     return Comparison(
         title,
         curves,
-        training.tokens_a_step,
+        training.tokens_per_step,
         {"machine": machine, "model": recipe.model},
         tasks,
         keeps_best=training.selects_best,

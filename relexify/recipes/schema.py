@@ -38,7 +38,7 @@ from relexify.recipes.paths import (
     written_text,
 )
 from relexify.registry import choose, suggestion
-from relexify.steps import INHERITED
+from relexify.steps import INHERITED, Flattened
 
 __all__ = [
     "TOP",
@@ -95,8 +95,12 @@ def table_type(options: type[Any], default: Any = None) -> Any:
     kinds = get_type_hints(options, include_extras=True)
     keys: dict[str, Any] = {}
     inherited: dict[str, list[str]] = {}
+    flattened: dict[str, list[str]] = {}
     for entry in fields(options):
-        if entry.name not in _ELSEWHERE:
+        if (further := _flattened(kinds[entry.name])) is not None:
+            flattened[entry.name] = list(further)
+            keys |= {name: (value_type(kind), None) for name, kind in further.items()}
+        elif entry.name not in _ELSEWHERE:
             usual = _default(entry) if default is None else getattr(default, entry.name)
             keys[entry.name] = (value_type(kinds[entry.name], usual), ... if usual is MISSING else None)
             inherited[entry.name] = _inherited(kinds[entry.name])
@@ -113,7 +117,14 @@ def table_type(options: type[Any], default: Any = None) -> Any:
                 completed[name] = [values | item if isinstance(item, dict) else item for item in table[name]]
         return completed
 
-    return Annotated[keys_type(options.__name__, keys), BeforeValidator(inherit)]
+    def gather(given: dict[str, Any]) -> dict[str, Any]:
+        """Put the options that are keys of the same table into their field."""
+        for field, names in flattened.items():
+            further = {name: given.pop(name) for name in names if name in given}
+            given |= {field: further} if further else {}
+        return given
+
+    return Annotated[keys_type(options.__name__, keys), BeforeValidator(inherit), AfterValidator(gather)]
 
 
 def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
@@ -254,6 +265,14 @@ def _inherited(kind: Any) -> list[str]:
     return [entry.name for item in items if is_dataclass(item) for entry in fields(item) if _inherits(entry)]
 
 
+def _flattened(kind: Any) -> dict[str, Any] | None:
+    """Return the types of the options in a flattened field, by name; None if the field is not one."""
+    mark = next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
+    if mark is None:
+        return None
+    return {name: kind for each in mark.classes() for name, kind in get_type_hints(each, include_extras=True).items()}
+
+
 def _inherits(entry: Field[Any]) -> bool:
     return INHERITED.items() <= entry.metadata.items()
 
@@ -363,7 +382,9 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
         usual = _default(entry) if default is None else getattr(default, entry.name)
         if around is not None and _inherits(entry):
             usual = getattr(around, entry.name)
-        if entry.name not in _ELSEWHERE and value is not None and value != usual:
+        if (further := _flattened(kinds[entry.name])) is not None:
+            table |= {name: written(each, further[name], name) for name, each in value.items()}
+        elif entry.name not in _ELSEWHERE and value is not None and value != usual:
             table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
     return table
 

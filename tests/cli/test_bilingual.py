@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from relexify.recipes import bilingual as joining
 from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
-from tests.cli.command import relexify
+from tests.cli.command import refused, relexify
 from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--evaluate-every", 2)

@@ -58,16 +58,9 @@ from relexify.text import TextInput
 
 __all__ = ["Recipe", "read_recipe", "recipe_text"]
 
-from importlib.util import find_spec
-
 STEPS.search(
     "relexify.training.recipe",
-    "relexify.recipes.provisional",
-    *(
-        f"relexify.systems.{package.name}.recipe"
-        for package in pkgutil.iter_modules(systems.__path__)
-        if find_spec(f"relexify.systems.{package.name}.recipe")
-    ),
+    *(f"relexify.systems.{package.name}.recipe" for package in pkgutil.iter_modules(systems.__path__)),
 )
 
 

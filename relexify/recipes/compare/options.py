@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from relexify.methods.registry import METHODS
 from relexify.recipes.schema import FolderName, checked, invalid
 from relexify.registry import choose
-from relexify.systems.transfer.options import METHODS
 from relexify.training.plan import PLANS
 
 __all__ = ["RUNS", "CompareOptions", "Run"]

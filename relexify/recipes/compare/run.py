@@ -28,10 +28,10 @@ from relexify.storage.files import MARKER, check_inputs, check_output, check_wri
 from relexify.storage.fingerprint import describe
 from relexify.storage.work import RUN_FILE, read_json
 from relexify.systems.bilingual.recipe import FIRST_STEP_FILE
-from relexify.systems.transfer.checks import HELD_OUT_EVERY
-from relexify.systems.transfer.options import METHODS
+from relexify.systems.transfer.checks import with_method
 from relexify.text import Corpus
 from relexify.training.curve import Curve
+from relexify.training.plan import HELD_OUT_EVERY
 from relexify.training.result import CURVE_FILE
 
 __all__ = ["run_comparison"]
@@ -164,13 +164,9 @@ def _trials(recipe: Recipe, size: int | None, device: str) -> list[Trial]:
 
 def _variant(tables: Mapping[str, Any], run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
     """Return the tables of a recipe with the method, plan and seed of a run."""
-    method, changed = METHODS[run.method], dict(tables)
-    unused: dict[str, Any] = dict.fromkeys(method.unused)
-    if not method.takes_overrides:
-        unused["overrides"] = {}
-    changed["transfer"] = replace(
-        tables["transfer"], **unused, method=run.method, seed=seed, corpus=corpus, held_out=held_out
-    )
+    changed = dict(tables)
+    transfer = with_method(tables["transfer"], run.method)
+    changed["transfer"] = replace(transfer, seed=seed, corpus=corpus, held_out=held_out)
     changed["training"] = replace(tables["training"], seed=seed)
     if "bilingual" in tables:  # all runs are trained as [training] says, then in both languages
         both = tables["bilingual"]

@@ -22,8 +22,8 @@ from relexify.evidence.bitext import (
     parse_links,
     read_links,
 )
+from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
 from relexify.pretrained.architecture import encoder_frame
-from relexify.systems.transfer.aligned_text import is_aligned, kept_links
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
@@ -125,7 +125,7 @@ def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
     if options.alignment is not None:
         links = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
     else:
-        links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs)
+        links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
     return align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
 
 

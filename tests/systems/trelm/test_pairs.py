@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.systems.transfer.aligned_text import count_aligned_tokens
-from relexify.systems.transfer.options import Transfer
+from relexify.evidence.bitext import Bitext
+from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.systems.trelm.options import Trelm
 from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from tests import pico
@@ -51,10 +51,7 @@ def test_an_aligner_is_not_missed_where_an_earlier_run_aligned_the_pairs(options
 
 def test_what_a_transfer_aligned_is_not_aligned_again(options, tmp_path, monkeypatch):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    transfer = Transfer(
-        model="nobody/nothing", output=tmp_path / "out", corpus="no.txt", method="ramen", bitext=options.bitext
-    )
-    count_aligned_tokens(transfer, *TOKENIZERS)
+    count_aligned_tokens(Bitext.open(options.bitext), *TOKENIZERS)
     forget_eflomal(monkeypatch)
     check_bitext(options)
     assert len(load_pairs(TOKENIZERS, options)) == 50

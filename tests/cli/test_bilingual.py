@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.recipes import bilingual as joining
-from relexify.recipes.file.schema import read_recipe
+from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
-from tests.cli.command import relexify
+from tests.cli.command import refused, relexify
 from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
@@ -131,8 +131,9 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     assert notes["training"]["optimiser"] == "lookahead"
     bits.update(weights(tmp_path / "out"))
     again = relexify("run", recipe)
-    assert again.status == 2
-    assert "exists already" in again.err
+    assert again.status == 0, again.err
+    assert "is up to date" in again.err
+    refused(relexify("run", recipe, "--set", "bilingual.training.steps=6"), "exists already", "--overwrite")
 
 
 class Stopped(BaseException):

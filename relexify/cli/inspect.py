@@ -21,7 +21,9 @@ __all__ = ["inspect"]
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A folder written by relexify transfer, or a mixture file.")],
-    tokens: Annotated[list[str] | None, typer.Argument(help="Tokens or words (default: a random sample).", show_default=False)] = None,
+    tokens: Annotated[
+        list[str] | None, typer.Argument(help="Tokens or words (default: a random sample).", show_default=False)
+    ] = None,
     sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each.")] = 10,
     sample: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
@@ -48,7 +50,9 @@ def _print_sample(mixture: Mixture, size: int, seed: int) -> None:
 
     mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
     chosen = np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)
-    shown = table(f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "target token", "heaviest source token", "weight")
+    shown = table(
+        f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "target token", "heaviest source token", "weight"
+    )
     for id in chosen:
         (source, weight), *_ = mixture.sources(int(id), 1)
         written = _readable(mixture.target_tokens[id], mixture.target_spelling)
@@ -90,5 +94,7 @@ def _ids(word: str, mixture: Mixture) -> list[int]:
     pairs = enumerate(zip(mixture.target_tokens, texts, strict=True))
     found = [id for id, (token, text) in pairs if token == word or (written and text == written)]
     if not found:
-        raise VocabularyError(f"the target vocabulary has no token {word!r}: it is split into several tokens, or cannot be written")
+        raise VocabularyError(
+            f"the target vocabulary has no token {word!r}: it is split into several tokens, or cannot be written"
+        )
     return found

@@ -25,9 +25,9 @@ def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", over
 
     Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
     """
-    from relexify.recipes.file.schema import read_recipe
-    from relexify.recipes.measuring import output_scores
+    from relexify.recipes.recipe import read_recipe
     from relexify.recipes.run import run_recipe
+    from relexify.recipes.tasks import output_scores
     from relexify.reports import task_result_rows
 
     read = read_recipe(recipe, settings or ())
@@ -37,8 +37,9 @@ def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", over
         print_training(result)
     else:
         print_transfer(result)
-    if scores := getattr(result, "scores", ()):
-        print_measured(scores)
+    for step in read.steps:
+        if step.scores is not None:
+            print_measured(step.scores(read.output))
     if measured := output_scores(read.output, read.tasks):
         _print_rows(TASKS, task_result_rows(measured))
     print_model_folder(read.output)
@@ -53,8 +54,8 @@ def compare(recipe: Recipe, settings: Settings = None, device: Device = "auto", 
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
-    from relexify.recipes.file.schema import read_recipe
-    from relexify.recipes.run import run_comparison
+    from relexify.recipes.compare.run import run_comparison
+    from relexify.recipes.recipe import read_recipe
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, settings or ())
@@ -98,16 +99,16 @@ def grid(
 
     Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.file.schema import read_recipe
     from relexify.recipes.grid.plan import GridSearch
     from relexify.recipes.grid.run import run_grid
     from relexify.recipes.grid.table import grid_rows
+    from relexify.recipes.recipe import read_recipe
 
     read = read_recipe(recipe, settings or ())
-    if read.transfer is None:
+    if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
     search = GridSearch(
-        replace(read.transfer, device=chosen_device(device)),
+        replace(read.tables["transfer"], device=chosen_device(device)),
         neighbours=[int(value) for value in _numbers(neighbours, "--neighbours")],
         temperatures=_numbers(temperatures, "--temperatures"),
         nli=nli,
@@ -132,5 +133,7 @@ def _print_rows(title: str, rows: list[list[Any]]) -> None:
     shown = table(title, *header)
     for row in body:
         # Markdown tables mark the best value with two stars.
-        shown.add_row(*(f"[bold]{escape(cell.strip('*'))}[/]" if cell.startswith("**") else escape(cell) for cell in row))
+        shown.add_row(
+            *(f"[bold]{escape(cell.strip('*'))}[/]" if cell.startswith("**") else escape(cell) for cell in row)
+        )
     results.print(shown)

@@ -70,10 +70,10 @@ def transfer(
         ),
     ] = None,
     held_out: HeldOut = None,
-    method: Annotated[str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")] = "blend",
-    vocab_size: Annotated[
-        int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")
-    ] = 32_000,
+    method: Annotated[
+        str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
+    ] = "blend",
+    vocab_size: Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")] = 32_000,
     device: Device = "auto",
     seed: Seed = 0,
     overwrite: Overwrite = False,

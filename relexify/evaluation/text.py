@@ -73,7 +73,5 @@ def score_text(model: str | Path, held_out: Any, options: TextScoring | None = N
         return (bits_per_byte_of_words(loaded, tokenizer, lines, window=options.length, batch=options.batch),)
     stride = None if options.masking == "single" else MASK_STRIDE
     return tuple(
-        language_model_scores(
-            loaded, tokenizer, lines, window=options.length, batch=options.batch, mask_stride=stride
-        )
+        language_model_scores(loaded, tokenizer, lines, window=options.length, batch=options.batch, mask_stride=stride)
     )

@@ -41,8 +41,12 @@ CORPORA = {
 OPTIONS = {
     "unknown method": (("--method", "magic"), "there is no method 'magic'", "blend"),
     "override without =": (("--set", "overrides=ra"), "overrides is the text 'ra'", "a table"),
-    "override of a token that is not there": (("--method", "fvt", "--set", "overrides.zzzzz=river"), "'zzzzz'", "new"),
-    "override by a token that is not there": (("--method", "fvt", "--set", "overrides.ra=zzzzz"), "'zzzzz'", "old"),
+    "override of a token that is not there": (
+        ("--method", "fvt", "--set", "overrides.zzzzz=river"),
+        "'zzzzz'",
+        "target",
+    ),
+    "override by a token that is not there": (("--method", "fvt", "--set", "overrides.ra=zzzzz"), "'zzzzz'", "source"),
     "override of a method without any": (("--method", "random", "--set", "overrides.ra=river"), "takes no overrides"),
     "vocabulary too small": (("--vocab-size", 20), "20 tokens is too small"),
     "vocabulary of no tokens": (("--vocab-size", 0), "vocab_size = 0"),

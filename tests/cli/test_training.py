@@ -68,7 +68,7 @@ def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
     command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, "--held-out", held_out, *SHORT)
     trained = relexify(*command)
     assert trained.status == 0, trained.err
-    assert "6 (kept)" in trained.out
+    assert "6 (selected)" in trained.out
     assert "tokens seen" in trained.out
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     AutoTokenizer.from_pretrained(tmp_path / "out")

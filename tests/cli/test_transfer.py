@@ -29,7 +29,7 @@ def test_output_loads_with_auto_classes_and_computes(world, transferred):
 
 def test_summary_goes_to_stdout_and_all_else_to_stderr(transferred):
     folder, outcome = transferred
-    for word in ("special", "copied", "mixed from evidence", "old pieces", "fallback", "pairs of words used"):
+    for word in ("special", "copied", "mixed from evidence", "source pieces", "no evidence", "word pairs used"):
         assert word in outcome.out
     for word in ("bits per byte", "random", "shuffle", "blend", f"relexify inspect {folder}"):
         assert word in outcome.out
@@ -52,7 +52,7 @@ def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
     assert outcome.status == 0, outcome.err
     assert method in outcome.out
-    assert ("pairs of words used" in outcome.out) == METHODS[method].takes("vectors")
+    assert ("word pairs used" in outcome.out) == METHODS[method].takes("vectors")
     assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == method
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
@@ -100,7 +100,7 @@ def test_without_any_source_evidence_the_embedding_stands_in(world, tmp_path):
     assert outcome.status == 0, outcome.err
     assert "· warning: neither vectors nor text" in outcome.err
     assert "warning" not in outcome.out
-    assert "pairs of words used" in outcome.out
+    assert "word pairs used" in outcome.out
     assert "bits per byte" not in outcome.out
 
 

@@ -41,7 +41,7 @@ CORPORA = {
 OPTIONS = {
     "unknown method": (("--method", "magic"), "there is no method 'magic'", "blend"),
     "override without =": (("--set", "overrides=ra"), "overrides is the text 'ra'", "a table"),
-    "override of a token that is not there": (
+    "override of an unknown token": (
         ("--method", "fvt", "--set", "overrides.zzzzz=river"),
         "'zzzzz'",
         "target",

@@ -3,7 +3,7 @@
 What happens to a sentence pair (X, Y), and where:
 
 1. Both languages share a joint WordPiece vocabulary (`joint_vocabulary`). The rows of its tokens are skip-gram vectors,
-   mapped into the model's embedding space (`embedding`; section 3.1). A transfer does this: `--method trelm` (`method`).
+   mapped into the model's embedding space (`embedding`; section 3.1). A transfer does this (`method`).
 2. A word aligner gives O, for every token of Y the position in X that it is aligned to (`pairs`; Eq. 3). A row of a
    batch has X as input, O, and Y as labels; beside it stands Y with masks (`batches`; Algorithm 1, lines 9 to 13).
 3. X and the placeholder [P] are embedded with their language, and run through the lower half of the layers. The states

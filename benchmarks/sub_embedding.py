@@ -24,12 +24,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.systems.compression.clustering import clustered_codes
-from relexify.systems.compression.codes import random_codes, smallest_base, table_sizes
-from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.head import FactoredHead
+from relexify.systems.compression.codes import clustered_codes, random_codes, smallest_base, table_sizes
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.tables import fitted_tables, reconstruction_error, shared_digits
-from relexify.training.loss.chunked import head_nats
+from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head
 
 
@@ -81,7 +79,7 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
     def in_chunks(used: nn.Module, most: int, *, compiled: bool = False) -> Callable[[], torch.Tensor]:
         head = chunked_head(used)
         chunk, loss = head.chunk_positions(most), head.chunk_loss(compiled=compiled)
-        return lambda: head_nats(hidden, head.loss_weight(), None, labels, chunk=chunk, loss=loss)
+        return lambda: chunked_loss(hidden, head.loss_weight(), None, labels, chunk=chunk, loss=loss)
 
     parameters = [dense.weight.numel(), sum(table.numel() for table in small.tables)]
     print(f"  {'parameters':34} {parameters[0]:>12,} {parameters[1]:>12,} {parameters[0] / parameters[1]:>9.0f} ×")

@@ -81,11 +81,11 @@ def plain_loop(model: Any, tokenizer: Any, corpus: str, training: Any) -> tuple[
 def first_batches(model: Any, tokenizer: Any, corpus: str, training: Any) -> list[dict[str, Any]]:
     """What the model's own forward takes: a decoder shifts its labels itself."""
     import relexify as rx
-    from relexify.scoring import model_kind
+    from relexify.pretrained.architecture import architecture_of
     from relexify.training.data.batches import Blocks
     from relexify.training.data.packing import pack
 
-    kind = model_kind(model)
+    kind = architecture_of(model)
     blocks = Blocks(pack(rx.Corpus.open(corpus).split()[0], tokenizer), tokenizer, kind, length=training.length)
     model.config.use_cache = False
     starts = range(0, PLAIN_STEPS * training.batch, training.batch)
@@ -97,9 +97,9 @@ def flops_a_token(model: Any, training: Any) -> float:
     """Operations of one token forward and backward: six for each weight that multiplies, and attention."""
     from torch import nn
 
-    from relexify.scoring import model_kind
+    from relexify.pretrained.architecture import architecture_of
 
-    config, encoder = model.config, model_kind(model) == "encoder"
+    config, encoder = model.config, architecture_of(model) == "encoder"
     head = model.get_output_embeddings().weight
     outside = {id(head)} | {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     inner = sum(weight.numel() for weight in model.parameters() if id(weight) not in outside)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relexify.pretrained.kinds import MODEL_KINDS
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ if TYPE_CHECKING:
         wechsel,
     )
     from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
-    from relexify.pretrained import load_model, load_tokenizer, train_joint_tokenizer, train_tokenizer
+    from relexify.pretrained.loading import load_model, load_tokenizer
+    from relexify.pretrained.tokenizers import train_joint_tokenizer, train_tokenizer
     from relexify.recipes.file.schema import RecipeFile, read_recipe
     from relexify.recipes.run import run_comparison, run_recipe
     from relexify.reports import Comparison, plot_curves
@@ -251,10 +253,10 @@ _MODULES = {
     "PrecomputedRows": "relexify.mixture",
     "blend": "relexify.mixture",
     "first_of": "relexify.mixture",
-    "load_model": "relexify.pretrained",
-    "load_tokenizer": "relexify.pretrained",
-    "train_joint_tokenizer": "relexify.pretrained",
-    "train_tokenizer": "relexify.pretrained",
+    "load_model": "relexify.pretrained.loading",
+    "load_tokenizer": "relexify.pretrained.loading",
+    "train_joint_tokenizer": "relexify.pretrained.tokenizers",
+    "train_tokenizer": "relexify.pretrained.tokenizers",
     "RecipeFile": "relexify.recipes.file.schema",
     "read_recipe": "relexify.recipes.file.schema",
     "run_comparison": "relexify.recipes.run",
@@ -293,6 +295,12 @@ _MODULES = {
     "TrainingResult": "relexify.training.result",
     "train": "relexify.training.run",
 }
+
+
+# The one place that knows who extends whom: lower packages hold registries, upper ones add to them.
+MODEL_KINDS.search(
+    "relexify.systems.bilingual.kind", "relexify.systems.compression.kind", "relexify.systems.trelm.kind"
+)
 
 
 def __getattr__(name: str) -> Any:

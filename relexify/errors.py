@@ -23,6 +23,7 @@ __all__ = [
     "RelexifyError",
     "TrainingError",
     "VocabularyError",
+    "first_line",
 ]
 
 
@@ -65,3 +66,9 @@ class MissingExtra(RelexifyError):
 
     def __init__(self, package: str, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the package {package}: pip install 'relexify[{extra}]'")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, to quote it in another one; its class if it has no message."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -68,6 +68,7 @@ class Step:
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
+        reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
     """
 
@@ -81,6 +82,7 @@ class Step:
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
     conflicts: Mapping[str, str] = field(default_factory=dict)
+    reshapes: bool = False
     distributed: bool = False
 
 

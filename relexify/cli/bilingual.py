@@ -125,15 +125,10 @@ def export(
 
     Example: relexify export bert-en-sw sw bert-sw
     """
-    from relexify.pretrained import is_trilayer
+    from relexify.pretrained.languages import export_language
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.bilingual.folder import BilingualBundle
-    from relexify.systems.trelm.model.folder import export_language
 
     check_inputs(output, model)
     check_output(output, overwrite=overwrite)
-    if is_trilayer(model):
-        export_language(model, language, output, overwrite=overwrite)
-    else:
-        BilingualBundle.load(model).export(language, output, overwrite=overwrite)
+    export_language(model, language, output, overwrite=overwrite)
     results.print(f"The model is in [bold]{escape(str(output))}[/]")

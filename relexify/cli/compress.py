@@ -56,7 +56,7 @@ def compress(
 
     Example: relexify compress gpt2-swahili gpt2-swahili-small --k 3 --clusters 100 --equal-size
     """
-    from relexify.systems.compression.folder import compress_folder
+    from relexify.systems.compression.compress import compress_folder
     from relexify.systems.compression.options import Compression
 
     options = Compression(k, clusters, codes, codes_from, equal_size, init, head, seed)
@@ -76,7 +76,7 @@ def expand(
 
     Example: relexify expand gpt2-swahili-small gpt2-swahili-plain
     """
-    from relexify.systems.compression.folder import expand_folder
+    from relexify.systems.compression.compress import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)
     results.print(f"The model is in [bold]{escape(str(output))}[/]", soft_wrap=True)

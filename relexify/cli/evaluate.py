@@ -116,7 +116,8 @@ def evaluate(
             f"leave them out, or --task {task}"
         )
     from relexify.evaluation.data.files import TaskFiles, find_files
-    from relexify.evaluation.tasks import Evaluation, evaluate_task
+    from relexify.evaluation.evaluate import evaluate_task
+    from relexify.evaluation.options import Evaluation
 
     if data is None and not (train and test):
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
@@ -151,9 +152,9 @@ def _language_modelling(
     one_at_a_time: bool,
     device: str,
 ) -> None:
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
-    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
@@ -173,8 +174,8 @@ def _language_modelling(
 def _whole_words(
     model: str, language: str | None, held_out: list[str], limit: int, length: int, batch: int, device: str
 ) -> None:
+    from relexify.pretrained.languages import load_for_language
     from relexify.scoring import bits_per_byte_of_words
-    from relexify.systems.bilingual.folder import load_for_language
     from relexify.text import Corpus
 
     text = Corpus.open(held_out).sample_bytes(limit)
@@ -194,8 +195,8 @@ def _show_text(scores: Iterable[tuple[Any, str]]) -> None:
 def _show(result: Any, title: str, labels: bool, confusion: bool) -> None:
     """The scores, and on request each label and what was taken for what."""
     shown = table(f"{title} (higher is better)", "measure", "value", "deviation", "measured on")
-    deviations = result.deviation or [None] * len(result.scores)
-    for score, deviation in zip(result.scores, deviations, strict=True):
+    deviations = result.deviation or [None] * len(result.mean)
+    for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
         shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
     results.print(shown)

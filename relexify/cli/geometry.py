@@ -39,7 +39,7 @@ def geometry(
 
     Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
     """
-    from relexify.pretrained import load_model
+    from relexify.pretrained.loading import load_model
     from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
     from relexify.storage.files import check_inputs, check_output
 
@@ -76,12 +76,13 @@ def _names(models: list[str]) -> dict[str, str]:
 
 
 def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
-    from relexify.pretrained import load_tokenizer
+    from relexify.pretrained.architecture import architecture_of, usable_length
+    from relexify.pretrained.loading import load_tokenizer
     from relexify.reports import layer_similarities
-    from relexify.scoring import held_out_windows, model_kind, usable_length
+    from relexify.scoring import held_out_windows
     from relexify.text import Corpus
 
-    kind = model_kind(model)
+    kind = architecture_of(model)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers cannot be read as one sequence")
     length = min(512, usable_length(model) or 512)

@@ -53,7 +53,8 @@ def train(
     length: Length = Training.length,
     learning_rate: Peak = Training.learning_rate,
     plan: Annotated[
-        str, typer.Option(help="; ".join(f"{name}: {each.does}" for name, each in PLANS.items()), rich_help_panel=PLAN)
+        str,
+        typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
     ] = Training.plan,
     evaluate_every: EvaluateEvery = None,
     held_out_bytes: HeldOutBytes = None,
@@ -94,7 +95,8 @@ def train(
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
     """
     from relexify.errors import InputError
-    from relexify.pretrained import has_head, load_config, with_added_head
+    from relexify.pretrained.heads import has_head
+    from relexify.pretrained.loading import load_config, with_added_head
     from relexify.storage.files import check_inputs
     from relexify.training.plan import plan_stages
     from relexify.training.run import train as run_training

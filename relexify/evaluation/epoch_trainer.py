@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.progress import Advance
 
-__all__ = ["EpochTrainer", "Steps", "epoch_arguments", "in_bfloat16"]
+__all__ = ["EpochTrainer", "Steps", "epoch_arguments"]
 
 
 class EpochTrainer(Trainer):  # type: ignore[misc]
@@ -61,7 +62,7 @@ def epoch_arguments(folder: str | Path, *, precision: str, best_by: str | None, 
 
     Args:
         folder: For checkpoints.
-        precision: As for `in_bfloat16`.
+        precision: One of `PRECISIONS`.
         best_by: The score that the best epoch is chosen by, after every one; the last epoch is kept if not given.
         own: What a training has of its own: sizes, rates, seeds.
     """
@@ -69,7 +70,7 @@ def epoch_arguments(folder: str | Path, *, precision: str, best_by: str | None, 
     arguments = TrainingArguments(
         output_dir=str(folder),
         lr_scheduler_type="linear",
-        bf16=in_bfloat16(precision),
+        bf16=computes_in_bfloat16(precision),
         use_cpu=not on_gpu,
         eval_strategy="no" if best_by is None else "epoch",
         save_strategy="epoch",
@@ -86,10 +87,3 @@ def epoch_arguments(folder: str | Path, *, precision: str, best_by: str | None, 
     if arguments.n_gpu > 1:
         arguments._n_gpu = 1  # or every GPU takes a batch of its own
     return arguments
-
-
-def in_bfloat16(precision: str) -> bool:
-    """Whether to compute in bfloat16; `auto` does where the GPU has it."""
-    if precision == "auto":
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return precision == "bfloat16"

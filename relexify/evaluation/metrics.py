@@ -1,7 +1,7 @@
-"""What is counted: accuracy, correlations, F1, and whole names; tables by label, and what was taken for what.
+"""Metrics: accuracy, correlations, F1 and entity F1, scores by label, and confusion matrices.
 
-Where a number is undefined (a correlation with a constant, an F1 without positives) it is 0, as GLUE has it: a model
-that always says the same has learnt nothing.
+An undefined score (a correlation with a constant, an F1 without positives) is 0, as in GLUE: a model that always
+predicts the same has learned nothing. This module does not import torch, so that tasks can name their metric.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import rankdata
 
 from relexify.errors import InputError, MissingExtra
-from relexify.scoring import Score
+
+if TYPE_CHECKING:
+    from relexify.scoring import Score
 
 __all__ = [
     "Confusion",
     "LabelRow",
     "accuracy",
+    "accuracy_alone",
     "accuracy_and_f1",
     "confusion",
     "correlations",
@@ -28,6 +32,9 @@ __all__ = [
     "f1",
     "label_table",
     "matthews",
+    "matthews_and_accuracy",
+    "word_accuracy",
+    "word_table",
 ]
 
 Labels = Sequence[str]
@@ -35,14 +42,14 @@ Labels = Sequence[str]
 
 @dataclass(frozen=True)
 class LabelRow:
-    """How well one label was found.
+    """The scores of one label.
 
     Attributes:
-        label: A class, a tag, or a kind of name.
-        precision: Which share of what was called so is so.
-        recall: Which share of what is so was called so.
+        label: A class, a tag, or a type of entity.
+        precision: Share of the predictions of this label that are right.
+        recall: Share of the examples with this label that are predicted right.
         f1: The harmonic mean of the two.
-        examples: How many are so.
+        examples: Number of examples with this label.
     """
 
     label: str
@@ -54,11 +61,11 @@ class LabelRow:
 
 @dataclass(frozen=True)
 class Confusion:
-    """What was taken for what.
+    """A confusion matrix.
 
     Attributes:
-        labels: Of rows and columns.
-        counts: [gold × predicted], how often.
+        labels: The labels of rows and columns.
+        counts: Number of examples [gold × predicted].
     """
 
     labels: tuple[str, ...]
@@ -66,14 +73,24 @@ class Confusion:
 
 
 def accuracy(gold: Labels, predicted: Labels, *, task: str) -> Score:
-    """The share of labels that are right."""
+    """Return the share of labels that are right."""
     _check(gold, predicted)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
     return _score(task, "accuracy", right / len(gold), len(gold))
 
 
+def accuracy_alone(gold: Labels, predicted: Labels, /, *, task: str) -> tuple[Score, ...]:
+    """Return the accuracy as the only score of a task."""
+    return (accuracy(gold, predicted, task=task),)
+
+
+def word_accuracy(gold: Sequence[Labels], predicted: Sequence[Labels], /, *, task: str) -> tuple[Score, ...]:
+    """Return the accuracy over the words of all sentences."""
+    return (accuracy(list(chain(*gold)), list(chain(*predicted)), task=task),)
+
+
 def f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> Score:
-    """The harmonic mean of precision and recall of one label."""
+    """Return the harmonic mean of precision and recall of one label."""
     _check(gold, predicted)
     pairs = Counter(zip(gold, predicted, strict=True))
     found = pairs[positive, positive]
@@ -82,14 +99,14 @@ def f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> Sc
 
 
 def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> tuple[Score, Score, Score]:
-    """The mean of accuracy and F1, and both of them: GLUE's numbers for MRPC."""
-    both = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task, positive=positive)
-    mean = (both[0].value + both[1].value) / 2
-    return _score(task, "mean of accuracy and F1", mean, len(gold)), *both
+    """Return the mean of accuracy and F1, and both of them: GLUE's scores for MRPC."""
+    share, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task, positive=positive)
+    mean = (share.value + harmonic.value) / 2
+    return _score(task, "mean of accuracy and F1", mean, len(gold)), share, harmonic
 
 
 def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:
-    """Matthews' correlation of two labels, or of more (Gorodkin, 2004): GLUE's number for CoLA."""
+    """Return Matthews' correlation of two labels, or of more (Gorodkin, 2004): GLUE's score for CoLA."""
     _check(gold, predicted)
     counts = np.array(confusion(gold, predicted).counts, dtype=np.float64)
     total, right = counts.sum(), np.trace(counts)
@@ -99,8 +116,15 @@ def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:
     return _score(task, "Matthews correlation", float(covariance / spread) if spread > 0 else 0.0, len(gold))
 
 
+def matthews_and_accuracy(gold: Labels, predicted: Labels, /, *, task: str) -> tuple[Score, ...]:
+    """Return Matthews' correlation and the accuracy."""
+    return matthews(gold, predicted, task=task), accuracy(gold, predicted, task=task)
+
+
 def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str) -> tuple[Score, Score, Score]:
-    """The mean of Pearson's and Spearman's correlation, and both of them: GLUE's numbers for STS-B."""
+    """Return the mean of Pearson's and Spearman's correlation, and both of them: GLUE's scores for STS-B."""
+    from scipy.stats import rankdata  # slow to import, and rarely needed
+
     _check(gold, predicted)
     real, called = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if not (np.isfinite(real).all() and np.isfinite(called).all()):
@@ -116,48 +140,53 @@ def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str
 def entity_scores(
     gold: Sequence[Labels], predicted: Sequence[Labels], *, task: str, strict: bool = False
 ) -> tuple[Score, Score, Score]:
-    """Micro-averaged F1, precision and recall of whole names, by seqeval.
+    """Return micro-averaged F1, precision and recall of entities, by seqeval.
 
-    A name counts where its first word, its last word and its kind are right. Tags are IOB2 (`B-PER`, `I-PER`, `O`).
+    An entity is right if its first word, its last word and its type are. Tags are IOB2 (`B-PER`, `I-PER`, `O`).
 
     Args:
         gold: Tags of each sentence.
-        predicted: As many.
-        task: What was done.
-        strict: Whether `I-` without a `B-` before it begins no name. By default it begins one, as conlleval and the
-            published numbers have it.
+        predicted: Tags of the same sentences.
+        task: The name of the task.
+        strict: Whether to ignore an `I-` without a `B-` before it. By default it begins an entity, as in conlleval and
+            published scores.
 
     Raises:
-        InputError: The two are not of the same lengths.
+        InputError: Sentences or predictions differ in number.
         MissingExtra: The package seqeval is not installed.
     """
     _check_sentences(gold, predicted)
-    names, found, called, real = _entity_counts(gold, predicted, strict=strict)
-    right, said, true = (sum(counts[name] for name in names) for counts in (found, called, real))
+    _, found, called, real = _entity_counts(gold, predicted, strict=strict)
+    right, predictions, golds = found.total(), called.total(), real.total()
     return (
-        _score(task, "entity F1", _share(2 * right, said + true), true),
-        _score(task, "entity precision", _share(right, said), true),
-        _score(task, "entity recall", _share(right, true), true),
+        _score(task, "entity F1", _share(2 * right, predictions + golds), golds),
+        _score(task, "entity precision", _share(right, predictions), golds),
+        _score(task, "entity recall", _share(right, golds), golds),
     )
 
 
 def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool = False) -> tuple[LabelRow, ...]:
-    """How well each kind of name was found; arguments as for `entity_scores`."""
+    """Return the scores of each type of entity; arguments as for `entity_scores`."""
     _check_sentences(gold, predicted)
-    names, found, called, real = _entity_counts(gold, predicted, strict=strict)
-    return tuple(_row(name, found[name], called[name], real[name]) for name in names)
+    types, right, called, real = _entity_counts(gold, predicted, strict=strict)
+    return tuple(_row(type, right[type], called[type], real[type]) for type in types)
 
 
 def label_table(gold: Labels, predicted: Labels) -> tuple[LabelRow, ...]:
-    """How well each label was found."""
+    """Return the scores of each label."""
     _check(gold, predicted)
     real, called = Counter(gold), Counter(predicted)
-    found = Counter(one for one, other in zip(gold, predicted, strict=True) if one == other)
-    return tuple(_row(label, found[label], called[label], real[label]) for label in sorted({*real, *called}))
+    right = Counter(one for one, other in zip(gold, predicted, strict=True) if one == other)
+    return tuple(_row(label, right[label], called[label], real[label]) for label in sorted({*real, *called}))
+
+
+def word_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
+    """Return the scores of each tag over the words of all sentences."""
+    return label_table(list(chain(*gold)), list(chain(*predicted)))
 
 
 def confusion(gold: Labels, predicted: Labels) -> Confusion:
-    """How often each label was taken for each."""
+    """Count how often each label is predicted for each gold label."""
     _check(gold, predicted)
     labels = tuple(sorted({*gold, *predicted}))
     pairs = Counter(zip(gold, predicted, strict=True))
@@ -167,16 +196,15 @@ def confusion(gold: Labels, predicted: Labels) -> Confusion:
 def _entity_counts(
     gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool
 ) -> tuple[list[str], Counter[str], Counter[str], Counter[str]]:
-    """Kinds of names; and of each, how many are right, were said, and are there."""
-    real, called = (_entities(sentences, strict=strict) for sentences in (gold, predicted))
-    names = sorted({name for name, *_ in real | called})
-    counts = (Counter(name for name, *_ in entities) for entities in (real & called, called, real))
-    found, said, true = counts
-    return names, found, said, true
+    """Return the types of entities and, by type, how many are right, predicted, and gold."""
+    real, called = _entities(gold, strict=strict), _entities(predicted, strict=strict)
+    types = sorted({type for type, *_ in real | called})
+    right, predictions, golds = (Counter(type for type, *_ in found) for found in (real & called, called, real))
+    return types, right, predictions, golds
 
 
 def _entities(sentences: Sequence[Labels], *, strict: bool) -> set[tuple[str, int, int, int]]:
-    """Kind, sentence, first and last word of each name, as seqeval finds them."""
+    """Return type, sentence, first and last word of each entity, as seqeval finds them."""
     try:
         from seqeval.metrics.sequence_labeling import get_entities
         from seqeval.scheme import IOB2, Entities
@@ -187,14 +215,14 @@ def _entities(sentences: Sequence[Labels], *, strict: bool) -> set[tuple[str, in
             raise InputError(f"the tag {tag!r} is not IOB2: give tags such as B-PER, I-PER and O, or score accuracy")
     if not strict:
         return {
-            (str(name), place, int(first), int(last))
-            for place, sentence in enumerate(sentences)
-            for name, first, last in (get_entities(list(sentence)) if sentence else ())
+            (str(type), number, int(first), int(last))
+            for number, sentence in enumerate(sentences)
+            for type, first, last in (get_entities(list(sentence)) if sentence else ())
         }
     found = Entities([list(sentence) for sentence in sentences], IOB2)
     return {
-        (str(entity.tag), place, int(entity.start), int(entity.end) - 1)
-        for place, entities in enumerate(found.entities)
+        (str(entity.tag), number, int(entity.start), int(entity.end) - 1)
+        for number, entities in enumerate(found.entities)
         for entity in entities
     }
 
@@ -214,6 +242,8 @@ def _share(part: float, whole: float) -> float:
 
 
 def _score(task: str, metric: str, value: float, examples: int) -> Score:
+    from relexify.scoring import Score
+
     return Score(task, metric, value, higher_is_better=True, examples=examples)
 
 

@@ -2,6 +2,5 @@
 
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
-from relexify.grafting.lexical import lexical_axes
 
-__all__ = ["MIXTURE_FILE", "REPORT_FILE", "Graft", "GraftReport", "check_roles", "graft", "lexical_axes"]
+__all__ = ["MIXTURE_FILE", "REPORT_FILE", "Graft", "GraftReport", "check_roles", "graft"]

@@ -1,20 +1,24 @@
-"""Put a new tokenizer and mixed embeddings onto the untouched inner parameters of a model."""
+"""Put a target tokenizer and mixed embeddings onto the unchanged inner parameters of a model."""
 
 from __future__ import annotations
 
 import copy
+import json
 import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
-from relexify.grafting.lexical import Spread, embedding_rows, lexical_axes, mixed_tensor, resize
-from relexify.mixture import Mixture, Origin, PrecomputedRows
+from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.mixture import validate_same_tokens
+from relexify.pretrained.architecture import initial_deviation
+from relexify.pretrained.lexical import embedding_rows, lexical_axes, resize
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.tokens import vocabulary_of
@@ -32,9 +36,9 @@ class GraftReport:
     """What a graft changed.
 
     Attributes:
-        tokens: Tokens of the new vocabulary.
-        rows: Rows of the new embedding, padding included.
-        origins: How many rows come from where.
+        tokens: Tokens of the target vocabulary.
+        rows: Rows of the target embedding, padding included.
+        origins: Number of rows by origin.
         lexical: Names of the replaced parameters and buffers.
         special_ids: The synchronised ids of config and generation_config.
     """
@@ -48,17 +52,17 @@ class GraftReport:
 
 @dataclass(frozen=True)
 class Graft:
-    """A model that speaks through a new vocabulary.
+    """A model with a target vocabulary.
 
     Attributes:
-        model: A plain transformers model, in the class and dtype of the old one.
-        tokenizer: The new tokenizer.
-        mixture: What the embeddings were mixed with.
+        model: A plain transformers model, in the class and dtype of the source model.
+        tokenizer: The target tokenizer.
+        mixture: The mixture that the embeddings were computed with.
         report: What was changed.
     """
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
     mixture: Mixture
     report: GraftReport
 
@@ -70,71 +74,155 @@ class Graft:
         provenance: Provenance | None = None,
         summary: dict[str, Any] | None = None,
     ) -> Path:
-        """Write a folder that `AutoModelFor…` and `AutoTokenizer` load, all of it or nothing."""
+        """Write a folder that `AutoModelFor…` and `AutoTokenizer` load, all of it or nothing.
+
+        Args:
+            path: The folder.
+            overwrite: Replace a folder that exists.
+            provenance: Where the model comes from, for the notes and the mixture.
+            summary: More entries of the notes.
+        """
         with write_folder(path, overwrite=overwrite) as folder:
             self.model.save_pretrained(folder)
             save_tokenizer(self.tokenizer, folder)
             self.mixture.save(folder / MIXTURE_FILE, provenance)
             notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
             notes["provenance"] = provenance.as_dict() if provenance else None
-            write_file(folder / REPORT_FILE, _json(notes))
+            write_file(folder / REPORT_FILE, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
         return Path(path)
 
 
 def graft(
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
     mixture: Mixture,
     *,
-    ready: PrecomputedRows | None = None,
+    precomputed: PrecomputedRows | None = None,
     seed: int = 0,
     pad_to_multiple_of: int | None = None,
 ) -> Graft:
-    """Swap tokenizer, embeddings, head and output bias; keep every inner parameter bit for bit, and the dtype.
+    """Replace tokenizer, embeddings, head and output bias; keep every inner parameter bit for bit, and the dtype.
 
     Args:
-        model: A transformers model; it stays as it is.
-        tokenizer: The new tokenizer.
-        mixture: From the model's tokenizer to the new one.
-        ready: Rows of the input embedding that are no mixture of old ones, in place of the mixture's; an output
-            embedding that is not tied to it keeps the mixture's.
-        seed: For rows of which nothing is known.
+        model: The source model; it is not changed.
+        tokenizer: The target tokenizer.
+        mixture: From the model's tokenizer to the target tokenizer.
+        precomputed: Rows of the input embedding that are not mixtures of source rows, and replace those of the mixture;
+            an output embedding that is not tied to the input keeps the mixture's.
+        seed: Random seed of the rows that the mixture does not know.
         pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
 
     Raises:
         VocabularyError: Mixture, tokenizer and model do not fit together.
-        GraftError: The model cannot take the vocabulary, or the result is not sound.
+        GraftError: The model cannot change its vocabulary, or the result has NaN, infinite or all-zero rows.
     """
     vocabulary = vocabulary_of(tokenizer)
     tokens = len(vocabulary)
-    _check_fit(model, tokens, mixture)
+    _check_mixture(model, tokens, mixture)
     validate_same_tokens("target", mixture.target_tokens, vocabulary.tokens)
-    _check_ready(model, tokens, ready)
+    _check_precomputed(model, tokens, precomputed)
     multiple = pad_to_multiple_of or 1
     rows = -(-tokens // multiple) * multiple
     axes = lexical_axes(model)
     grafted = copy.deepcopy(model)
-    old = {name: _tensor(model, name) for name in axes}
     with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
         resize(grafted, rows)
-    spread = Spread.of(model)
+    width, deviation = int(model.get_input_embeddings().weight.shape[1]), initial_deviation(model.config)
     written: set[int] = set()
-    for place, (name, axis) in enumerate(sorted(axes.items())):
+    for index, (name, axis) in enumerate(sorted(axes.items())):
         new = _tensor(grafted, name)
-        if new.data_ptr() in written:
+        if new.data_ptr() in written:  # tied to a tensor that has its values
             continue
         written.add(new.data_ptr())
+        # Each tensor has its own seed, so that the random rows of an untied head differ from those of the input.
+        generator = np.random.default_rng(seed + 1000 * index)
+        mixed = _mix(mixture, _tensor(model, name), axis, rows, generator, width=width, deviation=deviation)
         with torch.no_grad():
-            new.copy_(mixed_tensor(mixture, old[name], axis, rows, seed + 1000 * place, spread=spread))
-    if ready is not None:
-        _put_ready(grafted, ready)
+            new.copy_(mixed)
+    if precomputed is not None:
+        _put_precomputed(grafted, precomputed)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
-    _check_sound(grafted, axes, mixture, model.get_input_embeddings().weight)
-    report = GraftReport(tokens, rows, _origins(mixture, ready), sorted(axes), special_ids)
+    _check_values(grafted, axes, mixture, model.get_input_embeddings().weight)
+    report = GraftReport(tokens, rows, _count_origins(mixture, precomputed), sorted(axes), special_ids)
     return Graft(grafted, tokenizer, mixture, report)
 
 
-def _check_fit(model: Any, tokens: int, mixture: Mixture) -> None:
+def _mix(
+    mixture: Mixture,
+    source: torch.Tensor,
+    axis: int,
+    rows: int,
+    generator: np.random.Generator,
+    *,
+    width: int,
+    deviation: float,
+) -> torch.Tensor:
+    """Return the target values of a lexical tensor, in the dtype and on the device of the source tensor.
+
+    Rows that the mixture does not know, and rows that pad the matrix, are drawn as the mixture's fallback says. No
+    other function draws random embeddings.
+
+    Args:
+        mixture: The mixture.
+        source: The tensor of the source model, with the tokens along `axis`.
+        axis: The axis of the tokens.
+        rows: Tokens of the target tensor, padding included.
+        generator: For the rows that are drawn.
+        width: Columns of the input embedding.
+        deviation: Standard deviation that the model's authors initialise embeddings with.
+    """
+    wide = torch.float64 if source.dtype == torch.float64 else torch.float32
+    values = source.detach().movedim(axis, 0).to("cpu", wide)
+    table = values.reshape(values.shape[0], -1).numpy()  # [source rows × everything else]; [rows × 1] for a bias
+    used = table[: len(mixture.source_tokens)]  # without the rows that pad it
+    mixed = np.zeros((rows, table.shape[1]), dtype=table.dtype)
+    mixed[: len(mixture)] = mixture.apply(table)
+    unknown = np.ones(rows, dtype=bool)
+    unknown[: len(mixture)] = ~mixture.known
+    noise = generator.standard_normal((int(unknown.sum()), table.shape[1]))
+    if mixture.fallback is Fallback.NARROW:
+        mixed[unknown] = noise / width
+    elif mixture.fallback is Fallback.FRESH:
+        mixed[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
+    else:
+        mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
+    shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)
+    return shaped.to(source.device, source.dtype).contiguous()
+
+
+def _tensor(model: PreTrainedModel, name: str) -> torch.Tensor:
+    """Return a parameter or buffer by its dotted name."""
+    path, _, last = name.rpartition(".")
+    tensor: torch.Tensor = getattr(model.get_submodule(path), last)
+    return tensor
+
+
+def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> None:
+    embedding = model.get_input_embeddings().weight
+    ids = torch.from_numpy(precomputed.ids).to(embedding.device)
+    with torch.no_grad():
+        embedding[ids] = torch.from_numpy(precomputed.vectors).to(embedding)
+    head = model.get_output_embeddings()
+    if head is not None and head.weight.data_ptr() != embedding.data_ptr():
+        logger.warning(
+            "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used in the input "
+            "alone",
+            type(model).__name__,
+            len(precomputed),
+        )
+
+
+def _count_origins(mixture: Mixture, precomputed: PrecomputedRows | None) -> dict[str, int]:
+    """Return the number of rows by origin; precomputed rows have the origin `ready`."""
+    if precomputed is None:
+        return mixture.counts()
+    names = [Origin(origin).name.lower() for origin in mixture.origin]
+    for id in precomputed.ids:
+        names[id] = "ready"
+    return {name: names.count(name) for name in (*mixture.counts(), "ready")}
+
+
+def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:
     if len(mixture) != tokens:
         raise VocabularyError(
             f"the mixture is for {len(mixture)} tokens and the tokenizer has {tokens}: "
@@ -148,61 +236,26 @@ def _check_fit(model: Any, tokens: int, mixture: Mixture) -> None:
         )
 
 
-def _check_ready(model: Any, tokens: int, ready: PrecomputedRows | None) -> None:
-    if ready is None or not len(ready):
+def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: PrecomputedRows | None) -> None:
+    if precomputed is None or not len(precomputed):
         return
-    width = int(model.get_input_embeddings().weight.shape[1])
-    if ready.vectors.shape[1] != width or int(ready.ids.max()) >= tokens:
+    width, highest = int(model.get_input_embeddings().weight.shape[1]), int(precomputed.ids.max())
+    if precomputed.vectors.shape[1] != width or highest >= tokens:
         raise VocabularyError(
-            f"ready rows {list(ready.vectors.shape)} with ids up to {int(ready.ids.max())} do not fit an embedding of "
-            f"{tokens} tokens and width {width}: make them for this tokenizer and this model"
+            f"precomputed rows {list(precomputed.vectors.shape)} with ids up to {highest} do not fit an embedding of "
+            f"{tokens} tokens and width {width}: compute them for this tokenizer and this model"
         )
 
 
-def _put_ready(model: Any, ready: PrecomputedRows) -> None:
-    embedding = model.get_input_embeddings().weight
-    with torch.no_grad():
-        embedding[torch.from_numpy(ready.ids).to(embedding.device)] = torch.from_numpy(ready.vectors).to(embedding)
-    head = model.get_output_embeddings()
-    if head is not None and head.weight.data_ptr() != embedding.data_ptr():
-        logger.warning(
-            "the output embedding of %s is not tied to its input embedding: %d ready rows enter the input alone",
-            *(type(model).__name__, len(ready)),
-        )
-
-
-def _origins(mixture: Mixture, ready: PrecomputedRows | None) -> dict[str, int]:
-    """How many rows come from where."""
-    if ready is None:
-        return mixture.counts()
-    names = [Origin(origin).name.lower() for origin in mixture.origin]
-    for id in ready.ids:
-        names[id] = "ready"
-    return {name: names.count(name) for name in (*mixture.counts(), "ready")}
-
-
-def _tensor(model: Any, name: str) -> torch.Tensor:
-    """A parameter or buffer by its dotted name."""
-    path, _, last = name.rpartition(".")
-    tensor: torch.Tensor = getattr(model.get_submodule(path), last)
-    return tensor
-
-
-def _check_sound(model: Any, axes: dict[str, int], mixture: Mixture, old: torch.Tensor) -> None:
+def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture, source: torch.Tensor) -> None:
+    """Reject values that are not finite, and zero rows that are mixtures of rows which are not zero."""
     for name in axes:
-        tensor = _tensor(model, name)
-        if not torch.isfinite(tensor).all():
-            raise GraftError(f"{name} has values that are not finite: are the source model's own weights sound?")
+        if not torch.isfinite(_tensor(model, name)).all():
+            raise GraftError(f"{name} has NaN or infinite values: check the weights of the source model")
     embedding = model.get_input_embeddings().weight.detach()[: len(mixture)]
-    written = (old.detach()[: len(mixture.source_tokens)] != 0).any(dim=1).cpu().numpy()
-    from_something = abs(mixture.weights) @ written.astype("float32") > 0  # a copy of a zero row is no fault
-    empty = (embedding == 0).all(dim=1).cpu().numpy() & from_something
+    nonzero = (source.detach()[: len(mixture.source_tokens)] != 0).any(dim=1).cpu().numpy()
+    from_nonzero = abs(mixture.weights) @ nonzero.astype("float32") > 0  # the copy of a zero row may be zero
+    empty = (embedding == 0).all(dim=1).cpu().numpy() & from_nonzero
     if empty.any():
         example = mixture.target_tokens[int(empty.argmax())]
         raise GraftError(f"{int(empty.sum())} tokens, {example!r} among them, got an embedding of zeros")
-
-
-def _json(notes: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

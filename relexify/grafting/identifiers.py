@@ -8,6 +8,7 @@ import numpy as np
 
 from relexify.errors import GraftError, VocabularyError
 from relexify.mixture import Mixture, Origin
+from relexify.pretrained.architecture import position_padding
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 
 __all__ = ["check_roles", "synchronise_ids"]
@@ -91,11 +92,7 @@ def _same_spelling(mixture: Mixture, vocabulary: Vocabulary) -> dict[int, int]:
 def _keep_positions(model: Any, roles: Any) -> None:
     """RoBERTa and its kin count positions from the padding id, so that id may not move."""
     old = getattr(model.config, "pad_token_id", None)
-    counted = any(
-        name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
-        for name, module in model.named_modules()
-    )
-    if counted and roles.get("pad") != old:
+    if position_padding(model) is not None and roles.get("pad") != old:
         raise GraftError(
             f"{type(model).__name__} counts positions from its padding id {old}, and the new tokenizer's is "
             f"{roles.get('pad')}: give the padding token the id {old}, or let relexify train the tokenizer"

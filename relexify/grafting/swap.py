@@ -13,10 +13,9 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError, VocabularyError
-from relexify.evaluation.parsing.biaffine import inner_encoder
-from relexify.grafting.lexical import lexical_axes, resize
-from relexify.pretrained import load_model, load_tokenizer
-from relexify.scoring import check_fit
+from relexify.pretrained.architecture import check_fit, inner_encoder, position_padding
+from relexify.pretrained.lexical import lexical_axes, resize
+from relexify.pretrained.loading import load_model, load_tokenizer
 
 __all__ = ["Lexicon", "check_positions", "load_lexicon"]
 
@@ -96,17 +95,9 @@ def check_positions(ours: Any, theirs: Any, target: str | Path) -> None:
     Raises:
         GraftError: It would.
     """
-    here, there = _positions_count_from(ours), _positions_count_from(theirs)
+    here, there = position_padding(ours), position_padding(theirs)
     if here != there:
         raise GraftError(
             f"{target} counts positions from its padding id {there}, the encoder here from {here}: "
             "give a model whose padding token has the same id"
         )
-
-
-def _positions_count_from(encoder: Any) -> int | None:
-    """The padding id, where positions are counted from it."""
-    for name, module in encoder.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return int(module.padding_idx)
-    return None

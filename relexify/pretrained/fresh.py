@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_config, model_class
-from relexify.pretrained.precision import with_parameters_in
+from relexify.pretrained.precision import cast_parameters
 
 __all__ = ["fresh_model", "fresh_twin"]
 
@@ -56,8 +56,9 @@ def _change(config: Any, field: str, value: Any) -> None:
     try:
         setattr(config, field, value)
     except Exception as error:  # what checks the fields of a config raises errors of its own
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
+        raise InputError(
+            f"{field} = {value!r} is not possible in a {config.model_type} ({first_line(error)})"
+        ) from error
 
 
 def fresh_twin(model: Any, *, seed: int = 0) -> Any:
@@ -73,4 +74,4 @@ def fresh_twin(model: Any, *, seed: int = 0) -> Any:
     with torch.no_grad():
         for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings: how it is built, not learnt
             twin.get_buffer(name).copy_(buffer)
-    return with_parameters_in(twin, model.dtype).eval()
+    return cast_parameters(twin, model.dtype).eval()

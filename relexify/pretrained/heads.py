@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from relexify.errors import InputError
-from relexify.pretrained.precision import with_parameters_in
+from relexify.pretrained.precision import cast_parameters
 
 __all__ = ["add_head", "has_head"]
 
@@ -54,7 +54,7 @@ def add_head(model: Any, *, seed: int = 0) -> Any:
             "give a model of another class"
         )
     headed.tie_weights()
-    return with_parameters_in(headed, model.dtype).eval()
+    return cast_parameters(headed, model.dtype).eval()
 
 
 def _kind(config: Any, name: str) -> Any:

@@ -5,143 +5,161 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.hub import check_name, must_be_local, own_code_message
+from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.packaged import PACKAGED, unpacked
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import MARKER, write_file, write_folder
 
 __all__ = [
-    "BILINGUAL",
-    "TRILAYER",
-    "cache_folder",
-    "class_in_form",
-    "hollow_model",
-    "is_bilingual",
-    "is_trilayer",
+    "check_loadable",
     "load_config",
     "load_model",
     "load_tokenizer",
+    "meta_model",
     "model_class",
     "resolve",
+    "task_class",
     "with_added_head",
 ]
-
-BILINGUAL = "relexify-bilingual"
-"""The model type of a folder with two languages, which is loaded in the room of models."""
-TRILAYER = "relexify-trilayer"
-"""The model type of a folder with a TRILayer."""
-_OWN = {TRILAYER: ("relexify.systems.trelm.model.heads", "TriLayerForMaskedLM")}
-"""Model types of our own, and the class to load them with; named and not imported, like the forms below."""
-_FORMS = {"sub_embedding": ("relexify.systems.compression.model", "compressed_class")}
-"""Entries of a config that say a model is built in another form, and what makes the class of that form out of the plain
-one. They are named and not imported, since those who know the forms build on this room."""
 
 logger = logging.getLogger(__name__)
 
 
-def load_model(name: str | Path, *, trust_remote_code: bool = False) -> Any:
+def load_model(name: str | Path) -> PreTrainedModel:
     """Load a model with its head, in the dtype it was saved in.
 
     Args:
         name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
-        trust_remote_code: Run code that comes with the model.
 
     Raises:
-        InputError: There is no such model, or it is damaged.
+        InputError: There is no such model, it is damaged, or a language must be chosen.
     """
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
-        logger.warning("the language-modelling head of %s is new, and knows nothing until it is trained", name)
-    return _loaded(name, trust_remote_code)
+        logger.warning("the language-modelling head of %s is new and untrained", name)
+    return _load(name)
 
 
-def hollow_model(name: str | Path) -> Any:
-    """A model by its config alone, as `load_model` would load it: names and shapes, but no weights and no memory.
+def meta_model(name: str | Path) -> PreTrainedModel:
+    """Build the model that `load_model` would load, on the meta device: names and shapes, but no weights.
 
     Raises:
         InputError: There is no such model.
     """
     config = load_config(name)
-    loader = class_in_form(model_class(config), config)
+    loader = model_class(config)
     try:
         with torch.device("meta"):
             if loader is AutoModelForCausalLM:
                 return loader.from_config(config, trust_remote_code=False)
             return loader(config)
     except (ValueError, KeyError) as error:
-        raise InputError(_refusal("model", name, error, must_be_local(resolve(name)))) from error
+        raise InputError(_message("model", name, error, must_be_local(resolve(name)))) from error
 
 
-def class_in_form(loader: Any, config: Any) -> Any:
-    """The class to load a model with: `loader`, or its like in the form that the config tells of.
+def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """Return the class that a model was saved as, so that its heads and biases are loaded too."""
+    kind = kind_of_config(config)
+    if kind is not None and kind.language_model is not None:
+        return kind.language_model()
+    names = getattr(config, "architectures", None) or []
+    saved = next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
+    return task_class(saved, config)
+
+
+def task_class(plain: type, config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """Return the class to load a model with for a task.
 
     Args:
-        loader: A class of transformers, of a model or an `AutoModelFor…`.
-        config: Of the model to load.
+        plain: A class of transformers: of a model, or an `AutoModelFor…`.
+        config: The config of the model to load.
+
+    Returns:
+        `plain`, or the class that corresponds to it in the kind of model that the config describes.
     """
-    for entry, (room, maker) in _FORMS.items():
-        if getattr(config, entry, None) is not None:
-            automatic = getattr(loader, "_model_mapping", None)
-            plain = loader if automatic is None else automatic[type(config)]
-            return getattr(import_module(room), maker)(plain)
-    return loader
+    kind = kind_of_config(config)
+    if kind is None or kind.config_entry is None:
+        return plain
+    mapping = getattr(plain, "_model_mapping", None)  # of an Auto class, from configs to classes
+    return kind.convert_class(plain if mapping is None else mapping[type(config)])
 
 
-def load_tokenizer(name: str | Path, *, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     """Load a tokenizer; `name` as for `load_model`.
 
     Raises:
         InputError: There is no such tokenizer, or it is damaged.
     """
-    place = resolve(name)
-    _refuse_bilingual(place)
-    _introduce(place)
-    local = must_be_local(place)
+    path = check_loadable(name)
+    local = must_be_local(path)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, local_files_only=local)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
     except Exception as error:  # a damaged tokenizer.json raises a plain Exception
-        raise InputError(_refusal("tokenizer", name, error, local)) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where the files are missing
+        raise InputError(_message("tokenizer", name, error, local)) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
 
 
-def load_config(name: str | Path) -> Any:
+def load_config(name: str | Path) -> PreTrainedConfig:
     """Load a model's config alone; `name` as for `load_model`.
 
     Raises:
         InputError: There is no such model, it is damaged, or it needs code of its own.
     """
-    place = resolve(name)
-    _refuse_bilingual(place)
-    _introduce(place)
-    local = must_be_local(place)
+    path = check_loadable(name)
+    local = must_be_local(path)
     try:
-        return AutoConfig.from_pretrained(place, trust_remote_code=False, local_files_only=local)
+        return AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(_refusal("model", name, error, local)) from error
+        raise InputError(_message("model", name, error, local)) from error
 
 
 def resolve(name: str | Path) -> str:
-    """A folder or Hub name that `from_pretrained` understands.
+    """Return the folder or Hub name that `from_pretrained` understands.
 
     Raises:
-        InputError: It is a path that leads nowhere, or a packaged model whose package is not installed.
+        InputError: It is a path that does not exist, or a packaged model whose package is not installed.
     """
     if str(name) in PACKAGED:
         return str(unpacked(str(name)))
     check_name(name)
     return str(name)
+
+
+def check_loadable(name: str | Path) -> str:
+    """Return what `resolve` does, after validating that it is one model; its classes are then known to transformers.
+
+    Raises:
+        InputError: As for `resolve`, or it holds one model per language.
+    """
+    path = resolve(name)
+    kind = kind_of_folder(path)
+    if kind is not None and kind.needs_language:
+        raise InputError(
+            f"{path} is a {kind.name}: say which language is meant ({' or '.join(kind.languages(path))}; --language), "
+            "or write one of them as a model of its own (relexify export)"
+        )
+    if kind is not None:
+        kind.register()
+    return path
 
 
 def with_added_head(name: str | Path) -> Path:
@@ -158,7 +176,7 @@ def with_added_head(name: str | Path) -> Path:
     if has_head(load_config(name)):
         raise InputError(f"{name} has a head already: leave out --add-head")
     with torch.random.fork_rng(devices=[]):  # a pooler that is missing would be drawn at random; it is left behind
-        headed = add_head(_loaded(name, without=("pooler",)))
+        headed = add_head(_load(name, ignored=("pooler",)))
     tokenizer = load_tokenizer(name)
     folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
     if not (folder / "config.json").exists():
@@ -179,20 +197,19 @@ def _digest(model: Any, tokenizer: Any) -> str:
     return digest.hexdigest()
 
 
-def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple[str, ...] = ()) -> Any:
-    """A model that lacks no parameter but such as have one of these words in their names."""
-    place = resolve(name)
-    _refuse_bilingual(place)
-    _introduce(place)
-    local = must_be_local(place)
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": local}
+def _load(name: str | Path, *, ignored: tuple[str, ...] = ()) -> PreTrainedModel:
+    """Load a model; only parameters with one of the `ignored` words in their names may be missing."""
+    path = check_loadable(name)
+    local = must_be_local(path)
     try:
-        config = AutoConfig.from_pretrained(place, **options)
-        loader = class_in_form(model_class(config, trust_remote_code), config)
-        model, loaded = loader.from_pretrained(place, dtype="auto", output_loading_info=True, **options)
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        loader = model_class(config)
+        model, loaded = loader.from_pretrained(
+            path, dtype="auto", output_loading_info=True, trust_remote_code=False, local_files_only=local
+        )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(_refusal("model", name, error, local)) from error
-    if missing := sorted(key for key in loaded["missing_keys"] if not any(part in key for part in without)):
+        raise InputError(_message("model", name, error, local)) from error
+    if missing := sorted(key for key in loaded["missing_keys"] if not any(part in key for part in ignored)):
         raise InputError(
             f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
             "check that config.json and the weights belong together"
@@ -200,60 +217,10 @@ def _loaded(name: str | Path, trust_remote_code: bool = False, *, without: tuple
     return model.eval()
 
 
-def _introduce(folder: str) -> None:
-    """Let transformers know a model type of our own, which it does once the class is imported."""
-    if (kind := _own_config(folder).get("model_type")) in _OWN:
-        _own_class(kind)
-
-
-def _own_class(kind: str) -> Any:
-    room, name = _OWN[kind]
-    return getattr(import_module(room), name)
-
-
-def model_class(config: Any, trust_remote_code: bool = False) -> Any:
-    """The class the model was saved as, so that heads and biases come along."""
-    if getattr(config, "model_type", None) in _OWN:
-        return _own_class(config.model_type)
-    names = getattr(config, "architectures", None) or []
-    if trust_remote_code and getattr(config, "auto_map", None):
-        return AutoModelForCausalLM
-    return next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
-
-
-def is_bilingual(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a bilingual model."""
-    return _own_config(name).get("model_type") == BILINGUAL
-
-
-def is_trilayer(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a TRILayer model."""
-    return _own_config(name).get("model_type") == TRILAYER
-
-
-def _own_config(folder: str | Path) -> dict[str, Any]:
-    """What stands in config.json; nothing where it cannot be read."""
-    try:
-        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
-
-
-def _refuse_bilingual(folder: str) -> None:
-    """A bilingual model is two, and the rooms above tell which one is meant."""
-    if is_bilingual(folder):
-        languages = " or ".join(map(str, _own_config(folder).get("languages", ())))
-        raise InputError(
-            f"{folder} is a bilingual model: say which language is meant ({languages}; --language), "
-            "or write one of them as a model of its own (relexify export)"
-        )
-
-
-def _refusal(what: str, name: str | Path, error: Exception, local: bool) -> str:
+def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
     if message := own_code_message(name, error):
         return message
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = first_line(error)
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
     if local:

@@ -1,18 +1,34 @@
-"""Parameters in another precision, and nothing else of a model."""
+"""Number formats: what to compute in, and what to store parameters in. This module does not import torch."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
-__all__ = ["with_parameters_in"]
+__all__ = ["PRECISIONS", "cast_parameters", "computes_in_bfloat16"]
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+"""What an option `precision` may be: `auto` is bfloat16 on a GPU that supports it, else float32."""
+
+Module = TypeVar("Module", bound="nn.Module")
 
 
-def with_parameters_in(model: Any, dtype: torch.dtype) -> Any:
-    """The model with its parameters in a dtype, as `from_pretrained` leaves it.
+def computes_in_bfloat16(precision: str) -> bool:
+    """Return whether a precision, one of `PRECISIONS`, means mixed bfloat16 on this machine."""
+    import torch
 
-    Buffers such as rotary frequencies stay as they were made: in bfloat16 far positions would fall together.
+    if precision == "auto":
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return precision == "bfloat16"
+
+
+def cast_parameters(model: Module, dtype: torch.dtype) -> Module:
+    """Cast the parameters of a model in place, as `from_pretrained` does, and return it.
+
+    Buffers such as rotary frequencies keep their dtype: in bfloat16, distant positions would become equal.
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
+from relexify.pretrained.loading import meta_model
 from relexify.recipes.file.schema import RecipeFile
 from relexify.recipes.file.task_entries import check_tasks
 from relexify.recipes.measuring import check_place, measure_output
@@ -23,9 +23,9 @@ from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
-from relexify.training.result import TrainingResult, finished_training, is_trained
+from relexify.training.result import TrainingResult, is_trained, load_result
 from relexify.training.run import train
-from relexify.training.trainable import check_halves, check_learner, check_trainable_name
+from relexify.training.trainable import check_halves, check_language_model, check_trainable_name
 
 __all__ = ["check_steps", "run_bilingual", "step_with_text", "train_in_two_steps"]
 
@@ -55,7 +55,7 @@ def run_bilingual(recipe: RecipeFile, *, device: str, overwrite: bool) -> Traini
     known = read_note(note)
     if known == {"done": asked} and is_trained(recipe.output):  # stopped while it was clearing up
         measure_output(recipe.output, recipe.tasks, device=device)
-        return _cleared(finished_training(recipe.output), grafted, target, note)
+        return _cleared(load_result(recipe.output), grafted, target, note)
     if known != {"asked": asked}:
         check_output(recipe.output, overwrite=overwrite)
         check_steps(recipe.model, recipe.training, step)
@@ -120,7 +120,7 @@ def check_steps(model: str, training: Training | None, step: BilingualOptions) -
     """
     if training is not None:
         check_trainable_name(model, training)
-    check_learner(hollow_model(model), step.training)
+    check_language_model(meta_model(model), step.training)
     check_halves(step.training, devices=1)
 
 

@@ -20,7 +20,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.grafting import Graft, graft
 from relexify.methods import neutral, random, shuffle, special, translations
 from relexify.mixture import Mixture, first_of
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.transfer.mixing import mix

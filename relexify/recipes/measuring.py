@@ -31,14 +31,14 @@ def measure(model: Path, entry: TaskEntry, moment: str, folder: Path, *, device:
         device: Where probes and parsers are computed.
         of: Tells models apart that are measured in the same folder.
     """
-    from relexify.evaluation.tasks import evaluate_task
+    from relexify.evaluation.evaluate import evaluate_task
 
     place = _place(entry, moment, folder, of)
     found = kept_scores(entry, moment, folder, of=of)
     if found is None:
         logger.info("measuring %s at the %s of training", entry.title, moment)
         result = evaluate_task(model, entry.files, entry.evaluation(device), folder=place)
-        found = TaskScores(entry.title, moment, result.per_seed)
+        found = TaskScores(entry.title, moment, tuple(seed.scores for seed in result.per_seed))
         write_file(_file(place), json.dumps(found.as_table(), indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(place, ignore_errors=True)
     return found

@@ -7,10 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from relexify.pretrained import fresh_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.file.schema import RecipeFile
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
-from relexify.systems.compression.folder import compress_folder, model_identity
+from relexify.storage.fingerprint import describe
+from relexify.systems.compression.compress import compress_folder
 from relexify.systems.transfer.grafts import read_note
 
 __all__ = ["prepare_start", "start_identity"]
@@ -51,10 +54,10 @@ def start_identity(recipe: RecipeFile, model: str) -> dict[str, Any]:
     """All that the start depends on, as json gives it back."""
     compress = recipe.compress
     asked = {
-        "model": model_identity(model),
+        "model": describe(Path(model)),
         "fresh": None if recipe.fresh is None else dict(recipe.fresh),
         "compress": None if compress is None else asdict(compress),
-        "codes_from": model_identity(compress.codes_from) if compress and compress.codes_from else None,
+        "codes_from": describe(Path(compress.codes_from)) if compress and compress.codes_from else None,
         "seed": recipe.training.seed if recipe.training else 0,
     }
     found: dict[str, Any] = json.loads(json.dumps(asked))

@@ -27,7 +27,7 @@ from relexify.systems.trelm.options import Trelm
 from relexify.systems.trelm.run import check_run, run_trelm, trelm_inputs
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
-from relexify.training.result import TrainingResult, finished_training, is_trained
+from relexify.training.result import TrainingResult, is_trained, load_result
 from relexify.training.run import train
 from relexify.training.trainable import check_trainable_name
 
@@ -73,7 +73,7 @@ def run_recipe(recipe: RecipeFile, *, device: str = "cpu", overwrite: bool = Fal
     if not overwrite and is_finished(recipe):
         logger.info("%s is the result of this very recipe already", recipe.output)
         measure_output(recipe.output, recipe.tasks, device=device)
-        return finished_training(recipe.output)
+        return load_result(recipe.output)
     grafted, start = (recipe.output.with_name(f"{recipe.output.name}.{part}") for part in ("grafted", "start"))
     model = recipe.model
     if recipe.transfer is not None:
@@ -232,4 +232,4 @@ def _comparison(recipe: RecipeFile, size: int | None, found: Mapping[Trial, Tria
     tasks = {run: scores for run, scores in tasks.items() if scores}
     notes = {"machine": machine, "model": recipe.model}
     best = training.selects_best
-    return Comparison(title, curves, training.tokens_a_step, notes, tasks, keeps_best=best, earlier=earlier)
+    return Comparison(title, curves, training.tokens_per_step, notes, tasks, keeps_best=best, earlier=earlier)

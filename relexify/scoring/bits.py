@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from relexify.errors import InputError, VocabularyError
+from relexify.errors import InputError
+from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
 from relexify.progress import track
 from relexify.scoring.halves import half_nats
 from relexify.scoring.score import Score
-from relexify.scoring.windows import IGNORED, MASK_STRIDE, HeldOut, Kind, held_out_windows, model_kind
+from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 
-__all__ = ["batch_nats", "bits_per_byte", "check_fit", "language_model_scores", "scores_of", "usable_length"]
+__all__ = ["batch_nats", "bits_per_byte", "language_model_scores", "scores_of"]
 
 TASK = "language modelling"
 _BITS = {
@@ -73,7 +74,7 @@ def language_model_scores(
         InputError: There is no text, or the model has no language-modelling head.
         VocabularyError: The tokenizer is not the model's.
     """
-    kind = model_kind(model)
+    kind = architecture_of(model)
     if kind == "headless":
         raise InputError(f"{type(model).__name__} has no language-modelling head: load it with one")
     check_fit(model, tokenizer)
@@ -92,7 +93,7 @@ def language_model_scores(
     return scores_of(nats, tokens, size, kind)
 
 
-def scores_of(nats: float, tokens: int, size: int, kind: Kind) -> tuple[Score, Score]:
+def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[Score, Score]:
     """Bits per byte and perplexity, from the summed negative log likelihood of a text."""
     perplexity = math.exp(min(nats / tokens, 700.0)) if math.isfinite(nats) else math.nan
     name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
@@ -102,40 +103,12 @@ def scores_of(nats: float, tokens: int, size: int, kind: Kind) -> tuple[Score, S
     )
 
 
-def check_fit(model: Any, tokenizer: Any) -> None:
-    """Refuse a tokenizer with ids that the model has no row for.
-
-    Raises:
-        VocabularyError: The two do not belong together.
-    """
-    embedding = model.get_input_embeddings()
-    rows = getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0]
-    highest = max(tokenizer.get_vocab().values())
-    if highest >= rows:
-        raise VocabularyError(
-            f"the tokenizer has {highest + 1} tokens, the model only {rows} embeddings: "
-            "they do not belong together; give the model's own tokenizer"
-        )
-
-
 def batch_nats(model: Any, inputs: np.ndarray, labels: np.ndarray) -> float:
     """The summed negative log likelihood of the labelled places of some sequences [n × length]."""
     wanted = torch.from_numpy(labels).to(model.device)
     logits = model(input_ids=torch.from_numpy(inputs).to(model.device)).logits
     chosen = wanted != IGNORED
     return float(cross_entropy(logits[chosen].float(), wanted[chosen], reduction="sum"))
-
-
-def usable_length(model: Any) -> int | None:
-    """The longest sequence that a model can take, where its positions are counted."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if not positions:
-        return None
-    for name, module in model.named_modules():
-        padding = getattr(module, "padding_idx", None)
-        if name.endswith("position_embeddings") and padding is not None:  # RoBERTa counts from after its padding
-            return int(positions) - int(padding) - 1
-    return int(positions)
 
 
 def _nats(model: Any, held_out: HeldOut, batch: int) -> float:

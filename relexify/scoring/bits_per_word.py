@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import architecture_of
 from relexify.scoring.bits import TASK, language_model_scores
 from relexify.scoring.score import Score
-from relexify.scoring.windows import model_kind
 
 __all__ = ["bits_per_word", "bits_per_word_of"]
 
@@ -30,7 +30,7 @@ def bits_per_word(model: Any, tokenizer: Any, paragraphs: Iterable[str], *, wind
     Raises:
         InputError: There is no text, or the model masks nothing.
     """
-    if model_kind(model) != "encoder":
+    if architecture_of(model) != "encoder":
         raise InputError(f"{type(model).__name__} is no masked language model: measure bits per byte instead")
     scores = language_model_scores(model, tokenizer, paragraphs, window=window, batch=batch)
     return bits_per_word_of(scores[1].value, scores[1].examples)

@@ -9,8 +9,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import IGNORED
 from relexify.progress import track
-from relexify.scoring.windows import IGNORED
 from relexify.tokens import make_encodable
 
 __all__ = ["half_nats"]

@@ -17,10 +17,11 @@ import numpy as np
 import torch
 
 from relexify.errors import InputError, VocabularyError
+from relexify.pretrained.architecture import IGNORED, architecture_of, check_fit, encoder_frame, usable_length
 from relexify.progress import track
-from relexify.scoring.bits import TASK, batch_nats, check_fit, usable_length
+from relexify.scoring.bits import TASK, batch_nats
 from relexify.scoring.score import Score
-from relexify.scoring.windows import IGNORED, MASK_STRIDE, frame_of, model_kind, warn_of_unknown
+from relexify.scoring.windows import MASK_STRIDE, warn_of_unknown
 from relexify.tokens import backend_of, make_encodable
 
 __all__ = ["bits_per_byte_of_words"]
@@ -45,13 +46,13 @@ def bits_per_byte_of_words(
         InputError: There is no text, a word does not fit into a window, or the model masks nothing.
         VocabularyError: The tokenizer is not the model's, has no mask token, or no fast backend.
     """
-    if model_kind(model) != "encoder":
+    if architecture_of(model) != "encoder":
         raise InputError(f"{type(model).__name__} is no masked language model: measure it without --whole-words")
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
     backend_of(tokenizer)  # which alone knows where tokens stand in their text
     check_fit(model, tokenizer)
-    before, after = frame_of(tokenizer)
+    before, after = encoder_frame(tokenizer)
     body = min(window, usable_length(model) or window) - len(before) - len(after)
     given = paragraphs.split("\n") if isinstance(paragraphs, str) else paragraphs
     lines = [make_encodable(line)[0] for line in given if line and not line.isspace()]

@@ -9,18 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from relexify.errors import InputError, VocabularyError
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
-__all__ = ["IGNORED", "MASK_STRIDE", "HeldOut", "Kind", "frame_of", "held_out_windows", "model_kind", "warn_of_unknown"]
+__all__ = ["MASK_STRIDE", "HeldOut", "held_out_windows", "warn_of_unknown"]
 
-Kind = Literal["decoder", "encoder", "encoder-decoder", "headless"]
-IGNORED = -100
-"""The label of a place that does not count."""
 MASK_STRIDE = 7
 """Of a masked language model's tokens, one in so many is masked at a time."""
 UNKNOWN_SHARE = 0.01
@@ -47,7 +45,12 @@ class HeldOut:
 
 
 def held_out_windows(
-    tokenizer: Any, paragraphs: Iterable[str], kind: Kind, *, length: int = 512, mask_stride: int | None = MASK_STRIDE
+    tokenizer: Any,
+    paragraphs: Iterable[str],
+    kind: Architecture,
+    *,
+    length: int = 512,
+    mask_stride: int | None = MASK_STRIDE,
 ) -> HeldOut:
     """Cut text into windows for a decoder or an encoder.
 
@@ -80,23 +83,6 @@ def held_out_windows(
     return HeldOut(inputs, labels, int((labels != IGNORED).sum()), size)
 
 
-def model_kind(model: Any) -> Kind:
-    """What a model predicts with."""
-    name = type(model).__name__
-    if model.get_output_embeddings() is None or name.endswith("ForPreTraining"):  # several heads, no plain logits
-        return "headless"
-    if getattr(model.config, "is_encoder_decoder", False):
-        return "encoder-decoder"
-    return "encoder" if name.endswith("ForMaskedLM") else "decoder"
-
-
-def frame_of(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens before and after a window of an encoder."""
-    first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
-    last = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
-    return [] if first is None else [first], [] if last is None else [last]
-
-
 def _starts(size: int, length: int) -> list[tuple[int, int]]:
     """Where windows start, and how many of their places were in an earlier one."""
     if length < 1:
@@ -126,7 +112,7 @@ def _encoder_windows(
     """Every token but the separators once masked, in several copies of each window."""
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
-    before, after = frame_of(tokenizer)
+    before, after = encoder_frame(tokenizer)
     body = min(length - len(before) - len(after), len(stream))
     inputs, labels = [], []
     for start, repeated in _starts(len(stream), body):

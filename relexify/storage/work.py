@@ -33,7 +33,16 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["RUN_FILE", "WorkFolder", "claim_folder", "only_one", "read_json", "read_notes", "restart_advice"]
+__all__ = [
+    "RUN_FILE",
+    "WorkFolder",
+    "claim_folder",
+    "inherited_notes",
+    "only_one",
+    "read_json",
+    "read_notes",
+    "restart_advice",
+]
 
 RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
@@ -185,6 +194,11 @@ def read_notes(folder: str | Path) -> dict[str, Any]:
     """Return what `relexify.json` in a folder says; empty if there is none."""
     notes = read_json(Path(folder) / MARKER)
     return notes if isinstance(notes, dict) else {}
+
+
+def inherited_notes(folder: str | Path) -> dict[str, Any]:
+    """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of."""
+    return {name: note for name, note in read_notes(folder).items() if name != _FINISHED}
 
 
 def read_json(path: Path) -> Any:

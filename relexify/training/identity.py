@@ -11,17 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relexify.errors import InputError
-from relexify.scoring import HeldOut
 from relexify.storage.checkpoints import find_checkpoint
+from relexify.storage.fingerprint import describe
 from relexify.storage.work import RUN_FILE, claim_folder
-from relexify.tokens import encoder_of
-from relexify.training.data.packing import PackedText
 from relexify.training.plan import Stage, Training
 
-__all__ = ["claim_work", "digest_of", "identity_of", "model_digest", "text_identity"]
+__all__ = ["claim_work", "digest_of", "identity_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +26,7 @@ def identity_of(subject: Mapping[str, Any], training: Training, stages: tuple[St
     """All that the result depends on; not the devices, which may change when a run goes on.
 
     Args:
-        subject: What model and text are: `Subject.identity`.
+        subject: What model and text are: `TrainingJob.identity`.
         training: How it is trained.
         stages: Those of the training.
     """
@@ -39,30 +35,12 @@ def identity_of(subject: Mapping[str, Any], training: Training, stages: tuple[St
         "patience", "keep_best", "lookahead_steps", "lookahead_alpha",
     )  # fmt: skip
     return {
-        **subject,
+        **describe(subject),
         "stages": [asdict(stage) for stage in stages],
         **{name: getattr(training, name) for name in names},
         "precision": training.precision,
         "evaluate_every": (training.evaluate_every or max(1, training.steps // 20)) if training.selects_best else None,
     }
-
-
-def model_digest(model: Any) -> str:
-    """The sha256 of a model's parameters and buffers, with their names."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def text_identity(tokenizer: Any, held_out: HeldOut, packed: PackedText | None = None) -> dict[str, str]:
-    """What changes when a text to learn from, a text to measure on or their tokenizer does."""
-    found = {
-        "tokenizer": encoder_of(tokenizer).identity,
-        "held_out": hashlib.sha256(held_out.labels.tobytes()).hexdigest(),
-    }
-    return found if packed is None else found | {"text": packed.name}
 
 
 def digest_of(run: dict[str, Any]) -> str:

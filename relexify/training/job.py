@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,40 +13,55 @@ import torch
 from accelerate import PartialState
 
 from relexify.grafting import MIXTURE_FILE
-from relexify.pretrained import load_model, load_tokenizer, save_tokenizer
-from relexify.scoring import HeldOut, check_fit, held_out_windows, model_kind
-from relexify.storage.files import MARKER
+from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.scoring import HeldOut, held_out_windows
+from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import inherited_notes
 from relexify.text import Corpus
-from relexify.training.data.batches import Blocks
+from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
-from relexify.training.engine.stage import Text
-from relexify.training.identity import model_digest, text_identity
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
-    "HELD_OUT_EVERY",
-    "LanguageText",
-    "Subject",
-    "language_text",
-    "measured_text",
-    "notes_of",
+    "LanguageData",
+    "TrainingData",
+    "TrainingJob",
+    "held_out_data",
+    "language_data",
     "one_language",
+    "source_notes",
 ]
 
-HELD_OUT_EVERY = 100
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrainingData:
+    """Text to train on and to score on.
+
+    Attributes:
+        batches: Sequences to train on.
+        held_out: Text to score on, by language; the key is None for a model with one language.
+        kind: Of the model.
+    """
+
+    batches: Batches
+    held_out: Mapping[str | None, HeldOut]
+    kind: Architecture
+
+
+@dataclass(frozen=True)
+class TrainingJob:
     """What a training is about.
 
     Attributes:
         model: In float32; training changes it.
         dtype: The type that it is written in at the end.
-        text: To learn from and to measure on.
+        data: Text to train on and to score on.
         identity: All that the result depends on, but for the options.
         notes: What its folder tells of it, and will tell of the result.
         reload: Reads a model that a stage has written; given nothing, the one that training began with.
@@ -56,7 +70,7 @@ class Subject:
 
     model: Any
     dtype: torch.dtype
-    text: Text
+    data: TrainingData
     identity: dict[str, Any]
     notes: dict[str, Any]
     reload: Callable[[Path | None], Any]
@@ -64,7 +78,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class LanguageText:
+class LanguageData:
     """The text of one language.
 
     Attributes:
@@ -75,12 +89,12 @@ class LanguageText:
 
     blocks: Blocks
     held_out: HeldOut
-    identity: dict[str, str]
+    identity: dict[str, Any]
 
 
 def one_language(
     source: str | Path, corpus: Any, held_out: Any, training: Training, processes: PartialState
-) -> Subject:
+) -> TrainingJob:
     """An ordinary model and its text.
 
     Raises:
@@ -94,7 +108,7 @@ def one_language(
     check_trainable(model, training)
     check_fit(model, tokenizer)
     with processes.main_process_first():
-        text = language_text(model, tokenizer, corpus, held_out, training, training.batch)
+        text = language_data(model, tokenizer, corpus, held_out, training, training.batch)
 
     def write(trained: Any, folder: Path) -> None:
         trained.save_pretrained(folder)
@@ -102,20 +116,20 @@ def one_language(
         if (Path(source) / MIXTURE_FILE).is_file():
             shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
 
-    return Subject(
+    return TrainingJob(
         model,
         dtype,
-        Text(text.blocks, {None: text.held_out}, model_kind(model)),
-        {"model": model_digest(model), **text.identity},
-        notes_of(source),
+        TrainingData(text.blocks, {None: text.held_out}, architecture_of(model)),
+        {"model": fingerprint(model), **text.identity},
+        source_notes(source),
         lambda folder: load_model(folder or source),
         write,
     )
 
 
-def language_text(
+def language_data(
     model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, batch: int
-) -> LanguageText:
+) -> LanguageData:
     """Text to learn from and text to measure on, which never meet.
 
     Args:
@@ -128,25 +142,21 @@ def language_text(
     """
     whole = Corpus.open(corpus)
     learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind, windows = model_kind(model), measured_text(model, tokenizer, kept, training)
+    kind, windows = architecture_of(model), held_out_data(model, tokenizer, kept, training)
     packed = pack(learnt, tokenizer, excluding=kept)
     blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
     epochs = training.steps * batch / blocks.count
     logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    return LanguageText(blocks, windows, text_identity(tokenizer, windows, packed))
+    return LanguageData(blocks, windows, {"tokenizer": tokenizer, "held_out": windows, "text": packed.name})
 
 
-def measured_text(model: Any, tokenizer: Any, held_out: Any, training: Training) -> HeldOut:
-    """So much of a text as a training is measured on; arguments as for `language_text`."""
+def held_out_data(model: Any, tokenizer: Any, held_out: Any, training: Training) -> HeldOut:
+    """So much of a text as a training is measured on; arguments as for `language_data`."""
     size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
-    return held_out_windows(tokenizer, lines, model_kind(model), length=training.length)
+    return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 
-def notes_of(source: str | Path) -> dict[str, Any]:
-    """What a folder says about itself, so that a trained graft still tells of its graft."""
-    try:
-        notes = json.loads((Path(source) / MARKER).read_text())
-    except (OSError, ValueError):
-        return {"trained_from": str(source)}
-    return {**notes, "trained_from": str(source)} if isinstance(notes, dict) else {"trained_from": str(source)}
+def source_notes(source: str | Path) -> dict[str, Any]:
+    """Return the notes of the folder that a training starts from, for its result, and where it started."""
+    return {**inherited_notes(source), "trained_from": str(source)}

@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from relexify.errors import InputError
+from relexify.pretrained.precision import PRECISIONS
+from relexify.steps import INHERITED
+from relexify.storage.fingerprint import NO_EFFECT
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
+HELD_OUT_EVERY = 100
+"""Where no held-out text is given, one line of the corpus in this many is held out."""
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
-PRECISIONS = ("auto", "float32", "bfloat16")
 ADAM, LOOKAHEAD = "adamw", "lookahead"
 OPTIMISERS = (ADAM, LOOKAHEAD)
 
@@ -41,10 +45,10 @@ class Stage:
     name: str
     steps: int
     trains: str = EVERYTHING
-    learning_rate: float = 5e-4
+    learning_rate: float = field(default=5e-4, metadata=INHERITED)
     warmup_steps: int = 0
-    schedule: str = "linear"
-    optimiser: str = ADAM
+    schedule: str = field(default="linear", metadata=INHERITED)
+    optimiser: str = field(default=ADAM, metadata=INHERITED)
 
 
 @dataclass(frozen=True)
@@ -106,14 +110,14 @@ class Training:
     held_out_bytes: int | None = None
     patience: int | None = None
     keep_best: bool | None = None
-    save_every: int | None = None
+    save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
-    compile: bool | None = None
-    tensorboard: bool | None = None
+    compile: bool | None = field(default=None, metadata=NO_EFFECT)
+    tensorboard: bool | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property
-    def tokens_a_step(self) -> int:
+    def tokens_per_step(self) -> int:
         """Tokens seen in one step."""
         return self.batch * self.length
 
@@ -128,12 +132,12 @@ class Plan:
     """A sequence of stages as a paper has it.
 
     Attributes:
-        does: What it does, for people.
+        summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: Where it comes from.
     """
 
-    does: str
+    summary: str
     parts: tuple[tuple[str, float, str, float], ...]
     paper: str
 

@@ -20,8 +20,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from relexify.grafting import lexical_axes
-from relexify.training.loss.chunked import ChunkLoss, chunk_nats
+from relexify.pretrained.lexical import lexical_axes
+from relexify.training.loss.chunked import ChunkLoss, dense_chunk_loss
 
 __all__ = [
     "ChunkedHead",
@@ -108,7 +108,7 @@ class _DenseHead:
         return most
 
     def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:
-        return torch.compile(chunk_nats, dynamic=False) if compiled else chunk_nats
+        return torch.compile(dense_chunk_loss, dynamic=False) if compiled else dense_chunk_loss
 
 
 def lexical_parameter_names(model: PreTrainedModel) -> set[str]:

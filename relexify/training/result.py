@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.storage.work import read_notes
 from relexify.training.curve import Curve
 from relexify.training.identity import digest_of
-from relexify.training.job import Subject, notes_of
+from relexify.training.job import TrainingJob
 from relexify.training.plan import Training
 
 __all__ = [
     "CURVE_FILE",
     "TrainingResult",
     "finished_result",
-    "finished_training",
     "is_trained",
+    "load_result",
     "work_folder",
     "write_result",
 ]
@@ -50,7 +51,7 @@ class TrainingResult:
 
 def is_trained(output: str | Path) -> bool:
     """Whether a folder is the result of a training."""
-    return "run" in notes_of(output).get("training", {})
+    return "run" in read_notes(output).get("training", {})
 
 
 def work_folder(output: Path) -> Path:
@@ -58,7 +59,7 @@ def work_folder(output: Path) -> Path:
     return output.with_name(f"{output.name}.training")
 
 
-def finished_training(output: Path) -> TrainingResult:
+def load_result(output: Path) -> TrainingResult:
     """What an earlier training came to, in no time.
 
     Raises:
@@ -70,14 +71,14 @@ def finished_training(output: Path) -> TrainingResult:
 def finished_result(output: Path, seconds: float) -> TrainingResult:
     """What an earlier call came to, which may have been stopped while it was clearing up."""
     shutil.rmtree(work_folder(output), ignore_errors=True)
-    curve, notes = Curve.load(output / CURVE_FILE), notes_of(output)["training"]
+    curve, notes = Curve.load(output / CURVE_FILE), read_notes(output)["training"]
     return TrainingResult(
         output, curve, notes["selected_step"], notes["tokens_seen"], seconds, notes["tokens_per_second"]
     )
 
 
 def write_result(
-    subject: Subject,
+    subject: TrainingJob,
     stage: Path | None,
     outcome: TrainingResult,
     training: Training,

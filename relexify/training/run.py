@@ -18,22 +18,22 @@ import torch
 from accelerate import PartialState
 
 from relexify.storage.files import check_inputs, check_output
-from relexify.storage.work import only_one
+from relexify.storage.work import only_one, read_notes
 from relexify.training.engine.stages import run_stages
 from relexify.training.identity import claim_work, digest_of, identity_of
-from relexify.training.job import Subject, notes_of, one_language
+from relexify.training.job import TrainingJob, one_language
 from relexify.training.plan import Training, plan_stages
 from relexify.training.result import (
     CURVE_FILE,
     TrainingResult,
     finished_result,
-    finished_training,
     is_trained,
+    load_result,
     work_folder,
     write_result,
 )
 
-__all__ = ["CURVE_FILE", "TrainingResult", "finished_training", "is_trained", "run_training", "train"]
+__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "load_result", "run_training", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def train(
 
 
 def run_training(
-    prepare: Callable[[Training], Subject],
+    prepare: Callable[[Training], TrainingJob],
     output: str | Path,
     training: Training,
     processes: PartialState,
@@ -99,7 +99,7 @@ def run_training(
         check_inputs(folder, *inputs)
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
-    earlier = None if overwrite else notes_of(output).get("training", {}).get("run")
+    earlier = None if overwrite else read_notes(output).get("training", {}).get("run")
     if earlier is None and processes.is_main_process:
         check_output(output, overwrite=overwrite)
     subject = prepare(training)

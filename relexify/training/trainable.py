@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
-from relexify.scoring import model_kind, usable_length
+from relexify.pretrained.architecture import architecture_of, usable_length
+from relexify.pretrained.loading import meta_model
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import Training, plan_stages
 
-__all__ = ["check_halves", "check_learner", "check_stages", "check_trainable", "check_trainable_name"]
+__all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]
 
 
 def check_trainable_name(name: str | Path, training: Training) -> None:
@@ -24,7 +24,7 @@ def check_trainable_name(name: str | Path, training: Training) -> None:
     Raises:
         InputError: There is no such model, or it cannot be trained as asked.
     """
-    check_trainable(hollow_model(name), training)
+    check_trainable(meta_model(name), training)
 
 
 def check_trainable(model: Any, training: Training) -> None:
@@ -38,17 +38,17 @@ def check_trainable(model: Any, training: Training) -> None:
         InputError: The model is neither decoder nor masked language model, is too short for the sequences, or a stage
             trains nothing.
     """
-    check_learner(model, training)
+    check_language_model(model, training)
     check_stages(model, training)
 
 
-def check_learner(model: Any, training: Training) -> None:
+def check_language_model(model: Any, training: Training) -> None:
     """Refuse a model that can learn nothing from the sequences of a training.
 
     Raises:
         InputError: It is neither decoder nor masked language model, or too short for the sequences.
     """
-    kind = model_kind(model)
+    kind = architecture_of(model)
     if kind not in ("decoder", "encoder"):
         reason = "has no language-modelling head" if kind == "headless" else "is an encoder-decoder"
         raise InputError(

@@ -60,9 +60,9 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
 
 def test_what_does_not_do_is_refused_in_a_sentence(both, world, transferred, tmp_path, refuses):
     held_out = ("--held-out", world.corpus)
-    refuses(("evaluate", both[0], *held_out), "is bilingual", "'en' or 'xx'")
+    refuses(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
     refuses(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
-    refuses(("evaluate", world.gpt2, *held_out, "--language", "de"), "no bilingual model")
+    refuses(("evaluate", world.gpt2, *held_out, "--language", "de"), "not a bilingual model")
     refuses(("export", both[0], "de", tmp_path / "de"), "does not know the language 'de'")
     refuses(("export", world.gpt2, "en", tmp_path / "en"), "holds no bilingual model")
     refuses(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")

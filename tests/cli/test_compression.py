@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.systems.compression.model import is_compressed
 from tests.cli.command import relexify
 

@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForPreTraining
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import WordVectors
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.recipes.file.schema import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm import run as trelm_recipe

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.recipes.file.schema import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm.model.folder import load_tokenizers

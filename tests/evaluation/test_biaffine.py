@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from relexify.evaluation.parsing.biaffine import IGNORED, Biaffine, BiaffineConfig, BiaffineParser
-from relexify.grafting import lexical_axes
+from relexify.evaluation.parsing.biaffine import Biaffine, BiaffineConfig, BiaffineParser
+from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.lexical import lexical_axes
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))

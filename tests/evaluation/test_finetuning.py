@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,18 +17,20 @@ import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.evaluation.data.columns import TaggedSentence
-from relexify.evaluation.data.labelled_texts import Example
+from relexify.evaluation.data.examples import Example
+from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning import run as finetuning
 from relexify.evaluation.finetuning import trainer as task_trainer
 from relexify.evaluation.finetuning.learner import Learner
-from relexify.evaluation.finetuning.options import TASKS, FineTuning
-from relexify.evaluation.finetuning.results import TaskResult
 from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.metrics import LabelRow
+from relexify.evaluation.options import FineTuning, check_seeds
+from relexify.evaluation.registry import TASKS
+from relexify.evaluation.results import TaskResult
 from relexify.progress import report_to
 from tests import pico
 
-QUICK = {"learning_rate": 1e-2, "batch": 32, "seeds": (0,), "length": 32}
+QUICK = {"learning_rate": 1e-2, "batch": 32, "length": 32}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -51,6 +54,16 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         return made[family]
 
     return folder
+
+
+def how(task: str, seeds: tuple[int, ...] = (0,), **changes: Any) -> tuple[str, FineTuning, tuple[int, ...]]:
+    """Return a task, its options with some changes, and seeds."""
+    return task, replace(TASKS[task].training, **changes), seeds
+
+
+def tune(model: Any, train: Any, test: Any, chosen: Any, *, folder: Path, dev: Any = None) -> TaskResult:
+    task, options, seeds = chosen
+    return fine_tune(model, task, TaskData(train, test, dev), options, seeds=seeds, folder=folder)
 
 
 def sentence(draw: random.Random, *more: str) -> str:
@@ -86,9 +99,9 @@ def tagged(count: int, seed: int = 0) -> list[TaggedSentence]:
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
 def test_pairs_are_learnt(folder_of, tmp_path, family):
-    options = FineTuning("nli", epochs=4, **QUICK)
-    result = fine_tune(folder_of(family), pairs(256), pairs(80, seed=1), options, folder=tmp_path)
-    (score,) = result.scores
+    options = how("nli", epochs=4, **QUICK)
+    result = tune(folder_of(family), pairs(256), pairs(80, seed=1), options, folder=tmp_path)
+    (score,) = result.mean
     assert (score.task, score.metric, score.examples, score.higher_is_better) == ("nli", "accuracy", 80, True)
     assert score.value > 0.9
     assert result.deviation is None
@@ -99,11 +112,11 @@ def test_pairs_are_learnt(folder_of, tmp_path, family):
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_names_are_learnt(folder_of, tmp_path, family):
-    options = FineTuning("ner", epochs=4, **QUICK)
-    result = fine_tune(folder_of(family), tagged(160), tagged(50, seed=1), options, folder=tmp_path)
-    assert [score.metric for score in result.scores] == ["entity F1", "entity precision", "entity recall"]
-    assert result.scores[0].value > 0.9
-    assert result.scores[0].examples == 100
+    options = how("ner", epochs=4, **QUICK)
+    result = tune(folder_of(family), tagged(160), tagged(50, seed=1), options, folder=tmp_path)
+    assert [score.metric for score in result.mean] == ["entity F1", "entity precision", "entity recall"]
+    assert result.mean[0].value > 0.9
+    assert result.mean[0].examples == 100
     assert [(row.label, row.examples) for row in result.table] == [("LOC", 50), ("PER", 50)]
     assert result.confusion.labels == ("B-LOC", "B-PER", "I-PER", "O")
 
@@ -112,10 +125,10 @@ def test_tags_are_learnt_and_every_word_counts(folder_of, tmp_path):
     test = [*tagged(30, seed=1), TaggedSentence((), ()), TaggedSentence(("\u200b",) * 5, ("O",) * 5)]
     test.append(TaggedSentence(("house",) * 100, ("B-LOC",) * 100))
     training = [TaggedSentence((), ()), TaggedSentence(("\u200b",), ("O",)), *tagged(160)]
-    result = fine_tune(
-        folder_of("bert"), training, test, FineTuning("pos", epochs=3, **QUICK), folder=tmp_path, dev=tagged(20, seed=2)
+    result = tune(
+        folder_of("bert"), training, test, how("pos", epochs=3, **QUICK), folder=tmp_path, dev=tagged(20, seed=2)
     )
-    assert result.scores[0].examples == 30 * 7 + 5 + 100
+    assert result.mean[0].examples == 30 * 7 + 5 + 100
     rows = {row.label: row for row in result.table}
     # Of the long sentence 30 pieces fit beside two special tokens; the rest is taken for O.
     assert rows["B-LOC"] == LabelRow("B-LOC", 1.0, pytest.approx(60 / 130), pytest.approx(120 / 190), 130)
@@ -125,8 +138,8 @@ def test_tags_are_learnt_and_every_word_counts(folder_of, tmp_path):
 def test_the_longest_sequence_is_the_models(folder_of, tmp_path):
     long = [TaggedSentence(("house",) * 100, ("B-LOC",) * 100)]
     for family in ("bert", "roberta"):
-        options = FineTuning("pos", epochs=1, batch=16, seeds=(0,), length=512)
-        fine_tune(folder_of(family), [*long, *tagged(20)], long, options, folder=tmp_path / family)
+        options = how("pos", epochs=1, batch=16, seeds=(0,), length=512)
+        tune(folder_of(family), [*long, *tagged(20)], long, options, folder=tmp_path / family)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +152,9 @@ def test_the_longest_sequence_is_the_models(folder_of, tmp_path):
 def test_glue_tasks(folder_of, tmp_path, task, metrics):
     shape = (lambda found: found) if task == "mrpc" else single
     training, test = (shape(pairs(count, seed, ("0", "1"))) for count, seed in ((256, 0), (60, 1)))
-    result = fine_tune(folder_of("roberta"), training, test, FineTuning(task, epochs=4, **QUICK), folder=tmp_path)
-    assert [score.metric for score in result.scores] == metrics
-    assert min(score.value for score in result.scores) > 0.9
+    result = tune(folder_of("roberta"), training, test, how(task, epochs=4, **QUICK), folder=tmp_path)
+    assert [score.metric for score in result.mean] == metrics
+    assert min(score.value for score in result.mean) > 0.9
 
 
 def test_numbers_are_learnt(folder_of, tmp_path):
@@ -149,13 +162,13 @@ def test_numbers_are_learnt(folder_of, tmp_path):
         return [replace(example, label=4.0 if example.label == "yes" else 1.0) for example in found]
 
     training, test = numbers(pairs(256)), numbers(pairs(60, seed=1))
-    result = fine_tune(folder_of("bert"), training, test, FineTuning("sts-b", epochs=4, **SLOWER), folder=tmp_path)
-    assert [score.metric for score in result.scores] == [
+    result = tune(folder_of("bert"), training, test, how("sts-b", epochs=4, **SLOWER), folder=tmp_path)
+    assert [score.metric for score in result.mean] == [
         "mean of Pearson and Spearman",
         "Pearson correlation",
         "Spearman correlation",
     ]
-    assert result.scores[1].value > 0.9
+    assert result.mean[1].value > 0.9
     assert result.table == ()
     assert result.confusion is None
 
@@ -164,16 +177,16 @@ def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeyp
     wanted, measured = iter([0.3, 0.9, 0.5]), []
     real = Learner.measure
 
-    def measure(self: Any, learner: Any, data: Any) -> Any:
-        found = real(self, learner, data)
+    def measure(self: Any, learner: Any, data: Any, seed: int) -> Any:
+        found = real(self, learner, data, seed)
         measured.append({name: each.clone() for name, each in learner.state_dict().items()})
         value = next(wanted, None)
         score = found.scores[0] if value is None else replace(found.scores[0], value=value)
         return replace(found, scores=(score,))
 
     monkeypatch.setattr(Learner, "measure", measure)
-    options = FineTuning("nli", epochs=3, **{**QUICK, "learning_rate": 1e-3})
-    result = fine_tune(folder_of("bert"), pairs(40), pairs(10, 1), options, folder=tmp_path, dev=pairs(12, 2))
+    options = how("nli", epochs=3, **{**QUICK, "learning_rate": 1e-3})
+    result = tune(folder_of("bert"), pairs(40), pairs(10, 1), options, folder=tmp_path, dev=pairs(12, 2))
     assert result.per_seed[0].epoch == 2
     assert result.per_seed[0].dev.examples == 12
     one, two, three, tested, _ = measured
@@ -211,8 +224,8 @@ HARD = {**QUICK, "learning_rate": 3e-4, "batch": 16, "epochs": 3}
 def seeds(folder_of, tmp_path_factory) -> tuple[TaskResult, Path]:
     """Three seeds, uninterrupted; six steps a seed and two an epoch."""
     folder = tmp_path_factory.mktemp("seeds")
-    options = FineTuning("nli", **{**HARD, "seeds": (0, 1, 2)})
-    return fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2)), folder
+    options = how("nli", **{**HARD, "seeds": (0, 1, 2)})
+    return tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2)), folder
 
 
 def test_means_and_deviations_over_seeds(seeds):
@@ -220,7 +233,7 @@ def test_means_and_deviations_over_seeds(seeds):
     values = [run.scores[0].value for run in result.per_seed]
     assert len(set(values)) > 1, "the seeds give the same"
     mean = sum(values) / 3
-    assert result.scores[0].value == pytest.approx(mean)
+    assert result.mean[0].value == pytest.approx(mean)
     assert result.deviation == (pytest.approx((sum((value - mean) ** 2 for value in values) / 2) ** 0.5),)
     assert sum(map(sum, result.confusion.counts)) == 3 * 97
     assert result.table[0].recall == pytest.approx(sum(run.table[0].recall for run in result.per_seed) / 3)
@@ -230,8 +243,8 @@ def test_finished_seeds_are_kept_and_more_can_be_added(seeds, folder_of, tmp_pat
     result, folder = seeds
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.setattr(Learner, "run", lambda *_: pytest.fail("a finished seed was run again"))
-    options = FineTuning("nli", **{**HARD, "seeds": (2, 0)})
-    again = fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
+    options = how("nli", **{**HARD, "seeds": (2, 0)})
+    again = tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
     assert again.per_seed == (result.per_seed[2], result.per_seed[0])
 
 
@@ -239,8 +252,8 @@ def test_the_same_call_gives_the_same_and_leaves_the_callers_randomness(seeds, f
     torch.manual_seed(7)
     random.seed(7)
     before = torch.get_rng_state(), random.getstate()
-    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
-    again = fine_tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
+    options = how("nli", **{**HARD, "seeds": (1,)})
+    again = tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
     assert again.per_seed == seeds[0].per_seed[1:2]
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == random.getstate()
@@ -248,20 +261,20 @@ def test_the_same_call_gives_the_same_and_leaves_the_callers_randomness(seeds, f
 
 @pytest.mark.parametrize("step", [1, 4, 5])
 def test_a_killed_run_ends_as_one_that_never_was(seeds, folder_of, tmp_path, step):
-    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
     with pytest.raises(Killed), report_to(killed_at(step)):
-        fine_tune(*data, folder=tmp_path / "a", dev=pairs(31, 2))
+        tune(*data, folder=tmp_path / "a", dev=pairs(31, 2))
     kept = {path.name for path in (tmp_path / "a").glob("seed-1/checkpoint-*")}
     assert bool(kept) == (step > 2)
     (tmp_path / "a").rename(tmp_path / "b")
-    result = fine_tune(*data, folder=tmp_path / "b", dev=pairs(31, 2))
+    result = tune(*data, folder=tmp_path / "b", dev=pairs(31, 2))
     assert result.per_seed == seeds[0].per_seed[1:2]
     assert not (tmp_path / "b" / "seed-1").exists()
 
 
 def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_path, monkeypatch):
-    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
 
     def die(*_: Any) -> None:
@@ -270,49 +283,46 @@ def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_
     with monkeypatch.context() as patched:
         patched.setattr(finetuning, "keep_seed", die)
         with pytest.raises(Killed):
-            fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
+            tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert (tmp_path / "seed-1" / "checkpoint-6").exists()
-    assert fine_tune(*data, folder=tmp_path, dev=pairs(31, 2)).per_seed == seeds[0].per_seed[1:2]
+    assert tune(*data, folder=tmp_path, dev=pairs(31, 2)).per_seed == seeds[0].per_seed[1:2]
 
 
 def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_path, caplog):
-    options = FineTuning("nli", **{**HARD, "seeds": (1,)})
+    options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
     with pytest.raises(Killed), report_to(killed_at(4)):
-        fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
+        tune(*data, folder=tmp_path, dev=pairs(31, 2))
     for weights in tmp_path.glob("seed-1/*/model.safetensors"):
         weights.write_bytes(b"broken")
-    result = fine_tune(*data, folder=tmp_path, dev=pairs(31, 2))
+    result = tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert result.per_seed == seeds[0].per_seed[1:2]
     assert "starts anew" in caplog.text
     (tmp_path / "seed-1.json").write_text("{")
-    assert fine_tune(*data, folder=tmp_path, dev=pairs(31, 2)) == result
+    assert tune(*data, folder=tmp_path, dev=pairs(31, 2)) == result
     assert "is trained anew" in caplog.text
 
 
 def test_a_folder_of_another_run_is_refused(seeds, folder_of):
     _, folder = seeds
-    options = FineTuning("nli", **HARD)
+    options = how("nli", **HARD)
     for changed, name in [
         ((pairs(33), pairs(97, 1), options), "training data"),
         ((pairs(32), pairs(96, 1), options), "test data"),
-        ((pairs(32), pairs(97, 1), replace(options, warmup=0.2)), "warmup"),
+        ((pairs(32), pairs(97, 1), how("nli", **HARD, warmup=0.2)), "warmup"),
     ]:
         with pytest.raises(InputError, match=f"another run: its {name} was"):
-            fine_tune(folder_of("bert"), *changed, folder=folder, dev=pairs(31, 2))
+            tune(folder_of("bert"), *changed, folder=folder, dev=pairs(31, 2))
     with pytest.raises(InputError, match="its model was"):
-        fine_tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))
+        tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))
 
 
 def test_gradients_over_parts_of_a_batch(folder_of, tmp_path):
-    options = FineTuning("nli", **{**HARD, "epochs": 1})
     whole, parts = (
-        fine_tune(
-            folder_of("bert"), pairs(32), pairs(50, 1), replace(options, micro_batch=size), folder=tmp_path / name
-        )
-        for name, size in (("whole", None), ("parts", 4))
+        tune(folder_of("bert"), pairs(32), pairs(50, 1), how("nli", **options), folder=tmp_path / name)
+        for name, options in (("whole", {**HARD, "epochs": 1}), ("parts", {**HARD, "epochs": 1, "micro_batch": 4}))
     )
-    assert parts.scores[0].value == pytest.approx(whole.scores[0].value, abs=0.2)
+    assert parts.mean[0].value == pytest.approx(whole.mean[0].value, abs=0.2)
 
 
 def test_steps_are_told(folder_of, tmp_path):
@@ -323,9 +333,9 @@ def test_steps_are_told(folder_of, tmp_path):
         told.append((description, total))
         yield told.append
 
-    options = FineTuning("nli", **{**HARD, "epochs": 2})
+    options = how("nli", **{**HARD, "epochs": 2})
     with report_to(reporter):
-        fine_tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path)
+        tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path)
     assert told[0] == ("fine-tuning on nli, seed 0", 6)
     assert sum(told[1:]) == 6
 
@@ -341,25 +351,25 @@ def test_steps_are_told(folder_of, tmp_path):
 )
 def test_an_encoder_is_needed(folder_of, tmp_path, family, found):
     with pytest.raises(InputError, match=f"{found}.*an encoder is needed"):
-        fine_tune(folder_of(family), pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+        tune(folder_of(family), pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_models_that_are_not_there_or_not_whole(folder_of, tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
-        fine_tune(tmp_path / "nowhere", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+        tune(tmp_path / "nowhere", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no model that can be loaded"):
-        fine_tune(tmp_path / "empty", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+        tune(tmp_path / "empty", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     shutil.copytree(folder_of("bert"), tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"broken")
     with pytest.raises(InputError, match="cannot be loaded"):
-        fine_tune(tmp_path / "broken", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+        tune(tmp_path / "broken", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     shutil.copytree(folder_of("bert"), tmp_path / "deeper")
     config = json.loads((tmp_path / "deeper" / "config.json").read_text())
     (tmp_path / "deeper" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(InputError, match="lacks 16 parameters of its encoder"):
-        fine_tune(tmp_path / "deeper", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "more")
+        tune(tmp_path / "deeper", pairs(8), pairs(8), how("nli"), folder=tmp_path / "more")
 
 
 def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
@@ -368,18 +378,17 @@ def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
         tmp_path / "model"
     )
     with pytest.raises(VocabularyError, match="do not belong together"):
-        fine_tune(tmp_path / "model", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "out")
+        tune(tmp_path / "model", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     tokenizer = pico.wordpiece()
     tokenizer.pad_token = None
     tokenizer.save_pretrained(tmp_path / "model")
     with pytest.raises(VocabularyError, match="no token to pad with"):
-        fine_tune(tmp_path / "model", pairs(8), pairs(8), FineTuning("nli"), folder=tmp_path / "other")
+        tune(tmp_path / "model", pairs(8), pairs(8), how("nli"), folder=tmp_path / "other")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "qa"}, "there is no task 'qa': choose one of nli"),
         ({"epochs": 0}, "epochs = 0"),
         ({"batch": 0}, "batch = 0"),
         ({"length": 4}, "length = 4"),
@@ -387,15 +396,20 @@ def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
         ({"learning_rate": float("nan")}, "learning_rate = nan"),
         ({"warmup": 10}, "warmup = 10 is not a share"),
         ({"precision": "float16"}, "there is no precision 'float16'"),
-        ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be cut into parts of 4"),
-        ({"seeds": ()}, r"seeds = \(\)"),
-        ({"seeds": (1, 1)}, r"seeds = \(1, 1\)"),
-        ({"seeds": (-1,)}, r"seeds = \(-1,\)"),
+        ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be split into parts of 4"),
     ],
 )
-def test_impossible_options(tmp_path, changes, message):
+def test_impossible_options(changes, message):
     with pytest.raises(InputError, match=message):
-        fine_tune("model", pairs(8), pairs(8), replace(FineTuning("nli"), **changes), folder=tmp_path)
+        FineTuning(**changes)
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
+def test_impossible_seeds(seeds, tmp_path):
+    with pytest.raises(InputError, match=re.escape(f"seeds = {list(seeds)}")):
+        check_seeds(seeds)
+    with pytest.raises(InputError, match="seeds = "):
+        tune("model", pairs(8), pairs(8), how("nli", seeds), folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -415,33 +429,33 @@ def test_impossible_options(tmp_path, changes, message):
 )
 def test_data_that_does_not_fit(tmp_path, task, training, test, message):
     with pytest.raises(InputError, match=message):
-        fine_tune("model", training, test, FineTuning(task), folder=tmp_path)
+        tune("model", training, test, how(task), folder=tmp_path)
 
 
 def test_unknown_labels_of_development_data_are_named(tmp_path):
     with pytest.raises(InputError, match="the development data has the label 'perhaps'"):
-        fine_tune("m", pairs(9), pairs(2), FineTuning("nli"), folder=tmp_path, dev=[Example("a", "b", "perhaps")])
+        tune("m", pairs(9), pairs(2), how("nli"), folder=tmp_path, dev=[Example("a", "b", "perhaps")])
 
 
 def test_unknown_tags_count_as_wrong(folder_of, tmp_path, caplog):
     test = [*tagged(10, 1), TaggedSentence(("river",), ("B-ORG",))]
-    options = FineTuning("ner", epochs=1, **QUICK)
-    result = fine_tune(folder_of("bert"), tagged(40), test, options, folder=tmp_path)
+    options = how("ner", epochs=1, **QUICK)
+    result = tune(folder_of("bert"), tagged(40), test, options, folder=tmp_path)
     assert "1 words of the test data have tags that the training data never has (B-ORG)" in caplog.text
     assert {row.label: row.recall for row in result.table}["ORG"] == 0
-    assert result.scores[0].examples == 21
+    assert result.mean[0].examples == 21
 
 
 def test_training_text_without_tokens(folder_of, tmp_path):
     training = [TaggedSentence(("\u200b", "\u200b"), ("O", "B-PER"))]
     with pytest.raises(InputError, match="finds no tokens in the training data"):
-        fine_tune(folder_of("bert"), training, tagged(1), FineTuning("pos"), folder=tmp_path)
+        tune(folder_of("bert"), training, tagged(1), how("pos"), folder=tmp_path)
 
 
 def test_a_model_that_diverges_is_told(folder_of, tmp_path):
-    options = FineTuning("nli", **{**HARD, "learning_rate": 1e25})
+    options = how("nli", **{**HARD, "learning_rate": 1e25})
     with pytest.raises(TrainingError, match="try a lower learning rate"):
-        fine_tune(folder_of("bert"), pairs(64), pairs(5, 1), options, folder=tmp_path)
+        tune(folder_of("bert"), pairs(64), pairs(5, 1), options, folder=tmp_path)
 
 
 def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
@@ -450,16 +464,17 @@ def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
 
     monkeypatch.setattr(task_trainer, "seal", full)
     with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
-        fine_tune(folder_of("bert"), pairs(32), pairs(5, 1), FineTuning("nli", **HARD), folder=tmp_path)
+        tune(folder_of("bert"), pairs(32), pairs(5, 1), how("nli", **HARD), folder=tmp_path)
     assert not list(tmp_path.glob("seed-0/checkpoint-*"))
 
 
 def test_the_papers_settings():
-    assert (FineTuning("nli").rounds, FineTuning("nli").batch_size) == (2, 128)
-    assert (FineTuning("ner").rounds, FineTuning("ner").batch_size) == (10, 32)
-    assert {(FineTuning(task).rounds, FineTuning(task).batch_size) for task in ("cola", "rte", "sts-b")} == {(3, 32)}
-    default = FineTuning("nli")
-    assert (default.learning_rate, default.length, default.warmup, default.seeds) == (2e-5, 128, 0.1, (0, 1, 2))
+    options = {name: task.training for name, task in TASKS.items()}
+    assert (options["nli"].epochs, options["nli"].batch) == (2, 128)
+    assert {(options[task].epochs, options[task].batch) for task in ("ner", "pos")} == {(10, 32)}
+    assert {(options[task].epochs, options[task].batch) for task in ("cola", "rte", "sts-b")} == {(3, 32)}
+    default = options["nli"]
+    assert (default.learning_rate, default.length, default.warmup) == (2e-5, 128, 0.1)
     assert (default.beta1, default.beta2, default.epsilon) == (0.9, 0.999, 1e-8)
     arguments = task_trainer.task_arguments(default, Path("x"), 1, 1000, choose=True)
     assert (arguments.warmup_steps, arguments.lr_scheduler_type) == (100, "linear")

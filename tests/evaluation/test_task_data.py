@@ -8,7 +8,8 @@ import pytest
 
 from relexify.errors import InputError, MissingExtra
 from relexify.evaluation.data.files import TaskFiles, read_task
-from relexify.evaluation.tasks import Evaluation, check_evaluated_model, check_evaluation, evaluate_task
+from relexify.evaluation.evaluate import check_model, evaluate_task
+from relexify.evaluation.options import Evaluation
 from tests import pico
 
 TREE = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tdoor\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
@@ -33,7 +34,7 @@ def test_tags_are_read_from_treebanks_too(tmp_path):
     (tmp_path / "a.conllu").write_text(TREE)
     data = read_task("pos", TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu"))
     assert data.train[0].tags == ("DET", "NOUN")
-    with pytest.raises(InputError, match="development treebank"):
+    with pytest.raises(InputError, match="needs development data"):
         read_task("parse", TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu"))
 
 
@@ -56,7 +57,7 @@ def test_names_ask_for_their_package_before_anything_is_trained(words, monkeypat
 )
 def test_impossible_options_are_refused(options, words):
     with pytest.raises(InputError, match=words):
-        check_evaluation(Evaluation(**options))
+        Evaluation(**options)
 
 
 @pytest.mark.parametrize(("family", "found"), [("gpt2", "a decoder"), ("t5", "an encoder-decoder"), ("bert", None)])
@@ -64,12 +65,12 @@ def test_only_encoders_are_fine_tuned_and_all_are_probed(family, found, tmp_path
     model, tokenizer = pico.pair(family)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    check_evaluated_model(tmp_path, Evaluation("pos", probe=True))
+    check_model(tmp_path, Evaluation("pos", probe=True))
     if found is None:
-        check_evaluated_model(tmp_path, Evaluation("pos"))
+        check_model(tmp_path, Evaluation("pos"))
         return
     with pytest.raises(InputError, match=f"{found}: probe it"):
-        check_evaluated_model(tmp_path, Evaluation("pos"))
+        check_model(tmp_path, Evaluation("pos"))
 
 
 def test_every_seed_of_a_parser_is_tested_and_the_scores_are_means(tmp_path):
@@ -81,6 +82,6 @@ def test_every_seed_of_a_parser_is_tested_and_the_scores_are_means(tmp_path):
     options = Evaluation("parse", epochs=1, batch=6, seeds=(0, 1), score_learning_rate=1e-3)
     result = evaluate_task(tmp_path / "bert", files, options, folder=tmp_path / "work")
     assert len(result.per_seed) == 2
-    for place, score in enumerate(result.scores):
-        assert score.value == pytest.approx(sum(seed[place].value for seed in result.per_seed) / 2)
+    for place, score in enumerate(result.mean):
+        assert score.value == pytest.approx(sum(seed.scores[place].value for seed in result.per_seed) / 2)
     assert result.deviation is not None

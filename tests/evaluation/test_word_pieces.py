@@ -6,7 +6,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from tests import pico
 
 WORDS = ("Morning", ",", "the", "quietest", "window", "äß", "reads", ".")
@@ -27,7 +27,7 @@ LAYOUTS = [
 def test_pieces_are_those_of_running_text(layout):
     tokenizer = layout()
     (cut,) = cut_sentences(tokenizer, [WORDS], length=512)
-    before, after = frame_of(tokenizer)
+    before, after = encoder_frame(tokenizer)
     text = tokenizer(" " + " ".join(WORDS), add_special_tokens=False).input_ids
     assert list(cut.ids) == [*before, *text, *after]
     starts = [place - len(before) for place in cut.first]

@@ -14,10 +14,11 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
-from relexify.grafting.lexical import lexical_axes
 from relexify.methods import fvt, ramen_random, random, shared, shuffle
 from relexify.mixture import Fallback, Mixture, Origin
-from relexify.scoring import bits_per_byte, model_kind
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.lexical import lexical_axes
+from relexify.scoring import bits_per_byte
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
 
@@ -116,7 +117,7 @@ def test_saved_folder_loads_with_auto_classes_and_gives_the_same_logits(family, 
     target = new_tokenizer(tokenizer)
     result = graft(model, target, fvt(tokenizer, target))
     result.save(tmp_path / "out")
-    loaded = AUTO[model_kind(model)].from_pretrained(tmp_path / "out").eval()
+    loaded = AUTO[architecture_of(model)].from_pretrained(tmp_path / "out").eval()
     reloaded = AutoTokenizer.from_pretrained(tmp_path / "out")
     text = pico.sentences(words=pico.foreign_words(), seed=9)[0]
     assert reloaded(text).input_ids == target(text).input_ids
@@ -239,7 +240,7 @@ def test_weights_that_are_not_finite_are_refused():
     model, tokenizer = pico.pair("gpt2")
     with torch.no_grad():
         model.get_input_embeddings().weight[5, 0] = float("nan")
-    with pytest.raises(GraftError, match="not finite"):
+    with pytest.raises(GraftError, match="NaN or infinite"):
         graft(model, tokenizer, fvt(tokenizer, tokenizer))
 
 
@@ -274,7 +275,7 @@ def test_a_headless_model_is_grafted_and_known_as_such():
 
     model, tokenizer = pico.pair("bart")
     body = BartModel(model.config)
-    assert model_kind(body) == "headless"
+    assert architecture_of(body) == "headless"
     target = new_tokenizer(tokenizer)
     assert graft(body, target, fvt(tokenizer, target)).report.lexical
 

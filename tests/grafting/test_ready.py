@@ -25,7 +25,7 @@ def test_ready_rows_are_written_and_all_others_are_as_without_them():
     new = pico.wordpiece(pico.sentences(words=pico.foreign_words()))
     mixture = random(old, new)
     ready = rows([7, 30, 12])
-    plain, result = graft(model, new, mixture), graft(model, new, mixture, ready=ready)
+    plain, result = graft(model, new, mixture), graft(model, new, mixture, precomputed=ready)
     embedding = result.model.get_input_embeddings().weight.detach()
     assert torch.equal(embedding[ready.ids], torch.from_numpy(ready.vectors))
     others = np.setdiff1d(np.arange(len(new)), ready.ids)
@@ -40,7 +40,7 @@ def test_an_untied_output_embedding_stays_with_the_mixture_and_that_is_told(capl
     model = pico.llama_untied(tokenizer)
     mixture = random(tokenizer, tokenizer)
     with caplog.at_level(logging.WARNING):
-        result = graft(model, tokenizer, mixture, ready=rows([300]))
+        result = graft(model, tokenizer, mixture, precomputed=rows([300]))
     assert "not tied" in caplog.text
     plain = graft(model, tokenizer, mixture)
     assert torch.equal(result.model.get_output_embeddings().weight, plain.model.get_output_embeddings().weight)
@@ -51,7 +51,7 @@ def test_rows_that_do_not_fit_the_model_are_refused():
     mixture = random(old, old)
     for wrong in (rows([3], width=5), rows([len(mixture)])):
         with pytest.raises(VocabularyError, match="do not fit an embedding"):
-            graft(model, old, mixture, ready=wrong)
+            graft(model, old, mixture, precomputed=wrong)
 
 
 def test_rows_without_ids_repeated_ids_and_nan_are_refused():

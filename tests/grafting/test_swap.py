@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from transformers import AutoModelForSequenceClassification
 import relexify as rx
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.data.columns import TaggedSentence
-from relexify.evaluation.data.files import TaskFiles
-from relexify.evaluation.data.labelled_texts import Example
-from relexify.evaluation.finetuning.options import FineTuning
+from relexify.evaluation.data.examples import Example
+from relexify.evaluation.data.files import TaskData, TaskFiles
+from relexify.evaluation.evaluate import evaluate_task
 from relexify.evaluation.finetuning.run import fine_tune
-from relexify.evaluation.tasks import Evaluation, evaluate_task
+from relexify.evaluation.options import Evaluation, FineTuning
+from relexify.evaluation.results import TaskResult
 from relexify.grafting.swap import load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.loading import load_tokenizer
 from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.model import BilingualModel
 from tests import pico
@@ -27,7 +29,14 @@ from tests import pico
 LINES = pico.sentences(60)
 STILL = 1e-12
 """A rate at which no parameter moves: then the embeddings of one order are those of the other, and all scores equal."""
-QUICK = FineTuning("nli", epochs=1, batch=8, length=24, learning_rate=STILL, seeds=(0,), precision="float32")
+QUICK = FineTuning(epochs=1, batch=8, length=24, learning_rate=STILL, precision="float32")
+
+
+def tune(model: Path, task: str, train: Any, test: Any, folder: Path, through: Path | None = None) -> TaskResult:
+    options = QUICK if task == "nli" else replace(QUICK, length=48)
+    return fine_tune(model, task, TaskData(train, test), options, seeds=(0,), folder=folder, through=through)
+
+
 PAIRS = [Example(line, line[::-1], "entailment" if place % 2 else "neutral") for place, line in enumerate(LINES)]
 
 
@@ -74,21 +83,20 @@ def permuted(tokenizer: Any) -> tuple[Any, torch.Tensor]:
 
 
 def test_the_same_words_under_other_ids_give_the_same_scores(shuffled, tmp_path):
-    at_home = fine_tune(shuffled / "en", PAIRS, PAIRS, QUICK, folder=tmp_path / "home")
-    abroad = fine_tune(shuffled / "en", PAIRS, PAIRS, QUICK, folder=tmp_path / "abroad", through=shuffled / "xx")
+    at_home = tune(shuffled / "en", "nli", PAIRS, PAIRS, tmp_path / "home")
+    abroad = tune(shuffled / "en", "nli", PAIRS, PAIRS, tmp_path / "abroad", through=shuffled / "xx")
     assert at_home.confusion == abroad.confusion
-    assert at_home.scores == abroad.scores
+    assert at_home.mean == abroad.mean
 
 
 def test_words_are_tagged_through_another_lexicon(shuffled, tmp_path):
     data = [
         TaggedSentence(tuple(line.split()), tuple("W" if w.isalpha() else "X" for w in line.split())) for line in LINES
     ]
-    options = FineTuning("pos", epochs=1, batch=8, length=48, learning_rate=STILL, seeds=(0,), precision="float32")
-    at_home = fine_tune(shuffled / "en", data, data, options, folder=tmp_path / "home")
-    abroad = fine_tune(shuffled / "en", data, data, options, folder=tmp_path / "abroad", through=shuffled / "xx")
+    at_home = tune(shuffled / "en", "pos", data, data, tmp_path / "home")
+    abroad = tune(shuffled / "en", "pos", data, data, tmp_path / "abroad", through=shuffled / "xx")
     assert at_home.confusion == abroad.confusion
-    lost = fine_tune(shuffled / "en", data, data, options, folder=tmp_path / "lost", through=shuffled / "lost")
+    lost = tune(shuffled / "en", "pos", data, data, tmp_path / "lost", through=shuffled / "lost")
     assert lost.confusion != at_home.confusion, "nothing was swapped"
 
 
@@ -106,13 +114,13 @@ def test_a_bilingual_folder_is_tested_through_its_other_language_and_goes_on_fro
     assert evaluate_task(shuffled / "en", files, plain, folder=tmp_path / "plain") == result
 
 
-def test_a_bilingual_folder_asks_which_language_is_learnt(shuffled, tmp_path):
+def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
     files = TaskFiles("train.tsv", "test.tsv")
-    with pytest.raises(InputError, match="no language was named"):
+    with pytest.raises(InputError, match="is a bilingual model: say which language"):
         evaluate_task(shuffled / "both", files, Evaluation("nli"), folder=tmp_path)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         evaluate_task(shuffled / "both", files, Evaluation("nli", language="en", through="de"), folder=tmp_path)
-    with pytest.raises(InputError, match="no bilingual model"):
+    with pytest.raises(InputError, match="not a bilingual model"):
         evaluate_task(shuffled / "en", files, Evaluation("nli", language="en"), folder=tmp_path)
 
 
@@ -152,5 +160,5 @@ def test_a_vocabulary_of_another_size_is_taken_over(tmp_path):
         Example(line, line, "entailment" if i % 2 else "neutral")
         for i, line in enumerate(pico.sentences(9, words=pico.foreign_words()))
     ]
-    result = fine_tune(tmp_path / "en", PAIRS, foreign, QUICK, folder=tmp_path / "nli", through=tmp_path / "xx")
-    assert result.scores[0].examples == 9
+    result = tune(tmp_path / "en", "nli", PAIRS, foreign, tmp_path / "nli", through=tmp_path / "xx")
+    assert result.mean[0].examples == 9

@@ -10,8 +10,9 @@ import torch
 from transformers import AutoModel, BertForMaskedLM, T5Model
 
 from relexify.errors import InputError
-from relexify.pretrained import add_head, has_head, load_model, load_tokenizer, with_added_head
-from relexify.scoring import model_kind
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.heads import add_head, has_head
+from relexify.pretrained.loading import load_model, load_tokenizer, with_added_head
 from tests import pico
 
 HEADLESS = ("bert", "roberta", "modernbert", "gpt2", "llama tied")
@@ -35,7 +36,7 @@ def test_the_model_beneath_a_new_head_gives_the_same_states(family, tmp_path):
     with torch.no_grad():
         expected = model(**inputs).last_hidden_state
         assert torch.equal(headed.base_model(**inputs).last_hidden_state, expected)
-    assert model_kind(headed) in ("encoder", "decoder")
+    assert architecture_of(headed) in ("encoder", "decoder")
     assert headed.get_output_embeddings().weight is headed.get_input_embeddings().weight
     assert not headed.training
 

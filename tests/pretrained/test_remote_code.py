@@ -8,8 +8,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.encoder import encoder_config
-from relexify.pretrained import load_config, load_model
-from relexify.pretrained.loading import hollow_model
+from relexify.pretrained.loading import load_config, load_model, meta_model
 from tests import pico
 
 
@@ -37,7 +36,7 @@ def hostile(tmp_path, monkeypatch):
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("load", [load_config, load_model, hollow_model, encoder_config])
+@pytest.mark.parametrize("load", [load_config, load_model, meta_model, encoder_config])
 def test_a_model_with_code_of_its_own_is_rejected_without_a_prompt(hostile, load):
     with pytest.raises(InputError, match="needs Python code of its own, which relexify does not run"):
         load(hostile)
@@ -48,4 +47,4 @@ def test_code_of_a_model_head_does_not_run_when_a_model_is_built_from_its_config
     config |= {"model_type": "vit", "auto_map": {"AutoModelForCausalLM": "own.OwnModel"}}
     (hostile / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="needs Python code of its own"):
-        hollow_model(hostile)
+        meta_model(hostile)

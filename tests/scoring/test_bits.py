@@ -10,7 +10,8 @@ import torch
 from transformers import BertForPreTraining
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import bits_per_byte, check_fit, language_model_scores, model_kind, scores_of, usable_length
+from relexify.pretrained.architecture import architecture_of, check_fit, usable_length
+from relexify.scoring import bits_per_byte, language_model_scores, scores_of
 from relexify.tokens import separator_of
 from tests import pico
 
@@ -82,7 +83,7 @@ def test_an_encoder_costs_what_a_loop_that_masks_one_token_says(family):
 def test_a_model_that_knows_nothing_wavers_between_all_words(family):
     model, tokenizer = uniform(family)
     stream, separator = stream_of(tokenizer, LINES), separator_of(tokenizer)
-    is_encoder = model_kind(model) == "encoder"
+    is_encoder = architecture_of(model) == "encoder"
     tokens = sum(id != separator for id in stream) if is_encoder else len(stream)
     size = SIZE + 1 - len(LINES) if is_encoder else SIZE + 1
     bits, perplexity = language_model_scores(model, tokenizer, LINES, window=32)

@@ -12,7 +12,8 @@ import torch
 from transformers import CanineTokenizer
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, MASK_STRIDE, bits_per_byte_of_words, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
+from relexify.scoring import MASK_STRIDE, bits_per_byte_of_words
 from relexify.scoring.masked_words import WORDS, _questions, _stretches
 from tests import pico
 
@@ -31,7 +32,7 @@ def pieces_of(tokenizer: Any, words: list[str]) -> list[list[int]]:
 
 
 def slow_nats(model: Any, tokenizer: Any, words: list[str]) -> float:
-    pieces, (before, after) = pieces_of(tokenizer, words), frame_of(tokenizer)
+    pieces, (before, after) = pieces_of(tokenizer, words), encoder_frame(tokenizer)
     total = 0.0
     for number, word in enumerate(pieces):
         for rank, wanted in enumerate(word):

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, HeldOut, frame_of, held_out_windows, model_kind
+from relexify.pretrained.architecture import IGNORED, architecture_of, encoder_frame
+from relexify.scoring import HeldOut, held_out_windows
 from tests import pico
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -194,7 +195,7 @@ def test_tokenizers_that_lack_what_is_needed_are_refused():
 )
 def test_the_frame_is_what_the_model_was_trained_with(make: Callable[[], Any], frame):
     tokenizer = make()
-    assert frame_of(tokenizer) == tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
+    assert encoder_frame(tokenizer) == tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
 
 
 KINDS = {"bert": "encoder", "roberta": "encoder", "modernbert": "encoder"} | dict.fromkeys(
@@ -205,6 +206,6 @@ KINDS = {"bert": "encoder", "roberta": "encoder", "modernbert": "encoder"} | dic
 @pytest.mark.parametrize("family", list(pico.FAMILIES))
 def test_the_kind_of_every_family_is_known(family):
     model, _ = pico.pair(family)
-    assert model_kind(model) == KINDS.get(family, "decoder")
+    assert architecture_of(model) == KINDS.get(family, "decoder")
     if family != "t5":  # its base model is itself
-        assert model_kind(model.base_model) == "headless"
+        assert architecture_of(model.base_model) == "headless"

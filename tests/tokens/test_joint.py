@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError
-from relexify.pretrained import train_joint_tokenizer
+from relexify.pretrained.tokenizers import train_joint_tokenizer
 from relexify.text import Corpus
 from relexify.tokens import interleave_lines, train_joint_wordpiece, vocabulary_of
 from tests import pico

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, SequentialSampler
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks, Sequences, TwoTexts
 from relexify.training.data.packing import PackedText, pack
@@ -169,7 +169,7 @@ def test_the_frame_is_in_place_and_the_length_exact(packed, tokenizer):
     assert (batch["input_ids"][:, 0] == tokenizer.cls_token_id).all()
     assert (batch["input_ids"][:, -1] == tokenizer.sep_token_id).all()
     order = [tuple(row) for row in unmasked(batch)[:, 1:-1].tolist()]
-    body = LENGTH - sum(map(len, frame_of(tokenizer)))
+    body = LENGTH - sum(map(len, encoder_frame(tokenizer)))
     text = {tuple(packed.tokens[start : start + body].tolist()) for start in range(0, len(packed) - body, body)}
     assert set(order) <= text
 
@@ -215,5 +215,5 @@ def test_a_loader_reads_a_stage_in_order_from_its_first_position(packed, tokeniz
 
 def test_a_decoder_is_asked_everywhere_and_two_texts_as_often_as_the_one_with_more_gaps(packed, tokenizer):
     few, many = (masked(packed, tokenizer, masking=share) for share in (0.1, 0.4))
-    assert Blocks(packed, tokenizer, "decoder", length=LENGTH).asked == 1
-    assert (few.asked, TwoTexts(few, many).asked) == (0.1, 0.4)
+    assert Blocks(packed, tokenizer, "decoder", length=LENGTH).label_share == 1
+    assert (few.label_share, TwoTexts(few, many).label_share) == (0.1, 0.4)

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import language_model_scores
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
@@ -43,7 +43,7 @@ def test_training_stops_when_patience_is_at_its_end(result):
     assert result.curve.last.step < OVERFITTING.steps
     after = [point for point in result.curve.points if point.step > result.selected]
     assert len(after) == OVERFITTING.patience
-    assert result.tokens == result.curve.last.step * OVERFITTING.tokens_a_step
+    assert result.tokens == result.curve.last.step * OVERFITTING.tokens_per_step
 
 
 def test_the_best_measured_model_is_kept_and_not_the_last(result):

@@ -9,7 +9,7 @@ import torch
 from transformers import masking_utils
 from transformers.utils import import_utils
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.engine.cuda_graph import WARM_CALLS, CapturedPass
@@ -116,8 +116,8 @@ def test_arrays_of_another_shape_are_not_forced_into_the_recording():
 
 
 @on_gpu
-@pytest.mark.parametrize(("family", "asked"), [("llama tied", 1.0), ("bert", 0.2)])
-def test_steps_of_a_compressed_model_are_recorded_and_give_its_loss(family: str, asked: float):
+@pytest.mark.parametrize(("family", "label_share"), [("llama tied", 1.0), ("bert", 0.2)])
+def test_steps_of_a_compressed_model_are_recorded_and_give_its_loss(family: str, label_share: float):
     model = compressed(pico.pair(family)[0], Compression(k=2))[0].cuda().eval()
     draw = torch.Generator().manual_seed(0)
     tokens = torch.randint(5, model.config.vocab_size, (2, 64), generator=draw).cuda()
@@ -129,7 +129,7 @@ def test_steps_of_a_compressed_model_are_recorded_and_give_its_loss(family: str,
         loss.backward()
         return loss.detach()
 
-    with loss_forward(model, asked=asked):
+    with loss_forward(model, label_share=label_share):
         one_pass = CapturedPass(run, parameters, accumulates=False)
         losses = [float(one_pass({"input_ids": tokens, "labels": labels})) for _ in range(WARM_CALLS + 3)]
         assert one_pass.recording is not None

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
-from relexify.training.loss.chunked import asked_places, head_nats
+from relexify.pretrained.architecture import IGNORED
+from relexify.training.loss.chunked import chunked_loss, labelled_positions
 
 # Said once by torch, on a CPU without bfloat16.
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
@@ -54,7 +54,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 )
 def test_value_and_gradients_are_those_of_whole_logits_for_any_chunk(places, width, words, chunk, seed):
     tensors, labels = head(places, width, words, seed)
-    ours, theirs = head_nats(**tensors, labels=labels, chunk=chunk), plain(tensors, labels)
+    ours, theirs = chunked_loss(**tensors, labels=labels, chunk=chunk), plain(tensors, labels)
     close(ours, theirs)
     for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):
         close(mine, other)
@@ -64,7 +64,7 @@ def test_batches_of_sequences_keep_their_shape():
     tensors, labels = head(places=12)
     tensors["hidden"] = tensors["hidden"].detach().reshape(3, 4, 5).requires_grad_()
     labels = labels.reshape(3, 4)
-    ours, theirs = head_nats(**tensors, labels=labels, chunk=5), plain(tensors, labels)
+    ours, theirs = chunked_loss(**tensors, labels=labels, chunk=5), plain(tensors, labels)
     close(ours, theirs)
     assert ours.shape == ()
     mine, other = gradients(ours, tensors)[0], gradients(theirs, tensors)[0]
@@ -74,7 +74,7 @@ def test_batches_of_sequences_keep_their_shape():
 
 def test_labels_that_are_all_ignored_give_zero_and_no_nan():
     tensors, labels = head()
-    loss = head_nats(**tensors, labels=torch.full_like(labels, IGNORED), chunk=4)
+    loss = chunked_loss(**tensors, labels=torch.full_like(labels, IGNORED), chunk=4)
     assert loss.item() == 0.0
     assert all(torch.equal(each, torch.zeros_like(each)) for each in gradients(loss, tensors))
 
@@ -82,7 +82,7 @@ def test_labels_that_are_all_ignored_give_zero_and_no_nan():
 def test_a_head_without_bias_needs_none():
     tensors, labels = head()
     tensors["bias"] = None
-    ours, theirs = head_nats(**tensors, labels=labels, chunk=4), plain(tensors, labels)
+    ours, theirs = chunked_loss(**tensors, labels=labels, chunk=4), plain(tensors, labels)
     close(ours, theirs)
     for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):
         close(mine, other)
@@ -94,7 +94,7 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_its_own(frozen):
     close_to = dict(zip(NAMES, gradients(plain(tensors, labels), tensors), strict=True))
     for name in frozen:
         tensors[name].requires_grad_(False)
-    head_nats(**tensors, labels=labels, chunk=4).backward()
+    chunked_loss(**tensors, labels=labels, chunk=4).backward()
     for name, tensor in tensors.items():
         if name in frozen:
             assert tensor.grad is None
@@ -105,14 +105,14 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_gets_its_own(frozen):
 def test_a_wholly_frozen_head_still_has_a_loss_where_gradients_are_on():
     tensors, labels = head()
     tensors = {name: tensor.detach() for name, tensor in tensors.items()}
-    loss = head_nats(**tensors, labels=labels, chunk=4)
+    loss = chunked_loss(**tensors, labels=labels, chunk=4)
     close(loss, plain(tensors, labels))
     assert not loss.requires_grad
 
 
 def test_a_scaled_loss_scales_its_gradients():
     tensors, labels = head()
-    ours = gradients(head_nats(**tensors, labels=labels, chunk=4) * -2.5, tensors)
+    ours = gradients(chunked_loss(**tensors, labels=labels, chunk=4) * -2.5, tensors)
     theirs = gradients(plain(tensors, labels) * -2.5, tensors)
     for mine, other in zip(ours, theirs, strict=True):
         close(mine, other)
@@ -121,14 +121,14 @@ def test_a_scaled_loss_scales_its_gradients():
 def test_gradients_of_two_losses_add_up():
     tensors, labels = head()
     for _ in range(2):
-        (head_nats(**tensors, labels=labels, chunk=4) / 2).backward()
+        (chunked_loss(**tensors, labels=labels, chunk=4) / 2).backward()
     for tensor, other in zip(tensors.values(), gradients(plain(tensors, labels), tensors), strict=True):
         close(tensor.grad, other)
 
 
 def test_a_second_backward_is_refused_rather_than_wrong():
     tensors, labels = head()
-    loss = head_nats(**tensors, labels=labels)
+    loss = chunked_loss(**tensors, labels=labels)
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="compute it again"):
         loss.backward()
@@ -139,7 +139,7 @@ def test_gradients_flow_on_through_what_the_hidden_came_from():
     bent = {**tensors, "hidden": tensors["hidden"].tanh() * 3}
     ours, theirs = (
         torch.autograd.grad(each, tensors["hidden"], retain_graph=True)[0]
-        for each in (head_nats(**bent, labels=labels, chunk=3), plain(bent, labels))
+        for each in (chunked_loss(**bent, labels=labels, chunk=3), plain(bent, labels))
     )
     close(ours, theirs)
 
@@ -150,7 +150,7 @@ def test_the_embedding_that_is_also_the_head_gets_both_gradients():
     tensors["hidden"] = tied.flip(0) * 2
     ours, theirs = (
         torch.autograd.grad(each, tied, retain_graph=True)[0]
-        for each in (head_nats(**tensors, labels=labels, chunk=4), plain(tensors, labels))
+        for each in (chunked_loss(**tensors, labels=labels, chunk=4), plain(tensors, labels))
     )
     close(ours, theirs)
 
@@ -159,7 +159,7 @@ def test_the_embedding_that_is_also_the_head_gets_both_gradients():
 def test_without_gradients_the_value_is_the_same(chunk):
     tensors, labels = head()
     with torch.no_grad():
-        loss = head_nats(**tensors, labels=labels, chunk=chunk)
+        loss = chunked_loss(**tensors, labels=labels, chunk=chunk)
     close(loss, plain(tensors, labels).detach())
     assert not loss.requires_grad
 
@@ -168,7 +168,7 @@ def test_mixed_precision_is_close_to_float32_in_float32():
     tensors, labels = head(places=64, width=32, words=50, dtype=torch.float32)
     exact = plain(tensors, labels)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = head_nats(**tensors, labels=labels, chunk=10)
+        loss = chunked_loss(**tensors, labels=labels, chunk=10)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, exact, rtol=1e-2, atol=0)
     assert loss.item() != exact.item(), "nothing was computed in bfloat16"
@@ -182,7 +182,7 @@ def test_hidden_values_in_bfloat16_meet_a_float32_head():
     exact = plain(tensors, labels)
     low = {**tensors, "hidden": tensors["hidden"].detach().bfloat16().requires_grad_()}
     with torch.autocast("cpu", torch.bfloat16):
-        loss = head_nats(**low, labels=labels, chunk=10)
+        loss = chunked_loss(**low, labels=labels, chunk=10)
     torch.testing.assert_close(loss, exact, rtol=1e-2, atol=0)
     assert [each.dtype for each in gradients(loss, low)] == [torch.bfloat16, torch.float32, torch.float32]
 
@@ -193,8 +193,8 @@ def test_places_without_a_label_may_be_left_out(places, asked, fixed, seed):
     tensors, labels = head(places, seed=seed)
     labels[torch.rand(places, generator=torch.Generator().manual_seed(seed)) > asked] = IGNORED
     theirs = plain(tensors, labels)
-    hidden, wanted, lost = asked_places(tensors["hidden"], labels, 0.7 * asked, fixed=fixed)
-    ours = lost + head_nats(hidden, tensors["weight"], tensors["bias"], wanted)
+    hidden, wanted, lost = labelled_positions(tensors["hidden"], labels, 0.7 * asked, fixed=fixed)
+    ours = lost + chunked_loss(hidden, tensors["weight"], tensors["bias"], wanted)
     close(ours, theirs)
     for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):
         close(mine, other)
@@ -205,7 +205,7 @@ def test_a_fixed_number_of_places_follows_from_the_shape_alone_and_spares_most_o
     for seed in range(5):
         tensors, labels = head(4_096, seed=seed)
         labels[torch.rand(4_096, generator=torch.Generator().manual_seed(seed)) > 0.2] = IGNORED
-        hidden, wanted, _ = asked_places(tensors["hidden"], labels, 0.15, fixed=True)
+        hidden, wanted, _ = labelled_positions(tensors["hidden"], labels, 0.15, fixed=True)
         counts.add((len(hidden), len(wanted)))
     assert len(counts) == 1
     assert 600 < counts.pop()[0] < 1_000
@@ -213,11 +213,11 @@ def test_a_fixed_number_of_places_follows_from_the_shape_alone_and_spares_most_o
 
 def test_more_labels_than_places_are_no_number_rather_than_a_smaller_loss():
     tensors, labels = head(4_096)
-    assert torch.isnan(asked_places(tensors["hidden"], labels, 0.15, fixed=True)[2])
-    assert asked_places(tensors["hidden"], labels, 0.15, fixed=False)[2] == 0
+    assert torch.isnan(labelled_positions(tensors["hidden"], labels, 0.15, fixed=True)[2])
+    assert labelled_positions(tensors["hidden"], labels, 0.15, fixed=False)[2] == 0
 
 
 def test_a_batch_that_asks_for_nothing_costs_nothing():
     tensors, labels = head()
-    hidden, wanted, lost = asked_places(tensors["hidden"], torch.full_like(labels, IGNORED), 0.15, fixed=False)
-    assert lost + head_nats(hidden, tensors["weight"], tensors["bias"], wanted) == 0
+    hidden, wanted, lost = labelled_positions(tensors["hidden"], torch.full_like(labels, IGNORED), 0.15, fixed=False)
+    assert lost + chunked_loss(hidden, tensors["weight"], tensors["bias"], wanted) == 0

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression import loss as factored_loss
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
@@ -68,11 +68,11 @@ def capped(scale: float = 1.0) -> Any:
     return model
 
 
-def assert_same_loss(model: Any, asked: float = 1.0) -> None:
+def assert_same_loss(model: Any, label_share: float = 1.0) -> None:
     inputs, labels = batch(model)
     expected = from_logits(model, inputs, labels)
     expected_gradients = gradients(model, expected)
-    with loss_forward(model, asked=asked):
+    with loss_forward(model, label_share=label_share):
         loss = model(input_ids=inputs, labels=labels)
         found = gradients(model, loss)
     torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-6)
@@ -102,7 +102,7 @@ def test_the_codes_of_a_compressed_model_are_read_before_the_steps_and_in_none_o
 
 @families
 def test_a_head_that_works_only_where_there_are_labels_gives_the_same_loss(family):
-    assert_same_loss(pico.pair(family)[0], asked=0.6)
+    assert_same_loss(pico.pair(family)[0], label_share=0.6)
 
 
 @families

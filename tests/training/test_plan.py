@@ -59,7 +59,7 @@ def test_stages_of_ones_own_replace_the_plan():
 
 
 def test_every_plan_names_its_paper():
-    assert all(plan.does and plan.paper for plan in PLANS.values())
+    assert all(plan.summary and plan.paper for plan in PLANS.values())
     assert all(sum(part[1] for part in plan.parts) == pytest.approx(1) for plan in PLANS.values())
 
 
@@ -116,5 +116,5 @@ def test_a_training_scaled_to_other_steps_keeps_its_shape():
     assert len(plan_stages(scaled(own, 1))) == 2
 
 
-def test_tokens_a_step_are_those_of_the_whole_batch():
-    assert Training(batch=6, length=10, micro_batch=2).tokens_a_step == 60
+def test_tokens_per_step_are_those_of_the_whole_batch():
+    assert Training(batch=6, length=10, micro_batch=2).tokens_per_step == 60

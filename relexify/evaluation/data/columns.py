@@ -15,9 +15,10 @@ from itertools import chain
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.evaluation.data.treebank import read_treebank
 from relexify.text.decoding import read_blocks
 
-__all__ = ["TaggedSentence", "read_columns"]
+__all__ = ["TaggedSentence", "read_columns", "read_tagged"]
 
 _DOCUMENT_START = "-DOCSTART-"
 _SPACES = re.compile(" +")
@@ -49,6 +50,13 @@ class _Row:
 
     number: int
     columns: tuple[str, ...]
+
+
+def read_tagged(path: str | Path) -> list[TaggedSentence]:
+    """Read tagged words from columns, or the universal part-of-speech tags of a treebank (`.conllu`)."""
+    if ".conllu" in Path(path).suffixes:
+        return [TaggedSentence(sentence.words, sentence.upos) for sentence in read_treebank(path)]
+    return read_columns(path)
 
 
 def read_columns(path: str | Path, *, word_column: int = 0, tag_column: int = -1) -> list[TaggedSentence]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
-from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.utils import logging as transformers_logging
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
 from relexify.evaluation.finetuning.problem import Problem
-from relexify.pretrained import class_in_form, is_trilayer, load_config
-from relexify.pretrained.hub import check_name, must_be_local, own_code_message
+from relexify.pretrained.architecture import architecture_in_config
+from relexify.pretrained.hub import must_be_local, own_code_message
+from relexify.pretrained.loading import load_config, task_class
 
 __all__ = ["encoder_config", "with_head"]
 
@@ -27,28 +27,16 @@ def encoder_config(model: str | Path) -> Any:
     Raises:
         InputError: There is no model, or it is a decoder or an encoder-decoder.
     """
-    check_name(model)
-    if is_trilayer(model):
-        from relexify.systems.trelm.model import heads  # noqa: F401 (registers the task models)
-
-        return load_config(model)
-    try:
-        config = AutoConfig.from_pretrained(model, trust_remote_code=False, local_files_only=must_be_local(str(model)))
-    except (OSError, ValueError, KeyError) as error:
-        message = f"{model} holds no model that can be loaded ({_first_line(error)}): check the name"
-        raise InputError(own_code_message(model, error) or message) from error
-    names = [str(name) for name in getattr(config, "architectures", None) or []]
-    decodes = getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names)
-    if getattr(config, "is_encoder_decoder", False):
-        found = "an encoder-decoder"
-    elif decodes or config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        found = "a decoder"
-    else:
-        return config
-    raise InputError(
-        f"{model} is {found} ({names[0] if names else config.model_type}): "
-        "an encoder is needed to fine-tune on tasks, such as BERT or RoBERTa"
-    )
+    config = load_config(model)
+    found = architecture_in_config(config)
+    if found != "encoder":
+        names = getattr(config, "architectures", None) or [config.model_type]
+        article = "an" if found == "encoder-decoder" else "a"
+        raise InputError(
+            f"{model} is {article} {found} ({names[0]}): "
+            "an encoder is needed to fine-tune on tasks, such as BERT or RoBERTa"
+        )
+    return config
 
 
 def with_head(model: str | Path, problem: Problem) -> Any:
@@ -57,9 +45,9 @@ def with_head(model: str | Path, problem: Problem) -> Any:
     Raises:
         InputError: It cannot be loaded, or lacks parameters.
     """
-    tags, number = problem.task.kind == "tags", problem.task.kind == "number"
+    tags, number = problem.task.predicts == "tags", problem.task.predicts == "number"
     kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-    loader = class_in_form(kind, encoder_config(model))
+    loader = task_class(kind, encoder_config(model))
     try:
         with _hushed():
             learner, loaded = loader.from_pretrained(
@@ -74,7 +62,7 @@ def with_head(model: str | Path, problem: Problem) -> Any:
                 local_files_only=must_be_local(str(model)),
             )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        message = f"{model} cannot be loaded ({_first_line(error)}): check that it is complete"
+        message = f"{model} cannot be loaded ({first_line(error)}): check that it is complete"
         raise InputError(own_code_message(model, error) or message) from error
     inner = f"{learner.base_model_prefix}."
     missing = sorted(name for name in loaded["missing_keys"] if name.startswith(inner) and "pooler" not in name)
@@ -95,7 +83,3 @@ def _hushed() -> Iterator[None]:
         yield
     finally:
         transformers_logging.set_verbosity(level)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from relexify.evaluation.finetuning.options import FineTuning
+from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.problem import Data
-from relexify.evaluation.finetuning.results import SeedResult
 from relexify.evaluation.metrics import Confusion, LabelRow
+from relexify.evaluation.options import FineTuning
+from relexify.evaluation.results import SeedResult
 from relexify.scoring import Score
 from relexify.storage.files import sha256_of, write_file
 
@@ -26,20 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 def run_of(
-    model: str | Path,
-    options: FineTuning,
-    training: Data,
-    test: Data,
-    dev: Data | None,
-    through: str | Path | None = None,
+    model: str | Path, task: str, options: FineTuning, data: TaskData, through: str | Path | None = None
 ) -> dict[str, Any]:
-    """All that the result of a seed depends on."""
-    how = asdict(options)
-    del how["seeds"]
-    how.update(epochs=options.rounds, batch=options.batch_size)
-    sets = {"training data": training, "test data": test, "development data": dev}
+    """Return everything that the result of a seed depends on."""
+    sets = {"training data": data.train, "test data": data.test, "development data": data.dev}
     read = {} if through is None else {"through": _identity(through)}
-    return {"model": _identity(model), **read, **how, **{name: data and _digest(data) for name, data in sets.items()}}
+    digests = {name: None if part is None else _digest(part) for name, part in sets.items()}
+    return {"model": _identity(model), "task": task, **read, **asdict(options), **digests}
 
 
 def keep_seed(folder: Path, result: SeedResult | None) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from relexify.evaluation.data.columns import TaggedSentence
-from relexify.evaluation.data.labelled_texts import Example
+from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 
 __all__ = ["Inputs", "collate", "encode"]
 
@@ -38,11 +38,11 @@ def encode(problem: Problem, tokenizer: Any, data: Data, length: int, *, kinds: 
         kinds: How many kinds of tokens (first text, second text) the model tells apart.
     """
     numbers = {label: number for number, label in enumerate(problem.labels)}
-    if problem.task.kind == "tags":
+    if problem.task.predicts == "tags":
         return _tagged([each for each in data if isinstance(each, TaggedSentence)], tokenizer, numbers, length)
     examples = [each for each in data if isinstance(each, Example)]
     gold = [example.label for example in examples]
-    labels = gold if problem.task.kind == "number" else [numbers[str(label)] for label in gold]
+    labels = gold if problem.task.predicts == "number" else [numbers[str(label)] for label in gold]
     rows = _texts(examples, tokenizer, length, kinds)
     return Inputs([{**row, "labels": label} for row, label in zip(rows, labels, strict=True)], gold, [])
 

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,21 @@ import torch
 from transformers import AutoModel, set_seed
 
 from relexify.errors import InputError, TrainingError, VocabularyError
-from relexify.evaluation.epoch_trainer import in_bfloat16
 from relexify.evaluation.finetuning.encoder import with_head
 from relexify.evaluation.finetuning.inputs import Inputs, collate, encode
-from relexify.evaluation.finetuning.options import FineTuning
 from relexify.evaluation.finetuning.problem import Data, Problem
-from relexify.evaluation.finetuning.results import SeedResult
-from relexify.evaluation.finetuning.scores import Measured, measure
 from relexify.evaluation.finetuning.trainer import TaskTrainer, task_arguments
 from relexify.evaluation.finetuning.word_pieces import tags_of
+from relexify.evaluation.metrics import confusion
+from relexify.evaluation.options import FineTuning
+from relexify.evaluation.results import SeedResult
 from relexify.grafting.swap import Lexicon, load_lexicon
-from relexify.pretrained import load_tokenizer
+from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.progress import track
-from relexify.scoring import IGNORED, check_fit, usable_length
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
 __all__ = ["Learner"]
 
@@ -80,7 +81,7 @@ class Learner:
         learnt = encode(problem, tokenizer, training, length, kinds=kinds)
         tested = encode(problem, reader, test, length, kinds=kinds)
         chosen_by = None if dev is None else encode(problem, tokenizer, dev, length, kinds=kinds)
-        if problem.task.kind == "tags":  # nothing can be learnt from a sentence whose words have no pieces
+        if problem.task.predicts == "tags":  # nothing can be learnt from a sentence whose words have no pieces
             rows = [row for row in learnt.rows if any(label != IGNORED for label in row["labels"])]
             learnt = Inputs(rows, [], [])
         if not learnt.rows:
@@ -91,9 +92,9 @@ class Learner:
         """Train with one seed, or go on with it, and measure."""
         work = folder / f"seed-{seed}"
         checkpoint = _checkpoint(work, seed)
-        steps = math.ceil(len(self.training.rows) / self.options.batch_size) * self.options.rounds
+        steps = math.ceil(len(self.training.rows) / self.options.batch) * self.options.epochs
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
-        with own_randomness(), track(title, steps) as advance:
+        with isolated_randomness(), track(title, steps) as advance:
             set_seed(seed)
             learner = with_head(self.model, self.problem)
             trainer = TaskTrainer(
@@ -101,56 +102,63 @@ class Learner:
                 task_arguments(self.options, work, seed, steps, choose=self.dev is not None),
                 self.training.rows,
                 self.collate,
-                None if self.dev is None else lambda: self.measure(learner, self.dev).scores[0].value,
+                None if self.dev is None else lambda: self.measure(learner, self.dev, seed).scores[0].value,
                 advance,
             )
             try:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-                tested = self.tested(learner)
-                dev = None if self.dev is None else self.measure(learner, self.dev).scores[0]
+                tested = self.tested(learner, seed)
+                dev = None if self.dev is None else self.measure(learner, self.dev, seed).scores[0]
             except torch.OutOfMemoryError as error:
                 raise self._too_large() from error
         kept = int(trainer.state.best_global_step or steps) if self.dev is not None else steps
-        epoch = kept // (steps // self.options.rounds)
-        return SeedResult(seed, tested.scores, dev, epoch, tested.table, tested.confusion)
+        epoch = kept // (steps // self.options.epochs)
+        return replace(tested, dev=dev, epoch=epoch)
 
-    def tested(self, learner: Any) -> Measured:
-        """What a model scores on the test data, through the lexicon of another language where that is asked for."""
+    def tested(self, learner: Any, seed: int) -> SeedResult:
+        """Score a model on the test data, through the lexicon of another language if there is one."""
         if self.lexicon is None:
-            return self.measure(learner, self.test)
+            return self.measure(learner, self.test, seed)
         reader = replace(self, padding=int(self.lexicon.tokenizer.pad_token_id))
-        return reader.measure(self.lexicon.put_into(learner), self.test)
+        return reader.measure(self.lexicon.put_into(learner), self.test, seed)
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Rows of one batch, padded to the longest."""
         return collate(rows, self.padding)
 
-    def measure(self, learner: Any, data: Inputs | None) -> Measured:
-        """What a model scores; all words count, whatever the model saw of them."""
+    def measure(self, learner: Any, data: Inputs | None, seed: int) -> SeedResult:
+        """Score a model; all words count, including those that the model did not see."""
         assert data is not None
-        kind, labels = self.problem.task.kind, self.problem.labels
-        predicted = list(self._predict(learner, data.rows))
-        if kind == "number":
-            return measure(self.problem, data.gold, [float(each[0]) for each in predicted])
-        if kind == "class":
-            return measure(self.problem, data.gold, [labels[int(each.argmax())] for each in predicted])
-        best = (each.argmax(-1) for each in predicted)
-        found = [
-            tags_of(pieces, places, labels, default=self.problem.default)
-            for pieces, places in zip(data.pieces, best, strict=True)
-        ]
-        return measure(self.problem, data.gold, found)
+        task, labels = self.problem.task, self.problem.labels
+        logits = self._predict(learner, data.rows)
+        predicted: list[Any]
+        if task.predicts == "number":
+            predicted = [float(each[0]) for each in logits]
+        elif task.predicts == "class":
+            predicted = [labels[int(each.argmax())] for each in logits]
+        else:
+            predicted = [
+                tags_of(pieces, each.argmax(-1), labels, default=self.problem.default)
+                for pieces, each in zip(data.pieces, logits, strict=True)
+            ]
+        scores = task.metric(data.gold, predicted, task=self.problem.name)
+        if task.table is None:
+            return SeedResult(seed, scores)
+        pair = (data.gold, predicted)
+        if task.predicts == "tags":
+            pair = (list(chain(*data.gold)), list(chain(*predicted)))
+        return SeedResult(seed, scores, table=task.table(data.gold, predicted), confusion=confusion(pair[0], pair[1]))
 
     def _predict(self, learner: Any, rows: Sequence[Mapping[str, Any]]) -> Iterator[np.ndarray]:
         """The logits of each example, computed in order of length, given back in order."""
-        size = self.options.micro_batch or self.options.batch_size
+        size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]["input_ids"]))
         logits: dict[int, np.ndarray] = {}
         was_training = learner.training
         learner.eval()
         with (
             torch.inference_mode(),
-            torch.autocast(learner.device.type, torch.bfloat16, enabled=in_bfloat16(self.options.precision)),
+            torch.autocast(learner.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
         ):
             for start in range(0, len(order), size):
                 places = order[start : start + size]
@@ -167,7 +175,7 @@ class Learner:
         return (logits[place] for place in range(len(rows)))
 
     def _too_large(self) -> TrainingError:
-        size = self.options.micro_batch or self.options.batch_size
+        size = self.options.micro_batch or self.options.batch
         return TrainingError(
             f"the GPU's memory does not suffice for {size} sequences of {self.options.length} tokens at once: "
             f"take fewer of them (micro_batch = {max(1, size // 2)}), or shorter ones (length)"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from relexify.errors import InputError
 from relexify.evaluation.data.columns import TaggedSentence
-from relexify.evaluation.data.labelled_texts import Example
-from relexify.evaluation.finetuning.options import TASKS, Task
+from relexify.evaluation.data.examples import Example
+from relexify.evaluation.registry import TASKS, Task
 
 __all__ = ["Data", "Problem", "problem_of"]
 
@@ -41,7 +41,7 @@ def problem_of(name: str, training: Data, test: Data, dev: Data | None) -> Probl
     task = TASKS[name]
     sets = {"training": training, "test": test, **({} if dev is None else {"development": dev})}
     _check_kinds(name, task, sets)
-    if task.kind == "number":
+    if task.predicts == "number":
         _check_numbers(sets)
         _check_pairs(sets)
         return Problem(name, task, ("number",), "")
@@ -52,16 +52,16 @@ def problem_of(name: str, training: Data, test: Data, dev: Data | None) -> Probl
     labels = tuple(sorted(counts["training"]))
     if len(labels) < 2:
         raise InputError(f"all training data has the label {labels[0]!r}, and nothing can be learnt: give other data")
-    if task.kind == "class":
+    if task.predicts == "class":
         _check_pairs(sets)
     for called, found in counts.items():
-        _check_known(called, found, labels, refuse=task.kind == "class")
+        _check_known(called, found, labels, refuse=task.predicts == "class")
     frequent = max(labels, key=lambda label: counts["training"][label])
     return Problem(name, task, labels, _OUTSIDE if _OUTSIDE in labels else frequent)
 
 
 def _check_kinds(name: str, task: Task, sets: Mapping[str, Data]) -> None:
-    wanted: type = TaggedSentence if task.kind == "tags" else Example
+    wanted: type = TaggedSentence if task.predicts == "tags" else Example
     for called, data in sets.items():
         if not data:
             raise InputError(f"there is no {called} data: give at least one example")

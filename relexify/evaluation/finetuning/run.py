@@ -9,56 +9,57 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config
 from relexify.evaluation.finetuning.finished_seeds import keep_seed, kept_seed, run_of
 from relexify.evaluation.finetuning.learner import Learner
-from relexify.evaluation.finetuning.options import TASKS, FineTuning, Task, check_options
-from relexify.evaluation.finetuning.problem import Data, problem_of
-from relexify.evaluation.finetuning.results import SeedResult, TaskResult, summary_of
+from relexify.evaluation.finetuning.problem import problem_of
+from relexify.evaluation.options import FineTuning, check_seeds
+from relexify.evaluation.results import TaskResult
 from relexify.storage.work import claim_folder
 
-__all__ = ["TASKS", "FineTuning", "SeedResult", "Task", "TaskResult", "fine_tune"]
+__all__ = ["fine_tune"]
 
 
 def fine_tune(
     model: str | Path,
-    training: Data,
-    test: Data,
+    task: str,
+    data: TaskData,
     options: FineTuning,
     *,
+    seeds: tuple[int, ...],
     folder: str | Path,
-    dev: Data | None = None,
     through: str | Path | None = None,
 ) -> TaskResult:
-    """Fine-tune an encoder once for each seed, and measure it on test data.
+    """Fine-tune an encoder once for each seed, and score it on test data.
 
     Args:
         model: A folder or Hub name of an encoder, with its tokenizer.
-        training: To learn from; its labels are the ones to choose among.
-        test: To measure on.
+        task: One of `TASKS`.
+        data: The labels are those of the training data. Without development data, the last epoch is kept.
         options: How.
-        folder: For finished seeds and for checkpoints; the same call goes on from what lies there.
-        dev: To choose the best epoch by; the last one is kept where this is not given.
+        seeds: One run for each.
+        folder: For finished seeds and for checkpoints; the same call resumes from it.
         through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
             embeddings: zero-shot transfer.
 
     Raises:
-        InputError: Something about model, data or options does not fit, or the folder is another run's.
+        InputError: Model, data and options do not fit together, or the folder belongs to another run.
         VocabularyError: The tokenizer is not the model's, or lacks a token.
-        TrainingError: The model diverged, or the memory does not suffice.
+        TrainingError: The training diverged, or the GPU is out of memory.
         OutputError: A checkpoint cannot be written.
-        MissingExtra: Names are to be scored, and the package seqeval is not installed.
+        MissingExtra: The task needs a package that is not installed.
     """
     folder = Path(folder)
-    check_options(options)
-    problem = problem_of(options.task, training, test, dev)
+    check_seeds(seeds)
+    problem = problem_of(task, data.train, data.test, data.dev)
     config = encoder_config(model)
-    claim_folder(folder, run_of(model, options, training, test, dev, through))
-    finished = {seed: kept_seed(folder, seed) for seed in options.seeds}
+    claim_folder(folder, run_of(model, task, options, data, through))
+    finished = {seed: kept_seed(folder, seed) for seed in seeds}
     if any(result is None for result in finished.values()):
-        learner = Learner.of(model, config, problem, options, training, test, dev, through)
-        for seed in options.seeds:
+        learner = Learner.of(model, config, problem, options, data.train, data.test, data.dev, through)
+        for seed in seeds:
             if finished[seed] is None:
                 finished[seed] = learner.run(seed, folder)
                 keep_seed(folder, finished[seed])
-    return summary_of([result for result in finished.values() if result is not None])
+    return TaskResult(tuple(result for result in finished.values() if result is not None))

@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError
 from transformers import TrainingArguments
 
-from relexify.errors import OutputError
+from relexify.errors import OutputError, first_line
 from relexify.evaluation.epoch_trainer import EpochTrainer, Steps, epoch_arguments
-from relexify.evaluation.finetuning.options import FineTuning
+from relexify.evaluation.options import FineTuning
 from relexify.progress import Advance
 from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 
@@ -59,7 +59,7 @@ class TaskTrainer(EpochTrainer):
             seal(checkpoint)
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(f"{checkpoint} could not be written ({reason}): make room, and start again") from error
         best = f"checkpoint-{self.state.best_global_step}"
         for old in sealed_checkpoints(folder)[:-1]:
@@ -77,14 +77,14 @@ def task_arguments(options: FineTuning, folder: Path, seed: int, steps: int, *, 
         steps: Of the whole training.
         choose: Whether there is development data to choose the best epoch by.
     """
-    size = options.micro_batch or options.batch_size
+    size = options.micro_batch or options.batch
     return epoch_arguments(
         folder,
         precision=options.precision,
         best_by=DEV if choose else None,
-        num_train_epochs=options.rounds,
+        num_train_epochs=options.epochs,
         per_device_train_batch_size=size,
-        gradient_accumulation_steps=options.batch_size // size,
+        gradient_accumulation_steps=options.batch // size,
         learning_rate=options.learning_rate,
         warmup_steps=round(options.warmup * steps),
         weight_decay=options.weight_decay,

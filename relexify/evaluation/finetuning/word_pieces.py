@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from relexify.errors import InputError
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import backend_of, encode_words, make_encodable
 
 __all__ = ["WordPieces", "cut_sentences", "labels_of", "tags_of"]
@@ -47,7 +47,7 @@ def cut_sentences(tokenizer: Any, sentences: Sequence[Sequence[str]], *, length:
         InputError: There is no room for a piece beside the special tokens.
         VocabularyError: The tokenizer has no fast backend.
     """
-    before, after = frame_of(tokenizer)
+    before, after = encoder_frame(tokenizer)
     room = length - len(before) - len(after)
     if room < 1:
         raise InputError(f"length = {length} leaves no room for words beside special tokens: give a longer one")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -25,12 +25,11 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
-from relexify.systems.compression.model import install, layout_of
+from relexify.pretrained.architecture import IGNORED, inner_encoder
+from relexify.pretrained.kinds import kind_of_config
 
-__all__ = ["IGNORED", "BiaffineConfig", "BiaffineOutput", "BiaffineParser", "inner_encoder"]
+__all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser"]
 
-IGNORED = -100
-"""The head or relation of a word that does not count, as torch has it."""
 SLOPE = 0.1
 """Of the leaky rectifier for negative numbers, as Dozat & Manning have it."""
 
@@ -242,23 +241,13 @@ class Biaffine(nn.Module):
         return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
 
 
-def inner_encoder(model: Any) -> Any:
-    """What gives hidden states in a model with whatever head; of an encoder-decoder, the encoder."""
-    inner = model.base_model
-    return inner.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else inner
-
-
 def _bare_encoder(config: Any) -> Any:
     """An encoder without head and pooler."""
     takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
     options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}
     model = AutoModel.from_config(config, trust_remote_code=False, **options)
-    if (layout := layout_of(config)) is not None:
-        if getattr(config, "is_encoder_decoder", False):
-            raise GraftError(
-                f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first"
-            )
-        install(model, replace(layout, head="plain"))
+    if (kind := kind_of_config(config)) is not None:
+        kind.convert_encoder(model)
     return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
 
 

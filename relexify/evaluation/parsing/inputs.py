@@ -9,7 +9,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.evaluation.data.treebank import ParsedSentence
-from relexify.evaluation.parsing.biaffine import IGNORED
+from relexify.pretrained.architecture import IGNORED, tokenizer_frame
 from relexify.tokens import encode_words
 from relexify.tokens.vocabulary import backend_of
 
@@ -38,7 +38,7 @@ def cut_sentences(tokenizer: Any, sentences: Sequence[ParsedSentence], length: i
     Raises:
         InputError: Nothing fits.
     """
-    before, after = _frame(tokenizer)
+    before, after = tokenizer_frame(backend_of(tokenizer))
     room = None if length is None else length - len(before) - len(after)
     if room is not None and room < 1:
         raise InputError(f"a length of {length} leaves no room for words: give a model that takes longer text")
@@ -105,15 +105,6 @@ def _cut(pieces: list[list[int]], before: list[int], after: list[int], room: int
         if len(left) < len(own):
             break
     return Cutting([*before, *ids, *after], [-1] * len(before) + owners + [-1] * len(after), kept)
-
-
-def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer itself puts before and after a text."""
-    encoding = backend_of(tokenizer).encode("a", add_special_tokens=True)
-    text = [place for place, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not text:
-        return encoding.ids, []
-    return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]
 
 
 def _spaced(sentence: ParsedSentence) -> list[str]:

@@ -1,7 +1,7 @@
-"""Dependency parsing: train a biaffine parser on a treebank, parse with it, count what is right, swap its lexicon.
+"""Zero-shot parsing (RAMEN, section 4.2).
 
-Zero-shot parsing (RAMEN, section 4.2): a parser that was trained on one language takes the tokenizer and the
-embeddings of a model of another one, keeps its encoder and its scores, and parses that language.
+A parser that was trained on one language takes the tokenizer and the embeddings of a model of another language, keeps
+its encoder and its scorers, and parses that language.
 """
 
 from __future__ import annotations
@@ -13,29 +13,13 @@ from typing import Any
 import torch
 
 from relexify.errors import GraftError
-from relexify.evaluation.parsing.biaffine import BiaffineParser, inner_encoder
-from relexify.evaluation.parsing.trainer import ParserTraining
-from relexify.evaluation.parsing.training import SeedRun, TrainedParser, load_parser, train_parser
-from relexify.evaluation.parsing.trees import NO_HEAD, AttachmentScores, Parse, attachment_scores, best_tree, parse
-from relexify.grafting import lexical_axes
+from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.grafting.swap import check_positions
-from relexify.pretrained import load_model, load_tokenizer
-from relexify.scoring import check_fit
+from relexify.pretrained.architecture import check_fit, inner_encoder
+from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.loading import load_model, load_tokenizer
 
-__all__ = [
-    "NO_HEAD",
-    "AttachmentScores",
-    "Parse",
-    "ParserTraining",
-    "SeedRun",
-    "TrainedParser",
-    "attachment_scores",
-    "best_tree",
-    "load_parser",
-    "parse",
-    "swap_lexicon",
-    "train_parser",
-]
+__all__ = ["swap_lexicon"]
 
 
 def swap_lexicon(parser: BiaffineParser, target: str | Path) -> tuple[BiaffineParser, Any]:

@@ -24,25 +24,25 @@ from transformers import EarlyStoppingCallback
 from relexify.errors import InputError, TrainingError
 from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.epoch_trainer import Steps
+from relexify.evaluation.options import ParserTraining, check_seeds
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.trainer import (
     LAS,
     UAS,
     ParserTrainer,
-    ParserTraining,
     arguments_of,
     collate,
     examples_of,
     optimizer_of,
 )
 from relexify.evaluation.parsing.trees import best_tree
-from relexify.pretrained import load_model, load_tokenizer
+from relexify.pretrained.architecture import check_fit
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import check_fit
 from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 
-__all__ = ["SeedRun", "TrainedParser", "load_parser", "train_parser"]
+__all__ = ["SeedRun", "load_parser", "train_parser"]
 
 RECORD_FILE = "parser_training.json"
 
@@ -68,21 +68,6 @@ class SeedRun:
     las: float
 
 
-@dataclass(frozen=True)
-class TrainedParser:
-    """What a training came to.
-
-    Attributes:
-        parser: Of the seed that is best on the held-out treebank.
-        tokenizer: To parse with.
-        runs: All seeds; `load_parser(run.folder)` gives each.
-    """
-
-    parser: BiaffineParser
-    tokenizer: Any
-    runs: tuple[SeedRun, ...]
-
-
 def train_parser(
     model: str | Path,
     training: Sequence[ParsedSentence],
@@ -90,8 +75,9 @@ def train_parser(
     options: ParserTraining,
     folder: str | Path,
     *,
+    seeds: tuple[int, ...] = (0,),
     overwrite: bool = False,
-) -> TrainedParser:
+) -> tuple[SeedRun, ...]:
     """Train a parser on top of a model, once for every seed; seeds that are finished in `folder` are kept.
 
     Args:
@@ -99,6 +85,7 @@ def train_parser(
         training: To learn from.
         dev: To choose the epoch, and the seed, by their labelled attachment score.
         options: How.
+        seeds: One training for each.
         folder: For the results, one folder `seed-N` for each seed.
         overwrite: Whether finished seeds of another training may be replaced.
 
@@ -108,6 +95,7 @@ def train_parser(
         OutputError: The result cannot be written.
         MissingExtra: The package `ufal.chu-liu-edmonds` is needed.
     """
+    check_seeds(seeds)
     training = [sentence for sentence in training if len(sentence)]
     if not training or not any(len(sentence) for sentence in dev):
         what = "held-out" if training else "training"
@@ -116,14 +104,13 @@ def train_parser(
     tokenizer = load_tokenizer(model)
     job = _job(model, training, dev, options)
     runs = []
-    for seed in options.seeds:
+    for seed in seeds:
         place = Path(folder) / f"seed-{seed}"
         run = _finished(place, job, overwrite)
         if run is None:
             run = _train_seed(model, tokenizer, (training, dev), options, seed, place, job)
         runs.append(run)
-    best = max(runs, key=lambda run: run.las)
-    return TrainedParser(*load_parser(best.folder), tuple(runs))
+    return tuple(runs)
 
 
 def load_parser(folder: str | Path) -> tuple[BiaffineParser, Any]:
@@ -160,7 +147,7 @@ def _train_seed(
     # Named so that `write_folder` sweeps it away, should this run be killed.
     checkpoints = tempfile.mkdtemp(prefix=temporary_prefix(place), dir=place.parent)
     try:
-        with own_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
+        with isolated_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
             torch.manual_seed(seed)
             parser = BiaffineParser.on_top_of(
                 load_model(model),
@@ -211,7 +198,7 @@ def _job(
     model: str | Path, training: Sequence[ParsedSentence], dev: Sequence[ParsedSentence], options: ParserTraining
 ) -> dict[str, Any]:
     """All that a seed's result depends on."""
-    settings = {name: value for name, value in asdict(options).items() if name != "seeds"}
+    settings = asdict(options)
     digests = [hashlib.sha256(repr(list(treebank)).encode()).hexdigest() for treebank in (training, dev)]
     known = sha256_of(model) if Path(model).is_dir() else str(model)
     return {"model": known, "training": digests[0], "dev": digests[1], "options": settings}

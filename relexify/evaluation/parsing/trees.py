@@ -12,8 +12,9 @@ from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingErr
 from relexify.evaluation.data.treebank import ParsedSentence, universal_relation
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Cutting, cut_sentences, padded_batch
+from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.progress import track
-from relexify.scoring import Score, check_fit, usable_length
+from relexify.scoring import Score
 
 __all__ = ["NO_HEAD", "AttachmentScores", "Parse", "attachment_scores", "best_tree", "parse"]
 

@@ -16,8 +16,8 @@ import torch
 from tokenizers import Tokenizer
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
 from relexify.progress import track
-from relexify.scoring import check_fit, usable_length
 from relexify.text import is_unspaced
 from relexify.tokens import backend_of, encode_words, make_encodable
 
@@ -119,9 +119,7 @@ def _reader(model: Any, tokenizer: Any, length: int) -> _Reader:
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True  # what spells a special token is text like all others
-    example = backend.encode("a")
-    text = [place for place, special in enumerate(example.special_tokens_mask) if not special] or [len(example.ids)]
-    before, after = example.ids[: text[0]], example.ids[text[-1] + 1 :]
+    before, after = tokenizer_frame(backend)
     room = min(length, usable_length(model) or length) - len(before) - len(after)
     if room < 1:
         raise InputError(f"length = {length} leaves no room for text beside the special tokens: give a longer one")
@@ -161,7 +159,7 @@ def _means(model: Any, reader: _Reader, sequences: Sequence[_Sequence], batch: i
     """The means of each sequence's units, [units × d] float32; sequences of like length are read together."""
     means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), place) for place, each in enumerate(sequences) if each.pieces)
-    body, was_training = _body(model), model.training
+    body, was_training = inner_encoder(model), model.training
     model.eval()
     try:
         with track("reading", len(order)) as advance, torch.inference_mode():
@@ -194,11 +192,6 @@ def _batch_means(body: Any, reader: _Reader, sequences: Sequence[_Sequence], dev
     states = states.masked_fill(given[:, :, None] == 0, 0.0)  # what a model says of padding may not even be a number
     means: np.ndarray = torch.bmm(torch.from_numpy(shares).to(device), states).cpu().numpy()
     return means
-
-
-def _body(model: Any) -> Any:
-    """The part of a model that gives hidden states."""
-    return model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
 
 
 def _width(model: Any) -> int:

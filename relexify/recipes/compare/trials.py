@@ -17,12 +17,11 @@ from relexify.recipes.file.task_entries import TaskEntry
 from relexify.recipes.measuring import kept_scores, measure
 from relexify.reports import TaskScores
 from relexify.storage.files import MARKER, check_output, check_written, write_file
-from relexify.systems.transfer.checks import HELD_OUT_EVERY
 from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note, transfer_identity
 from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
-from relexify.training.plan import Training
+from relexify.training.plan import HELD_OUT_EVERY, Training
 from relexify.training.run import train
 from relexify.training.trainable import check_trainable_name
 

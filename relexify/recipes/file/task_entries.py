@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from relexify.storage.files import sha256_of
 
 if TYPE_CHECKING:
     from relexify.evaluation.data.files import TaskFiles
-    from relexify.evaluation.tasks import Evaluation
+    from relexify.evaluation.options import Evaluation
 
 __all__ = ["TaskEntry", "check_task_languages", "check_tasks", "read_tasks", "written_task"]
 
@@ -40,7 +40,7 @@ class TaskEntry:
     """One task that models are measured on.
 
     Attributes:
-        task: One of `EVALUATIONS`.
+        task: One of `TASKS`.
         train: The file to learn from.
         test: The file to measure on.
         dev: The file to choose the best epoch by.
@@ -87,7 +87,7 @@ class TaskEntry:
 
     def evaluation(self, device: str = "auto") -> Evaluation:
         """How a model is measured on it."""
-        from relexify.evaluation.tasks import Evaluation
+        from relexify.evaluation.options import Evaluation
 
         options = {name: value for name, value in asdict(self).items() if name not in (*_FILES, "name")}
         return Evaluation(**options, device=device)
@@ -131,9 +131,9 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
         InputError: A file is missing or not what it should be, or the model cannot do a task.
     """
     from relexify.evaluation.data.files import read_task
-    from relexify.evaluation.finetuning.options import TASKS
+    from relexify.evaluation.evaluate import check_model
     from relexify.evaluation.finetuning.problem import problem_of
-    from relexify.evaluation.tasks import check_evaluated_model
+    from relexify.evaluation.registry import TASKS
 
     for index, entry in enumerate(entries):
         place = Place(source, f"tasks[{index}]")
@@ -142,9 +142,9 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
             if file is not None and not file.startswith("hf:") and not Path(file).is_file():
                 raise InputError(f"{place.below(key)} is {file}, which is no file: check the path")
         try:
-            check_evaluated_model(model, entry.evaluation())
+            check_model(model, entry.evaluation())
             data = read_task(entry.task, entry.files, examples=entry.examples)
-            if entry.task in TASKS and not entry.probe:
+            if TASKS[entry.task].needs_encoder and not entry.probe:
                 problem_of(entry.task, data.train, data.test, data.dev)
         except RelexifyError as error:
             raise type(error)(f"{place}: {error}") if isinstance(error, InputError) else error from error
@@ -189,22 +189,22 @@ def written_task(entry: TaskEntry) -> dict[str, Any]:
 
 
 def _read_entry(table: object, place: Place) -> TaskEntry:
-    from relexify.evaluation.tasks import EVALUATIONS, check_evaluation
+    from relexify.evaluation.registry import TASKS
 
     values = convert_fields(table, TaskEntry, place)
-    choose(values["task"], EVALUATIONS, place.below("task"), "task")
+    choose(values["task"], TASKS, place.below("task"), "task")
     for key in _FILES:
         if key in values:
             values[key] = corpus_name(values[key], place.below(key))
     entry = TaskEntry(**values)
-    if entry.task == "parse" and entry.dev is None:
-        raise InputError(f"{place.origin}: [{place.key}] lacks dev: parsing chooses the best epoch by it")
+    if TASKS[entry.task].needs_dev and entry.dev is None:
+        raise InputError(f"{place.origin}: [{place.key}] lacks dev: {entry.task} chooses the best epoch by it")
     if not _NAME.fullmatch(entry.title):
         raise InputError(
             f"{place.below('name')} is {entry.name!r}, which names no folder: use letters, digits, '-', '.'"
         )
     try:
-        check_evaluation(replace(entry.evaluation(), device="cpu"))
+        entry.evaluation()
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
     return entry

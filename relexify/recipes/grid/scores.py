@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evaluation.data.columns import read_columns
-from relexify.evaluation.data.pairs import read_examples
-from relexify.evaluation.data.treebank import read_treebank
+from relexify.evaluation.data.columns import read_tagged
+from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.grafting import check_roles, graft
 from relexify.methods import blended, special
 from relexify.methods.grid import neighbour_grid
 from relexify.mixture import Mixture, first_of
-from relexify.pretrained import fresh_twin, load_model, load_tokenizer
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
-from relexify.scoring import Score, language_model_scores, model_kind
+from relexify.scoring import Score, language_model_scores
 from relexify.systems.transfer.checks import open_texts
 from relexify.systems.transfer.mixing import mix, subwords_in_one_space, told_evidence
 from relexify.systems.transfer.options import Transfer
@@ -68,7 +69,7 @@ def scored_cells(
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
     new = new_tokenizer(recipe, old, material.corpus)
     check_roles(old, new, needed_roles(model))
-    material = _without_language_modelling(material, model) if model_kind(model) == "headless" else material
+    material = _without_language_modelling(material, model) if architecture_of(model) == "headless" else material
     for cell, mixture in _mixtures(recipe, model, old, new, material.corpus, pending):
         body = fresh_twin(model, seed=recipe.seed) if cell.initialisation == "fullrand" else model
         result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
@@ -89,9 +90,7 @@ def _pairs(source: Pairs) -> Sequence[PairExample]:
 def _tagged(source: Tagged) -> Sequence[TaggedWords]:
     if not isinstance(source, str | Path):
         return source
-    if ".conllu" in Path(source).suffixes:
-        return [(sentence.words, sentence.upos) for sentence in read_treebank(source)]
-    return [(sentence.words, sentence.tags) for sentence in read_columns(source)]
+    return [(sentence.words, sentence.tags) for sentence in read_tagged(source)]
 
 
 def _without_language_modelling(material: GridMaterial, model: Any) -> GridMaterial:

@@ -7,24 +7,24 @@ OUTPUT/languages/en, OUTPUT/languages/sw   a tokenizer each
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError
 from transformers import GenerationConfig
 
-from relexify.errors import InputError
-from relexify.pretrained import is_bilingual, load_model, load_tokenizer, save_tokenizer
-from relexify.scoring import check_fit
+from relexify.errors import InputError, first_line
+from relexify.pretrained.architecture import check_fit
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.systems.bilingual.kind import BILINGUAL
 from relexify.systems.bilingual.model import BilingualModel
-from relexify.systems.trelm.model.folder import export_language, is_separate, load_language
 
-__all__ = ["BilingualBundle", "language_folder", "load_bilingual_model", "load_for_language"]
+__all__ = ["BilingualBundle", "load_bilingual_model"]
 
 LANGUAGES = "languages"
 _GENERATION = "generation_config.json"
@@ -117,61 +117,15 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
     Raises:
         InputError: It is no bilingual model, or damaged.
     """
-    if not is_bilingual(folder):
+    if kind_of_folder(folder) is not BILINGUAL:
         raise InputError(f"{folder} holds no bilingual model: give a folder that relexify bilingual wrote")
     try:
         model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"the bilingual model in {folder} cannot be loaded ({reason}): write it anew") from error
+        raise InputError(
+            f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it anew"
+        ) from error
     if missing := sorted(loaded["missing_keys"]):
         raise InputError(f"{folder} lacks {len(missing)} parameters of its model ({missing[0]}, …): write it anew")
     found: BilingualModel = model.eval()
     return found
-
-
-def load_for_language(name: str | Path, language: str | None = None) -> tuple[Any, Any]:
-    """An ordinary model and its tokenizer, out of an ordinary folder or of a bilingual one.
-
-    Args:
-        name: A folder, a Hub name, or `smollm2-135m`.
-        language: Which language of a bilingual model, or of a TRILayer model with separate vocabularies; nothing for
-            any other.
-
-    Raises:
-        InputError: There is no such model, or no such language in it.
-    """
-    if language is not None and is_separate(name):
-        return load_language(name, language)
-    if not is_bilingual(name):
-        _refuse_language(name, language)
-        return load_model(name), load_tokenizer(name)
-    both = BilingualBundle.load(name)
-    model = both.model.for_language(language)
-    return model, both.tokenizers[str(language)]
-
-
-@contextmanager
-def language_folder(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
-    """A name that any function can load: the folder itself, or a passing export of one language of two.
-
-    Raises:
-        InputError: There is no such language in the model, or a language is named for a model with one.
-    """
-    if language is not None and is_separate(name):
-        with TemporaryDirectory(prefix="relexify-") as folder:
-            yield export_language(name, language, Path(folder) / language)
-        return
-    if not is_bilingual(name):
-        _refuse_language(name, language)
-        yield name
-        return
-    both = BilingualBundle.load(name)
-    both.model.index_of(language)
-    with TemporaryDirectory(prefix="relexify-") as folder:
-        yield both.export(str(language), Path(folder) / str(language))
-
-
-def _refuse_language(name: str | Path, language: str | None) -> None:
-    if language is not None:
-        raise InputError(f"{name} is no bilingual model, so that no language can be chosen: leave {language!r} out")

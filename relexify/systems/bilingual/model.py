@@ -19,9 +19,10 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.grafting import lexical_axes
-from relexify.pretrained import BILINGUAL
+from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.lexical import lexical_axes
+from relexify.systems.bilingual.kind import MODEL_TYPE
 from relexify.systems.compression.model import is_compressed
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
@@ -42,7 +43,7 @@ class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
         lexical: Names of the parameters and buffers that each language has for itself.
     """
 
-    model_type = BILINGUAL
+    model_type = MODEL_TYPE
     sub_configs = {"source": AutoConfig, "target": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
 
     def __init__(
@@ -248,11 +249,7 @@ def _check_alike(source: Any, target: Any) -> None:
         raise GraftError(
             f"{type(source).__name__} is neither a decoder nor a masked language model: only those can be bilingual"
         )
-    counted = any(
-        name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
-        for name, module in source.named_modules()
-    )
-    if counted and source.config.pad_token_id != target.config.pad_token_id:
+    if position_padding(source) is not None and source.config.pad_token_id != target.config.pad_token_id:
         raise GraftError(
             f"{type(source).__name__} counts positions from its padding id, which is {source.config.pad_token_id} in "
             f"one model and {target.config.pad_token_id} in the other: give models with the same padding id"

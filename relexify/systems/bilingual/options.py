@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from relexify.text import TextInput
 from relexify.training.plan import LOOKAHEAD, Training
 
 __all__ = ["RAMEN", "BilingualOptions"]
@@ -36,6 +36,6 @@ class BilingualOptions:
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = None
-    source_held_out: Any = None
+    source_corpus: TextInput | None = None
+    source_held_out: TextInput | None = None
     training: Training = RAMEN

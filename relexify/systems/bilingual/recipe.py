@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained import hollow_model
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.loading import meta_model
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
 from relexify.systems.bilingual.training import train_bilingual
+from relexify.text import TextInput
 from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE, TrainingResult
-from relexify.training.trainable import check_halves, check_learner
+from relexify.training.result import CURVE_FILE, TrainingResult, load_result
+from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["FIRST_STEP_FILE", "check_bilingual", "run_bilingual"]
 
@@ -30,10 +32,9 @@ def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
     """
     if "transfer" not in context.tables:
         raise InputError("[bilingual] needs [transfer]: add it, or use relexify bilingual")
-    check_languages(options.languages)
     _source_corpus(options, context)
     # A transferred model has the shape of its source, so the source shows whether the training fits.
-    check_learner(hollow_model(context.source_model), options.training)
+    check_language_model(meta_model(context.source_model), options.training)
     check_halves(options.training, devices=1)
 
 
@@ -59,13 +60,13 @@ def run_bilingual(options: BilingualOptions, context: RunContext, model: str, ou
         source_held_out=options.source_held_out,
         overwrite=context.overwrite,
     )
-    if "training" in context.tables:
+    if "training" in context.tables and PartialState().is_main_process:
         Curve.load(Path(model) / CURVE_FILE).save(record_file(output / FIRST_STEP_FILE))
     return result
 
 
-def _source_corpus(options: BilingualOptions, context: RunContext) -> Any:
-    text = options.source_corpus or context.tables["transfer"].source_corpus
+def _source_corpus(options: BilingualOptions, context: RunContext) -> TextInput:
+    text: TextInput | None = options.source_corpus or context.tables["transfer"].source_corpus
     if text is None:
         raise InputError("[bilingual] lacks source_corpus, text in the model's language: add it")
     return text
@@ -81,5 +82,8 @@ STEPS.add(
         check=check_bilingual,
         run=run_bilingual,
         inputs=lambda options: (options.source_corpus, options.source_held_out),
+        validate=lambda options, tables: check_languages(options.languages),
+        load=load_result,
+        distributed=True,
     ),
 )

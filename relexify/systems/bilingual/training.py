@@ -11,19 +11,19 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
-from relexify.scoring import HeldOut, check_fit, model_kind
+from relexify.scoring import HeldOut
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS
 from relexify.systems.bilingual.options import RAMEN
 from relexify.training.data.batches import TwoTexts
-from relexify.training.engine.stage import Text
-from relexify.training.identity import model_digest
-from relexify.training.job import Subject, language_text, notes_of
+from relexify.training.job import TrainingData, TrainingJob, language_data, source_notes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
-from relexify.training.trainable import check_halves, check_learner, check_stages
+from relexify.training.trainable import check_halves, check_language_model, check_stages
 
 __all__ = ["train_bilingual"]
 
@@ -84,13 +84,13 @@ def _two_languages(
     corpora: tuple[tuple[Any, Any], tuple[Any, Any]],
     training: Training,
     processes: PartialState,
-) -> Subject:
+) -> TrainingJob:
     """Both models as one, and both texts."""
     with processes.main_process_first():
         both = BilingualBundle.join(*sources, languages)
     dtype, model = both.model.dtype, both.model.float()
     for language in languages:
-        check_learner(model.for_language(language), training)
+        check_language_model(model.for_language(language), training)
         check_fit(model.for_language(language), both.tokenizers[language])
     check_stages(model, training)
     texts = []
@@ -100,7 +100,7 @@ def _two_languages(
             try:
                 speaker, tokenizer = model.for_language(language), both.tokenizers[language]
                 half = training.batch // 2
-                texts.append(language_text(speaker, tokenizer, corpus, held_out, training, half))
+                texts.append(language_data(speaker, tokenizer, corpus, held_out, training, half))
             except InputError as error:
                 raise InputError(f"the text of the language {language!r} does not do: {error}") from error
     measured: dict[str | None, HeldOut] = {
@@ -111,12 +111,12 @@ def _two_languages(
     def reload(folder: Path | None) -> Any:
         return BilingualBundle.join(*sources, languages).model if folder is None else load_bilingual_model(folder)
 
-    return Subject(
+    return TrainingJob(
         model,
         dtype,
-        Text(TwoTexts(*(text.blocks for text in texts)), measured, model_kind(model.source)),
-        {"model": model_digest(model), "languages": list(languages), "texts": identities},
-        notes_of(sources[1]) | {"bilingual": {"languages": list(languages), "source": str(sources[0])}},
+        TrainingData(TwoTexts(*(text.blocks for text in texts)), measured, architecture_of(model.source)),
+        {"model": fingerprint(model), "languages": list(languages), "texts": identities},
+        source_notes(sources[1]) | {"bilingual": {"languages": list(languages), "source": str(sources[0])}},
         reload,
         lambda trained, folder: replace(both, model=trained).write_into(folder),
     )

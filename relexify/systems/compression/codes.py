@@ -1,27 +1,107 @@
-"""Codes of tokens: every token is written with k digits, and each digit picks a row of its own small table.
+"""How every token gets its code: k digits, of which digit i selects a row of table i.
 
-Algorithm 1 of "Reconstructing word embeddings via scattered k-sub-embedding" counts: token n has the digits of n in
-base M. Algorithm 2 clusters, and lies in `clustering.py`. Random codes know as little as counted ones, and make use of
-all rows of all tables. Whatever makes them, no two tokens may have one code.
+    digits     Algorithm 1 of the paper: the digits of the token's index in base M
+    random     distinct codes at random, a baseline that uses all rows of all tables
+    clustered  Algorithm 2: recursive k-means, so that tokens with similar embeddings share digits
+
+No two tokens may have the same code, since they would be the same token to the model.
+
+**Clustered codes.** The first digit is the cluster of a token's pretrained row, the second its cluster among the tokens
+with the same first digit (a cell), and so on; the last digit only distinguishes the tokens of a cell. Which number a
+cluster has inside its cell is arbitrary, and the paper draws the last digit at random. Here numbers are chosen so that
+the tables lose as little as possible: all cells share the rows of table i, so each cluster gets the number of the
+table row that is closest to its own columns (a small assignment problem per cell), in alternation with the rows.
+
+**Clusters of equal size.** Plain k-means gives cells of very different sizes, and the last table needs as many rows as
+the largest cell has tokens. Assigning rows to centres under capacities is a transport problem, whose exact solution
+needs O(N²) memory. Here a price per cluster is found by Sinkhorn iterations on a sample (a cluster that too many rows
+want becomes more expensive), and rows are then assigned by cost plus price, those first that would lose most with
+their second choice. That needs N × M memory.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
+from relexify.progress import track
+from relexify.systems.compression.tables import block_means, split_width
 
-__all__ = ["check_codes", "digit_codes", "random_codes", "smallest_base", "split_width", "table_sizes"]
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
-COUNTABLE = 2**62
+    from relexify.systems.compression.options import Compression
+
+__all__ = [
+    "bounded_labels",
+    "check_codes",
+    "clustered_codes",
+    "codes_of",
+    "digit_codes",
+    "equal_size_labels",
+    "random_codes",
+    "smallest_base",
+    "squared_distances",
+    "table_sizes",
+]
+
+MAX_NUMBERED_CODES = 2**62
 """More codes than these cannot be numbered in 64 bits."""
+
+# k-means
+LLOYD_ROWS = 20_000
+"""With more rows than these, k-means runs on mini-batches."""
+MINI_BATCH = 4_096
+MINI_BATCH_EPOCHS = 5
+LLOYD_ITERATIONS = 20
+
+# Numbering of clusters
+NUMBERING_ROUNDS = 3
+"""How often rows of a table and numbers of clusters are fitted to each other."""
+EXACT_ASSIGNMENT = 1_000_000
+"""The largest cost matrix of a cell for which the best numbers are found, not only good ones."""
+
+# Clusters of equal size
+PRICE_SAMPLE = 8_192
+"""Rows on which prices are found."""
+EQUAL_SIZE_ROUNDS = 3
+"""Assignments of all rows, with new centres after each."""
+CHUNK = 16_384
+
+
+def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
+    """Return codes for the tokens of an embedding, of the requested kind.
+
+    Args:
+        rows: The embedding [N × d].
+        options: Which codes.
+
+    Returns:
+        One distinct code per token [N × k].
+
+    Raises:
+        InputError: There are more tokens than codes, or a row is not finite.
+        MissingExtra: scikit-learn is not installed, which clustering needs.
+    """
+    if options.codes == "digits":
+        return digit_codes(len(rows), options.k, options.clusters)
+    if options.codes == "random":
+        return random_codes(len(rows), options.k, options.clusters, seed=options.seed)
+    return clustered_codes(rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed)
 
 
 def smallest_base(tokens: int, k: int) -> int:
-    """M = ⌈N^(1/k)⌉, the fewest rows a table needs for N tokens; in integers, since a float's root may be off by one.
+    """Return M = ⌈N^(1/k)⌉, the fewest rows per table that give N tokens distinct codes.
+
+    Computed by bisection on integers, because the root in floating point may be off by one.
 
     Args:
         tokens: N.
@@ -35,64 +115,72 @@ def smallest_base(tokens: int, k: int) -> int:
     low, high = 1, tokens
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if middle**k >= tokens else (middle + 1, high)
+        if middle**k >= tokens:
+            high = middle
+        else:
+            low = middle + 1
     return low
 
 
 def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) -> np.ndarray:
-    """Algorithm 1: the digits of every token's number in base M, [N × k], the lowest digit first.
+    """Return the digits of every token's index in base M, lowest digit first (Algorithm 1).
 
-    f_i(n) = ⌊n / M^(i-1)⌋ mod M; the paper prints "mod M^k" beside the remark that it means the k-th digit.
+    f_i(n) = ⌊n / M^(i-1)⌋ mod M. The paper prints "mod M^k", with the remark that the k-th digit is meant.
 
     Args:
         tokens: N.
         k: Digits of a code.
-        base: M, or one for each digit; the smallest that suffices, if not given.
+        base: M, or one base per digit; by default the smallest that suffices.
+
+    Returns:
+        Codes [N × k], int32.
 
     Raises:
-        InputError: M^k < N.
+        InputError: There are fewer codes than tokens.
     """
     base = smallest_base(tokens, k) if base is None else base
     bases = [base] * k if isinstance(base, int) else list(base)
-    check_room(tokens, bases)
-    codes = np.empty((tokens, k), dtype=np.int32)
-    rest = np.arange(tokens)
-    for place, each in enumerate(bases):
-        rest, codes[:, place] = np.divmod(rest, each)
-    return codes
+    check_capacity(tokens, bases)
+    return _digits(np.arange(tokens), bases)
 
 
 def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0) -> np.ndarray:
-    """A different code for every token, drawn from all that there are, [N × k].
+    """Return a distinct code for every token, drawn from all possible ones.
 
-    Where tables have more rows than they need, counted codes leave most rows of the last one out; these do not.
+    If tables have more rows than necessary, `digit_codes` leave most rows of the last one unused; these do not.
 
     Args:
         tokens: N.
         k: Digits of a code.
-        base: M; the smallest that suffices, if not given.
-        seed: Of the draw.
+        base: M; by default the smallest that suffices.
+        seed: Random seed.
+
+    Returns:
+        Codes [N × k], int32.
 
     Raises:
-        InputError: M^k < N.
+        InputError: There are fewer codes than tokens.
     """
     base = smallest_base(tokens, k) if base is None else base
-    check_room(tokens, [base] * k)
+    check_capacity(tokens, [base] * k)
     draw = np.random.default_rng(seed)
-    if base**k > COUNTABLE:  # so many that a draw does not meet itself again
+    if base**k > MAX_NUMBERED_CODES:  # so many codes that two equal draws are practically impossible
         return check_codes(draw.integers(0, base, (tokens, k)), tokens)
-    rest = draw.choice(base**k, tokens, replace=False)
-    codes = np.empty((tokens, k), dtype=np.int32)
-    for place in range(k):
-        rest, codes[:, place] = np.divmod(rest, base)
+    return _digits(draw.choice(base**k, tokens, replace=False), [base] * k)
+
+
+def _digits(numbers: np.ndarray, bases: Sequence[int]) -> np.ndarray:
+    codes = np.empty((len(numbers), len(bases)), dtype=np.int32)
+    for position, base in enumerate(bases):
+        numbers, codes[:, position] = np.divmod(numbers, base)
     return codes
 
 
-def check_room(tokens: int, bases: Sequence[int]) -> None:
-    """Refuse tables that have too few codes for N tokens.
+def check_capacity(tokens: int, bases: Sequence[int]) -> None:
+    """Validate that tables have enough rows to give N tokens distinct codes.
 
     Raises:
-        InputError: M^k < N.
+        InputError: The product of the bases is less than N.
     """
     least = smallest_base(tokens, len(bases))
     if min(bases) < 1 or math.prod(bases) < tokens:
@@ -104,10 +192,10 @@ def check_room(tokens: int, bases: Sequence[int]) -> None:
 
 
 def check_codes(codes: np.ndarray, tokens: int) -> np.ndarray:
-    """The codes as int32 [N × k], once they are known to be sound.
+    """Validate codes, and return them as int32 [N × k].
 
     Raises:
-        InputError: They are no matrix of digits with a row a token, or two tokens have one code.
+        InputError: They are not a matrix of digits with one row per token, or two tokens have the same code.
     """
     codes = np.asarray(codes)
     if codes.ndim != 2 or len(codes) != tokens or not codes.shape[1] or codes.dtype.kind not in "iu":
@@ -121,16 +209,279 @@ def check_codes(codes: np.ndarray, tokens: int) -> np.ndarray:
 
 
 def table_sizes(codes: np.ndarray, base: int = 1) -> list[int]:
-    """Rows of each table: as many as its digits need, and at least `base`."""
+    """Return the rows of each table: as many as its digits need, and at least `base`."""
     return [max(base, int(each)) for each in codes.max(axis=0, initial=0) + 1]
 
 
-def split_width(width: int, k: int) -> list[int]:
-    """The widths of k tables that lie side by side in a row of `width`, as even as can be; nothing is padded.
+def clustered_codes(
+    rows: np.ndarray,
+    k: int,
+    clusters: int | None = None,
+    *,
+    equal_size: bool = False,
+    matched: bool = True,
+    seed: int = 0,
+) -> np.ndarray:
+    """Return codes of tokens by recursive k-means on their pretrained rows (Algorithm 2).
+
+    Args:
+        rows: Embeddings of a pretrained model [N × d].
+        k: Digits of a code.
+        clusters: M, for every k-means; by default ⌈N^(1/k)⌉.
+        equal_size: Bound the size of clusters, so that M rows suffice for every table. Otherwise the last table gets as
+            many rows as the largest cell has tokens.
+        matched: Choose numbers of clusters, and last digits, so that tables fit all cells; if false they are arbitrary,
+            as in the paper.
+        seed: Random seed of k-means and of arbitrary numbers.
+
+    Returns:
+        One distinct code per token [N × k], int32.
 
     Raises:
-        InputError: There are more tables than columns.
+        InputError: M^k < N with bounded clusters, or a row is not finite.
+        MissingExtra: scikit-learn is not installed.
     """
-    if not 1 <= k <= width:
-        raise InputError(f"an embedding that is {width} wide cannot be cut into {k} parts: give a k from 1 to {width}")
-    return [width // k + (place < width % k) for place in range(k)]
+    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    tokens = len(rows)
+    clusters = smallest_base(tokens, k) if clusters is None else clusters
+    if equal_size or k == 1:
+        check_capacity(tokens, [clusters] * k)
+    elif clusters < 1:
+        raise InputError(f"{clusters} clusters are too few: give 1 or more")
+    if not np.isfinite(rows).all():
+        raise InputError("the embedding has values that are not finite, so that it cannot be clustered")
+    edges = np.cumsum([0, *split_width(rows.shape[1], k)])
+    codes = np.zeros((tokens, k), dtype=np.int64)
+    cell_of_token = np.zeros(tokens, dtype=np.int64)  # tokens whose digits so far are equal are in one cell
+    with track("clustering tokens", tokens * k) as advance, threadpool_limits(1), warnings.catch_warnings():
+        # If rows are equal, k-means finds fewer clusters than requested, which does no harm.
+        warnings.filterwarnings("ignore", module="sklearn")
+        for level in range(k):
+            is_last = level == k - 1
+            cells = _members(cell_of_token)
+            digits = codes[:, level]  # a view: written to below
+            # On the last level each token of a cell is a cluster of its own.
+            labels = _cluster_cells(rows, cells, tokens if is_last else clusters, equal_size, seed + level)
+            for cell, cell_labels in zip(cells, labels, strict=True):
+                digits[cell] = cell_labels
+                advance(len(cell))
+            count = max(map(len, cells)) if is_last and not equal_size else clusters
+            # The first level is a single cell, so its numbers are free of conflicts between cells.
+            if matched and (level > 0 or k == 1):
+                _number_by_similarity(rows[:, edges[level] : edges[level + 1]], digits, cells, count, seed)
+            elif level > 0:
+                _number_at_random(digits, cells, count, seed + level)
+            split = np.stack([cell_of_token, digits], axis=1)
+            cell_of_token = np.unique(split, axis=0, return_inverse=True)[1].ravel()
+    return check_codes(codes, tokens)
+
+
+def _members(cell_of_token: np.ndarray) -> list[np.ndarray]:
+    """Return the tokens of each cell."""
+    order = np.argsort(cell_of_token, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(cell_of_token[order])) + 1)
+
+
+def _cluster_cells(
+    rows: np.ndarray, cells: list[np.ndarray], clusters: int, equal_size: bool, seed: int
+) -> Iterator[np.ndarray]:
+    """Yield the labels of every cell's rows.
+
+    Each cell is clustered in one thread: cells are small, and several threads inside one would mostly wait.
+    """
+
+    def cluster(index: int) -> np.ndarray:
+        return _cluster(rows[cells[index]], clusters, equal_size, seed + 1_000 * index)
+
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(cluster, range(len(cells)))
+
+
+def _cluster(rows: np.ndarray, clusters: int, equal_size: bool, seed: int) -> np.ndarray:
+    """Return labels of one cell's rows; if there are no more rows than clusters, each has its own."""
+    if len(rows) <= clusters:
+        return np.arange(len(rows))
+    if clusters == 1:
+        return np.zeros(len(rows), dtype=np.int64)
+    fitted = _k_means(rows, clusters, seed, start="k-means++")
+    if equal_size:
+        return equal_size_labels(rows, fitted.cluster_centers_, seed=seed)
+    labels: np.ndarray = fitted.labels_
+    return labels
+
+
+def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> KMeans:
+    """Fit scikit-learn's k-means, on mini-batches if there are many rows."""
+    try:
+        from sklearn.cluster import KMeans, MiniBatchKMeans
+    except ImportError as error:
+        raise MissingExtra("scikit-learn", "clustering tokens", "evaluation") from error
+    options: dict[str, Any] = {"n_clusters": clusters, "init": start, "n_init": 1, "random_state": seed % 2**32}
+    if len(rows) <= LLOYD_ROWS:
+        return KMeans(max_iter=LLOYD_ITERATIONS, **options).fit(rows)
+    return MiniBatchKMeans(batch_size=MINI_BATCH, max_iter=MINI_BATCH_EPOCHS, **options).fit(rows)
+
+
+def _number_by_similarity(
+    block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int
+) -> None:
+    """Number the clusters of every cell after the table rows that they resemble most, in place.
+
+    Given the numbers, the best row of a table is the mean of the clusters with its number; given the rows, the best
+    numbers are an assignment of each cell's clusters. Each step can only reduce the error of the table.
+
+    Args:
+        block: The columns that belong to this table [N × d_i].
+        digits: The labels inside the cells, which are replaced by numbers [N].
+        cells: The tokens of each cell.
+        count: Rows of the table.
+        seed: Random seed of the rows to start with.
+    """
+    sample = block[np.random.default_rng(seed).permutation(len(block))[:LLOYD_ROWS]]
+    if count < len(sample):
+        table = _k_means(sample, count, seed, start="random").cluster_centers_
+    else:
+        table = np.resize(sample, (count, block.shape[1]))
+    clusters = [_cluster_means(block[cell], digits[cell]) for cell in cells]
+    for _ in range(NUMBERING_ROUNDS):
+        for cell, (means, sizes, cluster_of_token) in zip(cells, clusters, strict=True):
+            costs = squared_distances(means, table) * sizes[:, None]  # a cluster counts once for each of its tokens
+            digits[cell] = _distinct_columns(costs)[cluster_of_token]
+        table = block_means(block, digits, count, missing=table)
+
+
+def _cluster_means(block: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean columns of a cell's clusters [m × d_i], their sizes [m], and the cluster of each token [n]."""
+    found, cluster_of_token = np.unique(labels, return_inverse=True)
+    if len(found) == len(labels):  # every token is a cluster
+        return block[np.argsort(cluster_of_token)], np.ones(len(labels), np.float32), cluster_of_token
+    sizes = np.bincount(cluster_of_token)
+    return block_means(block, cluster_of_token, len(found)), sizes.astype(np.float32), cluster_of_token
+
+
+def _distinct_columns(costs: np.ndarray) -> np.ndarray:
+    """Return a different column for every row, at the least total cost, or nearly so if the matrix is large."""
+    if costs.size > EXACT_ASSIGNMENT:
+        return bounded_labels(costs, 1)
+    from scipy.optimize import linear_sum_assignment
+
+    columns: np.ndarray = linear_sum_assignment(costs)[1]
+    return columns
+
+
+def _number_at_random(digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    for cell in cells:
+        digits[cell] = draw.permutation(count)[digits[cell]]
+
+
+def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """Label rows with clusters of at most ⌈n / M⌉ rows.
+
+    Args:
+        rows: [n × d].
+        centres: Those of plain k-means, to start with [M × d].
+        seed: Random seed of the sample.
+
+    Returns:
+        A label from 0 to M - 1 for every row [n].
+    """
+    capacity = -(-len(rows) // len(centres))
+    labels = np.zeros(len(rows), dtype=np.int64)
+    for _ in range(EQUAL_SIZE_ROUNDS):
+        labels = bounded_labels(squared_distances(rows, centres), capacity, seed=seed)
+        centres = _means(rows, labels, centres)
+    return labels
+
+
+def bounded_labels(costs: np.ndarray, capacity: int, *, seed: int = 0) -> np.ndarray:
+    """Assign rows to columns at a low total cost, at most `capacity` rows to a column.
+
+    Args:
+        costs: [n × m], with n ≤ m · capacity.
+        capacity: Of every column.
+        seed: Random seed of the sample on which prices are found.
+
+    Returns:
+        The column of every row [n].
+    """
+    prices = _prices(costs, seed)
+    labels = np.full(len(costs), -1, dtype=np.int64)
+    free = np.full(costs.shape[1], capacity)
+    waiting = np.arange(len(costs))
+    while len(waiting):
+        columns = np.flatnonzero(free)
+        wanted, margin = _choices(costs, waiting, columns, prices[columns])
+        # Sort by wanted column, and inside a column by what a row would lose with its second choice; each column
+        # accepts the first rows up to its free capacity.
+        order = np.lexsort((-margin, wanted))
+        sorted_wanted = wanted[order]
+        rank = np.arange(len(order)) - np.searchsorted(sorted_wanted, sorted_wanted)
+        accepted = order[rank < free[sorted_wanted]]
+        labels[waiting[accepted]] = wanted[accepted]
+        free -= np.bincount(wanted[accepted], minlength=len(free))
+        waiting = np.delete(waiting, accepted)
+    return labels
+
+
+def squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return squared Euclidean distances [n × M] up to a constant per row: |row|² is left out."""
+    costs: np.ndarray = rows @ (-2 * centres.T)
+    costs += np.einsum("md,md->m", centres, centres)
+    return costs
+
+
+def _choices(
+    costs: np.ndarray, waiting: np.ndarray, columns: np.ndarray, prices: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cheapest open column of each waiting row, and how much more its second choice would cost."""
+    wanted = np.empty(len(waiting), np.int64)
+    margin = np.zeros(len(waiting), costs.dtype)
+    for start in range(0, len(waiting), CHUNK):
+        part = slice(start, start + CHUNK)
+        all_open = len(columns) == costs.shape[1]
+        total = costs[waiting[part]] if all_open else costs[np.ix_(waiting[part], columns)]
+        total = total + prices
+        best = total.argmin(axis=1)
+        wanted[part] = columns[best]
+        if len(columns) > 1:
+            each = np.arange(len(total))
+            lowest = total[each, best]
+            total[each, best] = np.inf
+            margin[part] = total.min(axis=1) - lowest
+    return wanted, margin
+
+
+def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
+    """Return what each column must cost in addition, so that all are wanted equally often [m].
+
+    Sinkhorn iterations with decreasing entropy: each row spreads over columns by softmax, and columns that receive more
+    than their share become more expensive.
+    """
+    count, columns = costs.shape
+    if count > PRICE_SAMPLE:
+        costs = costs[np.random.default_rng(seed).choice(count, PRICE_SAMPLE, replace=False)]
+    costs = costs - costs.min(axis=1, keepdims=True)
+    prices = np.zeros(columns, dtype=costs.dtype)
+    softness = float(costs.mean()) / 4
+    if columns == 1 or softness <= 0 or not np.isfinite(softness):
+        return prices
+    for _ in range(4):
+        for _ in range(6):
+            shares = np.exp(-(costs + prices) / softness + (costs + prices).min(axis=1, keepdims=True) / softness)
+            shares /= shares.sum(axis=1, keepdims=True)
+            load = shares.sum(axis=0) * columns / len(costs)  # 1 for a column with exactly its share
+            prices += (softness * np.log(np.maximum(load, 1e-3))).astype(prices.dtype)
+        softness /= 3
+    return prices
+
+
+def _means(rows: np.ndarray, labels: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the mean of each cluster [M × d]; an empty one keeps its centre."""
+    order = np.argsort(labels, kind="stable")
+    found, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    means = centres.copy()
+    for label, start, count in zip(found, starts, counts, strict=True):
+        means[label] = rows[order[start : start + count]].mean(axis=0)
+    return means

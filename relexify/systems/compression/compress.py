@@ -1,29 +1,61 @@
-"""Compress a model: codes for its tokens, tables for its embedding, and a report of what that keeps."""
+"""Compress a model, or the folder of one, and expand it again.
+
+    codes of all tokens → tables fitted under these codes → a model in the compressed class, and a report
+
+A folder keeps its tokenizer, its mixture if it is a graft, and what `relexify.json` says about it. Clustered codes are
+cached, since they take minutes for a large vocabulary and depend on the embedding alone.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.systems.compression.clustering import clustered_codes
-from relexify.systems.compression.codes import digit_codes, random_codes, smallest_base, table_sizes
-from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.head import FactoredHead
-from relexify.systems.compression.model import Layout, compressed_class, forget_ties, install, is_compressed
+from relexify.grafting import MIXTURE_FILE
+from relexify.pretrained.architecture import check_fit
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.cache import cached
+from relexify.storage.files import (
+    MARKER,
+    Provenance,
+    check_inputs,
+    check_output,
+    load_arrays,
+    save_arrays,
+    write_file,
+    write_folder,
+)
+from relexify.storage.fingerprint import describe
+from relexify.storage.work import read_notes
+from relexify.systems.compression.codes import check_codes, codes_of, smallest_base, table_sizes
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
+from relexify.systems.compression.model import (
+    Layout,
+    compressed_class,
+    drop_missing_ties,
+    expanded,
+    install,
+    is_compressed,
+)
 from relexify.systems.compression.options import Compression, check_options
 from relexify.systems.compression.tables import fitted_tables, reconstruction_error, shared_digits
+from relexify.version import __version__
 
-__all__ = ["CodeMaker", "CompressionReport", "codes_of", "compressed"]
-
-CodeMaker = Callable[[np.ndarray, Compression], np.ndarray]
-"""Rows [N × d] and how to compress them in, codes [N × k] out."""
+__all__ = ["CompressionReport", "compress_folder", "compressed", "expand_folder"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +65,16 @@ class CompressionReport:
     """What a compression changed.
 
     Attributes:
-        tokens: Of the vocabulary.
-        shapes: Of the tables, rows and width.
-        head: What became of the head, as in `Layout`.
-        embedding_before: Parameters of the input embedding, and of the head where it was compressed too.
-        embedding_after: Those of the tables.
-        model_before: Parameters of the whole model, tied ones once.
-        model_after: Of the compressed one.
+        tokens: Size of the vocabulary.
+        shapes: Rows and width of each table.
+        head: What the head has become, as in `Layout`.
+        embedding_before: Parameters of the input embedding, and of the head if it was compressed separately.
+        embedding_after: Parameters of the tables.
+        model_before: Parameters of the whole model; tied ones count once.
+        model_after: Parameters of the compressed model.
         error: |E - Ê| / |E| of the input embedding; None for random tables.
         shared_nearest: Digits that a token shares with its nearest neighbour, on average.
-        shared_random: Digits that it shares with a token at random.
+        shared_random: Digits that a token shares with a random one, on average.
     """
 
     tokens: int
@@ -58,62 +90,165 @@ class CompressionReport:
 
 
 def compressed(
-    model: Any,
+    model: PreTrainedModel,
     options: Compression | None = None,
     *,
     pretrained: np.ndarray | None = None,
     weights: np.ndarray | None = None,
-    codes_by: CodeMaker | None = None,
-) -> tuple[Any, CompressionReport]:
-    """A copy of a model with sub-embeddings in place of its embedding and its tied head.
+    make_codes: Callable[[np.ndarray, Compression], np.ndarray] = codes_of,
+) -> tuple[PreTrainedModel, CompressionReport]:
+    """Return a copy of a model with sub-embeddings in place of its embedding and its tied head.
 
     Args:
-        model: A transformers model; it stays as it is.
-        options: How.
-        pretrained: Rows to cluster and to compare tokens by [N × any]; the model's own if not given.
-        weights: Of the tokens in the least-squares fit, such as their frequency [N].
-        codes_by: Makes the codes; `codes_of` if not given.
+        model: A transformers model; it is not changed.
+        options: How to compress it.
+        pretrained: Rows to cluster and to compare tokens by [N × any width]; by default the model's own.
+        weights: Weights of the tokens in the least-squares fit, such as their frequency [N].
+        make_codes: Takes rows [N × d] and the options, and returns codes [N × k].
 
     Raises:
         InputError: An option is impossible for this model, or the weights do not fit its tokens.
-        GraftError: The model has no embedding that can be replaced, or it is compressed already.
+        GraftError: The model has no embedding that can be replaced, or it is already compressed.
         MissingExtra: scikit-learn is not installed, which clustering needs.
     """
     options = options or Compression()
-    embedding = _embedding_of(model)
-    rows = embedding.weight.detach().float().cpu().numpy()
+    if is_compressed(model):
+        raise GraftError(f"this {type(model).__name__} is compressed already: expand it first, or give the plain model")
+    embedding = model.get_input_embeddings()
+    if embedding is None or getattr(embedding, "weight", None) is None:
+        raise GraftError(f"{type(model).__name__} has no input embedding to compress")
+    rows = _rows(embedding)
     check_options(options, *rows.shape)
     known = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
     if len(known) != len(rows):
         raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
     weights = None if weights is None else _checked_weights(weights, len(rows))
-    codes_by = codes_by or codes_of
-    codes = codes_by(known, options)
-    head = model.get_output_embeddings()
-    separate = _own_head(model, embedding, head, options)
+
     base = options.clusters or smallest_base(len(rows), options.k)
-    head_codes = codes_by(head.weight.detach().float().cpu().numpy(), options) if separate == "own" else None
-    layout = Layout(table_sizes(codes, base), separate, None if head_codes is None else table_sizes(head_codes, base))
-    made = _with_layout(model, layout, options.seed)
-    new = made.get_input_embeddings()
-    error = _fill(new, rows, codes, options, weights)
+    codes = make_codes(known, options)
+    head = model.get_output_embeddings()
+    head_form = _head_form(model, embedding, head, options)
+    head_codes = make_codes(_rows(head), options) if head_form == "own" else None
+    head_sizes = None if head_codes is None else table_sizes(head_codes, base)
+    small = _convert(model, Layout(table_sizes(codes, base), head_form, head_sizes), options.seed)
+
+    sub_embedding = small.get_input_embeddings()
+    parts = [sub_embedding]
+    error = _fill(sub_embedding, rows, codes, options, weights)
     if head_codes is not None:
-        _fill(made.get_output_embeddings().embedding, head.weight.detach().float().cpu().numpy(), head_codes, options)
-    return made, _report(model, made, new, separate, error, shared_digits(known, codes, seed=options.seed))
+        small_head: FactoredHead = small.get_output_embeddings()
+        parts.append(small_head.embedding)
+        _fill(small_head.embedding, _rows(head), head_codes, options)
+    with_neighbour, with_other = shared_digits(known, codes, seed=options.seed)
+    return small, CompressionReport(
+        tokens=sub_embedding.num_embeddings,
+        shapes=[(len(table), table.shape[1]) for table in sub_embedding.tables],
+        head=head_form,
+        embedding_before=sum(part.num_embeddings * part.embedding_dim for part in parts),
+        embedding_after=sum(table.numel() for part in parts for table in part.tables),
+        model_before=sum(parameter.numel() for parameter in model.parameters()),
+        model_after=sum(parameter.numel() for parameter in small.parameters()),
+        error=error,
+        shared_nearest=with_neighbour,
+        shared_random=with_other,
+    )
 
 
-def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
-    """Codes for the tokens of an embedding [N × d], as the options say: [N × k].
+def compress_folder(
+    model: str | Path,
+    output: str | Path,
+    options: Compression | None = None,
+    *,
+    fresh: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> CompressionReport:
+    """Compress the embedding of a model, and write the model with its tokenizer to a folder.
+
+    Args:
+        model: A folder, a Hub name, or `smollm2-135m`.
+        output: The folder to write; `relexify.load_model` loads it.
+        options: How to compress it.
+        fresh: Start from random parameters and the model's config, with these fields of the config changed.
+        overwrite: Replace the output.
 
     Raises:
-        InputError: There are more tokens than codes, or a row is not finite.
-        MissingExtra: scikit-learn is not installed, which clustering needs.
+        InputError: There is no such model, or an option is impossible for it.
+        GraftError: The model cannot be compressed.
+        OutputError: The output exists, or cannot be written.
     """
-    if options.codes == "digits":
-        return digit_codes(len(rows), options.k, options.clusters)
-    if options.codes == "random":
-        return random_codes(len(rows), options.k, options.clusters, seed=options.seed)
-    return clustered_codes(rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed)
+    options = options or Compression()
+    check_inputs(output, model, options.codes_from)
+    check_output(output, overwrite=overwrite)
+    plain = load_model(model) if fresh is None else fresh_model(model, fresh, seed=options.seed)
+    tokenizer = load_tokenizer(model)
+    check_fit(plain, tokenizer)
+    known = None
+    if options.codes_from is not None:
+        known = _rows(load_model(options.codes_from).get_input_embeddings())
+        tokens = plain.get_input_embeddings().weight.shape[0]
+        if len(known) != tokens:
+            raise InputError(
+                f"{options.codes_from} has {len(known):,} rows and the model {tokens:,}: "
+                "give one of the same vocabulary"
+            )
+    small, report = compressed(plain, options, pretrained=known, make_codes=_cached_codes)
+    if report.embedding_after >= report.embedding_before:
+        logger.warning(
+            "the tables have %s parameters, the embedding has %s: nothing is saved; give a larger k, or fewer clusters",
+            f"{report.embedding_after:,}",
+            f"{report.embedding_before:,}",
+        )
+    command = {"model": str(model), "fresh": dict(fresh or {}) or None, **asdict(options)}
+    inputs = {"model": describe(Path(model))}
+    if options.codes_from is not None:
+        inputs["codes_from"] = describe(Path(options.codes_from))
+    notes = read_notes(model)
+    notes.pop("bits_per_byte_before_training", None)  # that of the model before compression
+    notes["compressed_from"] = str(model)
+    notes["compression"] = asdict(report)
+    notes["provenance"] = Provenance(__version__, command, inputs, options.seed).as_dict()
+    with write_folder(output, overwrite=overwrite) as folder:
+        small.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
+        _copy_mixture(model, folder)
+        _write_notes(notes, folder)
+    return report
+
+
+def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = False) -> None:
+    """Write the ordinary model that a compressed one stands for.
+
+    Args:
+        model: The folder of a compressed model.
+        output: The folder to write.
+        overwrite: Replace the output.
+
+    Raises:
+        InputError: There is no such model.
+        GraftError: It is not compressed.
+        OutputError: The output exists, or cannot be written.
+    """
+    check_inputs(output, model)
+    check_output(output, overwrite=overwrite)
+    small, tokenizer = load_model(model), load_tokenizer(model)
+    if not is_compressed(small):
+        raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
+    notes = read_notes(model)
+    notes["expanded_from"] = str(model)
+    provenance = Provenance(__version__, {"model": str(model)}, {"model": describe(Path(model))})
+    notes["provenance"] = provenance.as_dict()
+    with write_folder(output, overwrite=overwrite) as folder:
+        expanded(small).save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
+        _copy_mixture(model, folder)
+        _write_notes(notes, folder)
+
+
+def _rows(module: nn.Module) -> np.ndarray:
+    """Return the weight of an embedding or a head as float32 [N × d]."""
+    weight: torch.Tensor = module.weight  # type: ignore[assignment]
+    rows: np.ndarray = weight.detach().float().cpu().numpy()
+    return rows
 
 
 def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
@@ -123,22 +258,13 @@ def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
         raise InputError(f"the weights are {kind}: expected a number for each token [{tokens}]")
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"the weight of token {place} is {found[place]}: weights are 0 or more, and finite")
+        token = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"the weight of token {token} is {found[token]}: weights are 0 or more, and finite")
     return found
 
 
-def _embedding_of(model: Any) -> Any:
-    if is_compressed(model):
-        raise GraftError(f"this {type(model).__name__} is compressed already: expand it first, or give the plain model")
-    embedding = model.get_input_embeddings()
-    if embedding is None or getattr(embedding, "weight", None) is None:
-        raise GraftError(f"{type(model).__name__} has no input embedding to compress")
-    return embedding
-
-
-def _own_head(model: Any, embedding: Any, head: Any, options: Compression) -> str:
-    """What is to become of the head."""
+def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | None, options: Compression) -> str:
+    """Return what the head will be, as in `Layout`."""
     if head is None:
         return "plain"
     if getattr(head, "weight", None) is embedding.weight:
@@ -148,54 +274,64 @@ def _own_head(model: Any, embedding: Any, head: Any, options: Compression) -> st
     logger.info(
         "the head of %s is not tied to its embedding: it stays as it is, with %s parameters (--head compress)",
         type(model).__name__,
-        f"{head.weight.numel():,}",
+        f"{head.weight.numel():,}",  # type: ignore[operator]
     )
     return "plain"
 
 
-def _with_layout(model: Any, layout: Layout, seed: int) -> Any:
-    """A copy of the model in the compressed class, its tables random."""
-    made = copy.deepcopy(model)
-    plain: Any = type(model)
-    made.__class__ = compressed_class(plain)
+def _convert(model: PreTrainedModel, layout: Layout, seed: int) -> PreTrainedModel:
+    """Return a copy of the model in the compressed class, with random tables."""
+    small = copy.deepcopy(model)
+    small.__class__ = compressed_class(type(model))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        install(made, layout)
-    forget_ties(made)
-    return made
+        install(small, layout)
+    drop_missing_ties(small)
+    return small
 
 
 def _fill(
-    new: SubEmbedding,
+    sub_embedding: SubEmbedding,
     rows: np.ndarray,
     codes: np.ndarray,
     options: Compression,
     weights: np.ndarray | None = None,
 ) -> float | None:
-    """Give a sub-embedding its codes, and its tables where they are not random; the error of these."""
+    """Write codes and, unless they stay random, fitted tables; return the reconstruction error of the latter."""
     if options.init == "random":
-        new.fill(codes)
+        sub_embedding.fill(codes)
         return None
-    tables = fitted_tables(rows, codes, new.rows, weights=weights)
-    new.fill(codes, tables)
+    tables = fitted_tables(rows, codes, sub_embedding.rows, weights=weights)
+    sub_embedding.fill(codes, tables)
     return reconstruction_error(rows, codes, tables)
 
 
-def _report(
-    model: Any, made: Any, new: SubEmbedding, head: str, error: float | None, shared: tuple[float, float]
-) -> CompressionReport:
-    parts = [new]
-    if head == "own" and isinstance(made.get_output_embeddings(), FactoredHead):
-        parts.append(made.get_output_embeddings().embedding)
-    return CompressionReport(
-        tokens=new.num_embeddings,
-        shapes=[(len(table), table.shape[1]) for table in new.tables],
-        head=head,
-        embedding_before=sum(part.num_embeddings * part.embedding_dim for part in parts),
-        embedding_after=sum(table.numel() for part in parts for table in part.tables),
-        model_before=sum(each.numel() for each in model.parameters()),
-        model_after=sum(each.numel() for each in made.parameters()),
-        error=error,
-        shared_nearest=shared[0],
-        shared_random=shared[1],
+def _cached_codes(rows: np.ndarray, options: Compression) -> np.ndarray:
+    """Return codes of tokens; clustered ones from the cache, if an earlier run had the same rows and options."""
+    if options.codes != "clustered":
+        return codes_of(rows, options)
+    return cached(
+        "codes",
+        {
+            "rows": rows,
+            "k": options.k,
+            "clusters": options.clusters,
+            "equal_size": options.equal_size,
+            "seed": options.seed,
+        },
+        make=lambda: codes_of(rows, options),
+        save=lambda codes, folder: save_arrays(folder / _CODES_FILE, {"codes": codes}, {"kind": "codes"}),
+        load=lambda folder: check_codes(load_arrays(folder / _CODES_FILE, "codes")[0]["codes"].copy(), len(rows)),
     )
+
+
+_CODES_FILE = "codes.safetensors"
+
+
+def _copy_mixture(source: str | Path, folder: Path) -> None:
+    if (Path(source) / MIXTURE_FILE).is_file():
+        shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
+
+
+def _write_notes(notes: Mapping[str, Any], folder: Path) -> None:
+    write_file(folder / MARKER, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")

@@ -1,31 +1,53 @@
-"""An embedding whose rows are put together from k small tables, in place of `torch.nn.Embedding`."""
+"""Drop-in replacements for `nn.Embedding` and for the output head, over k small tables.
+
+**Lookup.** Row n is the rows of k tables side by side, table i at the i-th digit of token n:
+
+    E[n] = T_1[f_1(n)] ⊕ … ⊕ T_k[f_k(n)].
+
+**Head.** The product of a row with a hidden state h is a sum of k products,
+
+    h · E[n] = Σ_i h_i · T_i[f_i(n)],
+
+where h_i are the columns of table i. All products of h_i with the M_i rows of T_i take M_i · d_i operations, and a
+token's logit adds k of them: Σ M_i d_i + N k operations instead of N d. The dense matrix is never built. Training does
+not even need the logits: see `loss.py`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, embedding_bag, linear
 
 from relexify.errors import InputError
-from relexify.systems.compression.codes import check_codes, digit_codes, split_width, table_sizes
+from relexify.systems.compression.codes import check_codes, digit_codes, table_sizes
+from relexify.systems.compression.tables import split_width
 
-__all__ = ["SharedSubEmbedding", "SubEmbedding"]
+if TYPE_CHECKING:
+    from relexify.training.loss.chunked import ChunkLoss
+
+__all__ = ["FactoredHead", "SharedSubEmbedding", "SubEmbedding", "factored_logits", "stacked_rows"]
+
+MAX_LOGITS = 2**31 - 1
+"""Most logits computed at once: on a GPU, the gradient of `embedding_bag` counts in 32 bits and silently overflows."""
 
 
 class SubEmbedding(nn.Module):
-    """Row n is the rows of k tables side by side, table i at the i-th digit of token n.
+    """An embedding whose rows are composed from k tables.
 
     Attributes:
-        num_embeddings: Tokens, N.
+        num_embeddings: Number of tokens, N.
         embedding_dim: Width, d.
-        tables: The parameters, k tables [M_i × d_i], with Σ d_i = d.
+        widths: Width of each table, d_i, with Σ d_i = d.
+        tables: The parameters, k tables [M_i × d_i].
         codes: The digits of every token [N × k], a buffer that is saved with the model.
-        padding_idx: The token that no gradient comes from. Its row is put together like any other, and since it shares
-            its parts with other tokens it is not zero, as it may be in `nn.Embedding`.
-        scale: What rows are multiplied with on the way out, where the replaced embedding did so.
+        padding_idx: A token that contributes no gradient. Unlike in `nn.Embedding`, its row is not zero, since it is
+            composed of parts that other tokens share.
+        scale: A factor for all rows, if the replaced embedding had one.
     """
 
     codes: torch.Tensor
@@ -41,18 +63,18 @@ class SubEmbedding(nn.Module):
         padding_idx: int | None = None,
         scale: float = 1.0,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: torch.device | None = None,
     ) -> None:
-        """A sub-embedding with tables drawn from N(0, 1), as `nn.Embedding` does.
+        """Create a sub-embedding with tables drawn from N(0, 1), as in `nn.Embedding`.
 
         Args:
-            num_embeddings: Tokens, N.
+            num_embeddings: Number of tokens, N.
             embedding_dim: Width, d.
-            k: How many tables; as many as `codes` has digits, if not given.
-            codes: A different code for every token [N × k]; the digits of its number (Algorithm 1) if not given.
-            rows: Of each table; as many as the codes need, if not given.
+            k: Number of tables; by default as many as `codes` has digits.
+            codes: A distinct code for every token [N × k]; by default the digits of its index (Algorithm 1).
+            rows: Rows of each table; by default as many as the codes need.
             padding_idx: A token to ignore.
-            scale: To multiply rows with.
+            scale: A factor for all rows.
             dtype: Of the tables.
             device: Of tables and codes.
 
@@ -60,91 +82,188 @@ class SubEmbedding(nn.Module):
             InputError: Codes, tables and width do not fit together.
         """
         super().__init__()
-        k = k or (codes.shape[1] if codes is not None else len(rows or ()) or 2)
-        given = digit_codes(num_embeddings, k, rows) if codes is None else check_codes(codes, num_embeddings)
-        rows = rows or table_sizes(given)
-        _check_fit(given, rows, k)
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx, self.scale = padding_idx, scale
+        if k is None:
+            k = codes.shape[1] if codes is not None else len(rows or ()) or 2
+        checked = digit_codes(num_embeddings, k, rows) if codes is None else check_codes(codes, num_embeddings)
+        needed = table_sizes(checked)
+        rows = rows or needed
+        if len(needed) != k or len(rows) != k or any(have < need for have, need in zip(rows, needed, strict=True)):
+            raise InputError(f"the codes need tables of {needed} rows, but {k} tables of {rows} rows were requested")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.scale = scale
         self.widths = split_width(embedding_dim, k)
-        # Tables of one width can be stacked, and looked up in at once, where they begin at multiples of one number.
-        self._stacked = len(set(self.widths)) == 1 and len(set(rows[:-1])) <= 1
+        # Tables of one width can be stacked and looked up at once, if they start at multiples of one number.
+        self._stackable = len(set(self.widths)) == 1 and len(set(rows[:-1])) <= 1
         self.tables = nn.ParameterList(
             nn.Parameter(torch.randn(size, width, dtype=dtype, device=device))
             for size, width in zip(rows, self.widths, strict=True)
         )
-        self.register_buffer("codes", torch.from_numpy(given).to(device or torch.get_default_device()))
+        self.register_buffer("codes", torch.from_numpy(checked).to(device or torch.get_default_device()))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Rows of tokens [… × d]."""
-        found = self._looked_up(embedding(ids, self.codes))
-        if self.scale != 1.0:
-            found = found * self.scale
-        if self.padding_idx is not None and found.requires_grad:
-            found = torch.where((ids == self.padding_idx)[..., None], found.detach(), found)
-        return found
-
-    def _looked_up(self, digits: torch.Tensor) -> torch.Tensor:
-        """Rows of codes [… × k]: one lookup in all tables where they are stacked, else k and a concatenation."""
+        """Return the rows of tokens [… × d]."""
+        digits = embedding(ids, self.codes)  # [… × k]
         tables = list(self.tables)
-        if self._stacked:
-            # Few operations, since a GPU does each sooner than it is told to.
+        if self._stackable:
+            # One lookup in all tables: on a GPU, launching k of them would take longer than running them.
             step = len(tables[0])
             starts = torch.arange(0, step * len(tables), step, dtype=digits.dtype, device=digits.device)
-            return embedding(digits + starts, torch.cat(tables)).flatten(-2)
-        return torch.cat([embedding(digits[..., place], table) for place, table in enumerate(tables)], dim=-1)
+            rows = embedding(digits + starts, torch.cat(tables)).flatten(-2)
+        else:
+            rows = torch.cat([embedding(digits[..., index], table) for index, table in enumerate(tables)], dim=-1)
+        if self.scale != 1.0:
+            rows = rows * self.scale
+        if self.padding_idx is not None and rows.requires_grad:
+            rows = torch.where((ids == self.padding_idx)[..., None], rows.detach(), rows)
+        return rows
 
     @property
     def weight(self) -> torch.Tensor:
-        """The whole embedding [N × d], put together anew each time it is asked for.
+        """The dense embedding [N × d], composed again on each access.
 
-        It is for code that wants to look at rows or at their shape, costs what a plain embedding does while it lives,
-        and passes gradients on to the tables; what is written into it is lost.
+        It is for code that reads rows or their shape. It takes as much memory as a plain embedding while it lives, and
+        passes gradients on to the tables; values written to it are lost.
         """
-        return torch.cat([table[self.codes[:, place]] for place, table in enumerate(self.tables)], dim=1)
+        return torch.cat([table[self.codes[:, index]] for index, table in enumerate(self.tables)], dim=1)
 
     @property
     def rows(self) -> list[int]:
-        """Rows of each table."""
+        """Rows of each table, M_i."""
         return [len(table) for table in self.tables]
 
     @torch.no_grad()
     def fill(self, codes: np.ndarray, tables: list[np.ndarray] | None = None) -> None:
-        """Write codes [N × k], and values of tables [M_i × d_i] where they are given."""
+        """Write codes [N × k] and, if given, the values of all tables [M_i × d_i]."""
         self.codes.copy_(torch.from_numpy(check_codes(codes, self.num_embeddings)))
         if tables is not None:
             for parameter, values in zip(self.tables, tables, strict=True):
                 parameter.copy_(torch.from_numpy(values))
 
     def extra_repr(self) -> str:
-        """Its measures."""
+        """Return its sizes, for `repr`."""
         return f"{self.num_embeddings}, {self.embedding_dim}, rows={self.rows}, padding_idx={self.padding_idx}"
 
 
 class SharedSubEmbedding(nn.Module):
-    """Another place where a model looks tokens up in the same tables, such as the decoder beside the encoder.
+    """A second module of a model that looks tokens up in the same tables, such as a decoder's beside the encoder's.
 
-    It has no parameters of its own and holds the sub-embedding without owning it, so that tables are saved and counted
-    once.
+    It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
     """
 
     def __init__(self, shared: SubEmbedding, scale: float = 1.0) -> None:
         super().__init__()
         self.scale = scale
-        self._elsewhere = (shared,)  # a module inside a tuple is not registered
+        self._shared = (shared,)  # a module inside a tuple is not registered
 
     @property
     def weight(self) -> torch.Tensor:
-        """As that of `SubEmbedding`."""
-        return self._elsewhere[0].weight
+        """The dense embedding [N × d]; see `SubEmbedding.weight`."""
+        return self._shared[0].weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Rows of tokens [… × d]."""
-        rows: torch.Tensor = self._elsewhere[0](ids)
+        """Return the rows of tokens [… × d]."""
+        rows: torch.Tensor = self._shared[0](ids)
         return rows if self.scale == 1.0 else rows * self.scale
 
 
-def _check_fit(codes: np.ndarray, rows: list[int], k: int) -> None:
-    needed = table_sizes(codes)
-    if len(needed) != k or len(rows) != k or any(have < need for have, need in zip(rows, needed, strict=True)):
-        raise InputError(f"the codes need tables of {needed} rows, but {k} tables of {rows} rows were asked for")
+class FactoredHead(nn.Module):
+    """The output head of a language model over a sub-embedding, in place of `nn.Linear`.
+
+    Attributes:
+        bias: One number per token [N], or None.
+        is_tied: Whether the tables are the input embedding's; if not, they are the head's own and saved with it.
+        in_features: Width, d.
+        out_features: Number of tokens, N.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(self, embedding: SubEmbedding, bias: nn.Parameter | None = None, *, tied: bool = True) -> None:
+        """Create a head.
+
+        Args:
+            embedding: The sub-embedding whose tables it scores with.
+            bias: One number per token [N].
+            tied: Whether the tables belong to the input embedding.
+        """
+        super().__init__()
+        self.register_parameter("bias", bias)
+        self.is_tied = tied
+        self._shared = (embedding,) if tied else ()  # a module inside a tuple is not registered
+        if not tied:
+            self.own = embedding
+        self.in_features = embedding.embedding_dim
+        self.out_features = embedding.num_embeddings
+
+    @property
+    def embedding(self) -> SubEmbedding:
+        """The sub-embedding that it scores with."""
+        return self._shared[0] if self._shared else self.own
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The dense matrix [N × d], composed again on each access; see `SubEmbedding.weight`."""
+        return self.embedding.weight
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the logits [… × N] of hidden states [… × d]."""
+        flat = hidden.reshape(-1, self.in_features)
+        logits = factored_logits(flat, list(self.embedding.tables), self.embedding.codes)
+        logits = logits.reshape(*hidden.shape[:-1], self.out_features)
+        return logits if self.bias is None else logits + self.bias.to(logits.dtype)
+
+    # The loss in training, which needs no logits: see `relexify.training.protocol.ChunkedHead`.
+
+    def loss_weight(self) -> torch.Tensor:
+        """Return all numbers of the tables in a row [Σ M_i d_i]."""
+        return torch.cat([table.flatten() for table in self.embedding.tables])
+
+    def chunk_positions(self, most: int) -> int:
+        """Return how many positions a chunk should have: `most`, or a smaller power of two."""
+        from relexify.systems.compression.loss import chunk_positions  # which imports this module
+
+        return chunk_positions(self, most)
+
+    def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:
+        """Return a function for the summed negative log likelihood of a chunk."""
+        from relexify.systems.compression.loss import chunk_loss
+
+        return chunk_loss(self, compiled=compiled)
+
+    def extra_repr(self) -> str:
+        """Return its sizes, for `repr`."""
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self.is_tied}"
+
+
+def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: torch.Tensor) -> torch.Tensor:
+    """Return logits without bias [n × N].
+
+    Args:
+        hidden: Hidden states [n × d].
+        tables: k tables [M_i × d_i].
+        codes: [N × k].
+    """
+    if len(hidden) > 1 and len(codes) * len(hidden) > MAX_LOGITS:
+        parts = torch.split(hidden, max(1, MAX_LOGITS // len(codes)))
+        return torch.cat([factored_logits(part, tables, codes) for part in parts])
+    parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
+    scores = torch.cat([linear(table, part) for part, table in zip(parts, tables, strict=True)])  # [Σ M_i × n]
+    # Adding k whole rows of scores per token is what `embedding_bag` is made for: it reads and writes memory in one
+    # direction, keeps nothing but the sum for the backward pass, and its gradient has a fixed order on every device.
+    return embedding_bag(stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
+
+
+def stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
+    """Return the positions of digits in k tables that are stacked one below the other.
+
+    Args:
+        rows: Rows of each table, M_i.
+        codes: Codes of any tokens [n × k].
+
+    Returns:
+        f_i(n) + Σ_{j < i} M_j [n × k].
+    """
+    starts = accumulate(rows[:-1], initial=0)
+    return torch.stack([codes[:, index] + start for index, start in enumerate(starts)], dim=1)

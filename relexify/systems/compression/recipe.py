@@ -6,9 +6,8 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.steps import STEPS, RunContext, Step
-from relexify.systems.compression.compress import CompressionReport
-from relexify.systems.compression.folder import compress_folder
-from relexify.systems.compression.options import Compression
+from relexify.systems.compression.compress import CompressionReport, compress_folder
+from relexify.systems.compression.options import Compression, check_values
 
 __all__ = ["check_compress", "run_compress"]
 
@@ -17,7 +16,7 @@ def check_compress(options: Compression, context: RunContext) -> None:
     """Validate the options of `[compress]` before any work.
 
     Raises:
-        InputError: An option is impossible, or the compressed model would not be trained.
+        InputError: The compressed model would not be trained.
     """
     if "training" not in context.tables:
         raise InputError("[compress] needs [training]: add it, or use relexify compress")
@@ -38,5 +37,7 @@ STEPS.add(
         check=check_compress,
         run=run_compress,
         inputs=lambda options: (options.codes_from,),
+        validate=lambda options, tables: check_values(options),
+        reshapes=True,
     ),
 )

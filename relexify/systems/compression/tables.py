@@ -1,12 +1,12 @@
-"""What the rows of sub-embedding tables should be, and how much of an embedding they keep.
+"""Which rows the tables should have, and how much of the embedding they keep.
 
-Row n of the embedding is written as the rows of k tables side by side. Every column belongs to one table only, so the
-squared error falls apart into one sum for each table and each of its rows,
+Row n of the embedding is approximated by the rows of k tables side by side. Every column belongs to one table only, so
+the squared error is a sum over tables and over the rows of each table,
 
     Σ_n w_n |E[n, block i] - T_i[f_i(n)]|²  =  Σ_m Σ_{n: f_i(n) = m} w_n |E[n, block i] - T_i[m]|²,
 
 and the least-squares row m of table i is the (weighted) mean of block i over the tokens whose i-th digit is m. No
-system of equations is solved.
+system of equations needs to be solved.
 """
 
 from __future__ import annotations
@@ -14,12 +14,23 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from relexify.errors import InputError
 from relexify.neighbours import nearest
-from relexify.systems.compression.codes import split_width
 
-__all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digits"]
+__all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digits", "split_width"]
 
 CHUNK = 65_536
+
+
+def split_width(width: int, k: int) -> list[int]:
+    """Return the widths d_i of k tables that lie side by side in a row of `width`, as even as possible.
+
+    Raises:
+        InputError: There are more tables than columns.
+    """
+    if not 1 <= k <= width:
+        raise InputError(f"an embedding that is {width} wide cannot be cut into {k} parts: give a k from 1 to {width}")
+    return [width // k + (index < width % k) for index in range(k)]
 
 
 def block_means(
@@ -30,22 +41,24 @@ def block_means(
     weights: np.ndarray | None = None,
     missing: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The mean of the rows of each digit, [count × d_i] in float32.
+    """Return the mean of the rows of each digit [count × d_i], in float32.
 
     Args:
         block: Columns of the embedding [N × d_i].
-        digits: Of the tokens [N].
-        count: Digits there may be.
-        weights: Of the tokens, such as their frequency [N]; a digit with none at all is averaged as if all were equal.
-        missing: Rows for digits that no token has [count × d_i]; the mean of all if not given.
+        digits: The digit of each token [N].
+        count: Number of possible digits.
+        weights: Weights of the tokens, such as their frequency [N]; if all tokens of a digit have weight zero, they are
+            averaged with equal weights.
+        missing: Rows for digits without tokens [count × d_i]; by default the mean of all tokens.
     """
-    plain = np.ones(len(digits))
-    given = plain if weights is None else np.asarray(weights, dtype=np.float64)
-    empty = np.bincount(digits, given, minlength=count) <= 0
-    used = np.where(empty[digits], plain, given)
+    equal = np.ones(len(digits))
+    given = equal if weights is None else np.asarray(weights, dtype=np.float64)
+    without_weight = np.bincount(digits, given, minlength=count) <= 0
+    used = np.where(without_weight[digits], equal, given)
     totals = np.bincount(digits, used, minlength=count)
-    spread = sparse.csr_array((used, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32)
-    means: np.ndarray = (spread @ block) / np.maximum(totals, 1e-30)[:, None]
+    # [count × N] with the weight of token n in row f(n), so that a product sums the tokens of each digit.
+    by_digit = sparse.csr_array((used, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32)
+    means: np.ndarray = (by_digit @ block) / np.maximum(totals, 1e-30)[:, None]
     unused = totals == 0
     means[unused] = block.mean(axis=0) if missing is None else missing[unused]
     return means.astype(np.float32)
@@ -54,53 +67,54 @@ def block_means(
 def fitted_tables(
     rows: np.ndarray, codes: np.ndarray, sizes: list[int], *, weights: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """The tables that give the rows back with the least squared error under these codes.
+    """Return the tables that reconstruct an embedding with the least squared error under given codes.
 
     Args:
-        rows: An embedding [N × d].
+        rows: The embedding [N × d].
         codes: [N × k].
         sizes: Rows of each table.
-        weights: Of the tokens, such as their frequency [N].
+        weights: Weights of the tokens, such as their frequency [N].
 
     Returns:
         k tables [M_i × d_i].
     """
     edges = np.cumsum([0, *split_width(rows.shape[1], codes.shape[1])])
     return [
-        block_means(rows[:, edges[place] : edges[place + 1]], codes[:, place], size, weights=weights)
-        for place, size in enumerate(sizes)
+        block_means(rows[:, edges[index] : edges[index + 1]], codes[:, index], size, weights=weights)
+        for index, size in enumerate(sizes)
     ]
 
 
 def reconstruction_error(rows: np.ndarray, codes: np.ndarray, tables: list[np.ndarray]) -> float:
-    """|E - Ê| / |E| in the Frobenius norm: 0 where the tables give the embedding back, 1 where they say nothing."""
-    wrong = whole = 0.0
+    """Return |E - Ê| / |E| in the Frobenius norm: 0 for a perfect reconstruction, 1 for tables of zeros."""
+    squared_error = squared_norm = 0.0
     for start in range(0, len(rows), CHUNK):
         part, digits = rows[start : start + CHUNK], codes[start : start + CHUNK]
-        written = np.concatenate([table[digits[:, place]] for place, table in enumerate(tables)], axis=1)
-        wrong += float(np.square(part - written, dtype=np.float64).sum())
-        whole += float(np.square(part, dtype=np.float64).sum())
-    return float(np.sqrt(wrong / whole)) if whole else 0.0
+        approximation = np.concatenate([table[digits[:, index]] for index, table in enumerate(tables)], axis=1)
+        squared_error += float(np.square(part - approximation, dtype=np.float64).sum())
+        squared_norm += float(np.square(part, dtype=np.float64).sum())
+    return float(np.sqrt(squared_error / squared_norm)) if squared_norm else 0.0
 
 
 def shared_digits(rows: np.ndarray, codes: np.ndarray, *, sample: int = 1_000, seed: int = 0) -> tuple[float, float]:
-    """How many digits a token shares with its nearest neighbour by cosine, and with a token at random, on average.
+    """Return how many digits a token shares on average with its nearest neighbour by cosine, and with a random token.
 
     Args:
         rows: The embedding that the codes stand for [N × d].
         codes: [N × k].
-        sample: Tokens to look at.
-        seed: Of the sample and of the tokens at random.
+        sample: Number of tokens to look at.
+        seed: Random seed of the sample and of the random tokens.
     """
     draw = np.random.default_rng(seed)
     count = len(rows)
     chosen = draw.choice(count, min(sample, count), replace=False)
-    chosen = chosen[np.any(rows[chosen] != 0, axis=1)]
+    chosen = chosen[np.any(rows[chosen] != 0, axis=1)]  # a row of zeros has no cosine
     if count < 2 or not len(chosen):
         return 0.0, 0.0
     found, _ = nearest(rows[chosen], rows, 2)
-    # A token is its own neighbour, the first or, after an equal one, the second.
-    others = np.where(found[:, 0] == chosen, found[:, -1], found[:, 0])
-    strangers = (chosen + draw.integers(1, count, len(chosen))) % count
-    alike, unlike = ((codes[chosen] == codes[each]).sum(axis=1).mean() for each in (others, strangers))
-    return float(alike), float(unlike)
+    # A token is its own nearest neighbour, or the second one if another token has the same row.
+    neighbours = np.where(found[:, 0] == chosen, found[:, -1], found[:, 0])
+    others = (chosen + draw.integers(1, count, len(chosen))) % count
+    with_neighbour = (codes[chosen] == codes[neighbours]).sum(axis=1).mean()
+    with_other = (codes[chosen] == codes[others]).sum(axis=1).mean()
+    return float(with_neighbour), float(with_other)

@@ -13,10 +13,10 @@ from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.aligned_text import check_bitext
 from relexify.systems.transfer.options import METHODS, Transfer
 from relexify.text import Corpus
+from relexify.training.plan import HELD_OUT_EVERY
 
 __all__ = ["check_recipe", "open_texts", "transfer_inputs", "with_dictionary"]
 
-HELD_OUT_EVERY = 100
 _LEAST = {"vocab_size": 1, "neighbours": 1, "alphabet": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
 
 logger = logging.getLogger(__name__)

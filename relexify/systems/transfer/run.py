@@ -12,11 +12,14 @@ from relexify.evidence.alignment import Rotation
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.grafting import Graft, check_roles, graft, lexical_axes
+from relexify.grafting import Graft, check_roles, graft
 from relexify.methods import random, shuffle
 from relexify.mixture import Mixture
-from relexify.pretrained import fresh_twin, load_model, load_tokenizer
-from relexify.scoring import bits_per_byte, model_kind
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.scoring import bits_per_byte
 from relexify.storage.files import Provenance, sha256_of
 from relexify.systems.transfer.aligned_text import bitext_of
 from relexify.systems.transfer.checks import check_recipe, open_texts, with_dictionary
@@ -65,7 +68,9 @@ def run_transfer(recipe: Transfer) -> TransferResult:
     mixture, rotation = _mixture(evidence, model, old, new, training)
     ready = trelm_rows(recipe, model, old, new, training) if recipe.method == "trelm" else None
     body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
-    result = graft(body, new, mixture, ready=ready, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+    result = graft(
+        body, new, mixture, precomputed=ready, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of
+    )
     scores = _scores(recipe, model, old, result, held_out) if recipe.score else {}
     summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
     result.save(
@@ -121,13 +126,13 @@ def _mixture(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -
 
 def needed_roles(model: Any) -> tuple[str, ...]:
     """The steering tokens that a tokenizer must have for a model."""
-    kind = model_kind(model)
+    kind = architecture_of(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
 
 def _scores(recipe: Transfer, model: Any, old: Any, result: Graft, held_out: Corpus) -> dict[str, float]:
     """Bits per byte before training, of this initialisation and of two that know nothing."""
-    if model_kind(model) == "headless":
+    if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     text = held_out.sample_bytes(recipe.score_bytes)

@@ -12,19 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.grafting import MIXTURE_FILE
 from relexify.mixture import Mixture
-from relexify.pretrained import load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.cache import cache_folder
-from relexify.storage.files import load_arrays, save_arrays, write_folder
-from relexify.systems.compression.codes import check_codes
+from relexify.storage.files import write_folder
 from relexify.version import __version__
 
-__all__ = ["kept_codes", "kept_file", "kept_mixture", "kept_tokenizer", "step_name"]
+__all__ = ["kept_file", "kept_mixture", "kept_tokenizer", "step_name"]
 
 Result = TypeVar("Result")
 
@@ -51,17 +49,6 @@ def kept_file(
         return found
     save(make(), path)
     return load(path)
-
-
-def kept_codes(name: str, make: Callable[[], np.ndarray], tokens: int) -> np.ndarray:
-    """The same for codes of so many tokens [N × k]."""
-    return kept_file(
-        "codes",
-        name,
-        lambda path: check_codes(load_arrays(path, "codes")[0]["codes"].copy(), tokens),
-        make,
-        lambda codes, path: save_arrays(path, {"codes": codes}, {"kind": "codes"}),
-    )
 
 
 def kept_tokenizer(name: str, make: Callable[[], Any]) -> Any:

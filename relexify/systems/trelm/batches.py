@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, frame_of
+from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs, Sentence
@@ -73,7 +73,7 @@ class PairBatches:
         self.pairs, self.objective, self.seed = pairs, objective, seed
         self.read = get_args(Direction).index(direction)
         both = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
-        self.frames = tuple(frame_of(tokenizer) for tokenizer in both)
+        self.frames = tuple(encoder_frame(tokenizer) for tokenizer in both)
         self.segments, self.length = segments, length
         self.masks = tuple(Masks(tokenizer, masking, seed) for tokenizer in both)
         self.padding = tuple(tokenizer.pad_token_id or 0 for tokenizer in both)
@@ -205,9 +205,9 @@ class InLanguage:
     language: int
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for."""
-        return self.text.asked
+        return self.text.label_share
 
     @property
     def objectives(self) -> int:
@@ -238,7 +238,7 @@ class SegmentPairs:
     def __init__(
         self, packed: PackedText, tokenizer: Any, *, length: int, masking: float = 0.15, seed: int = 0
     ) -> None:
-        self.before, self.after = frame_of(tokenizer)
+        self.before, self.after = encoder_frame(tokenizer)
         if not self.after:
             raise VocabularyError("the tokenizer has no token to part segments with: next sentences need one")
         self.body = length - len(self.before) - 2 * len(self.after)
@@ -251,7 +251,7 @@ class SegmentPairs:
             )
         self.packed, self.seed = packed, seed
         self.masks = Masks(tokenizer, masking, seed)
-        self.asked = masking
+        self.label_share = masking
         self.objectives = 1
 
     def batch(self, positions: list[int]) -> Batch:

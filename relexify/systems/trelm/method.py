@@ -13,7 +13,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained import train_joint_tokenizer
+from relexify.pretrained.tokenizers import train_joint_tokenizer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.steps import kept_file, kept_tokenizer, step_name
 from relexify.systems.trelm.embedding import tokens_in_embedding_space

@@ -22,7 +22,7 @@ from relexify.evidence.bitext import (
     parse_links,
     read_links,
 )
-from relexify.scoring import frame_of
+from relexify.pretrained.architecture import encoder_frame
 from relexify.systems.transfer.aligned_text import is_aligned, kept_links
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.options import Trelm
@@ -186,7 +186,7 @@ def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm) -> AlignedPairs:
     bitext, aligning = open_pairs(options.bitext, options), options.aligning
     most = None if options.alignment is not None else aligning.most_pairs
     pairs = encode_bitext(bitext, *tokenizers, units=aligning.units, most_pairs=most)
-    frames = [frame_of(tokenizer) for tokenizer in tokenizers]
+    frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
     longest = options.transfer.length - max(len(before) + len(after) for before, after in frames)
     together = None if options.objective == "cdlm" else longest - max(len(after) for _, after in frames)
     if options.alignment is not None:

@@ -1,4 +1,4 @@
-"""Which parameters a phase of TreLM trains (section 3.3)."""
+"""Which parameters each phase trains (section 3.3), and how the two directions are combined (Algorithm 1, line 17)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Literal
 import torch
 
 from relexify.errors import InputError
-from relexify.systems.trelm.model.backbone import family_of, layers_of
+from relexify.systems.trelm.model.backbone import encoder_layers, family_of
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
-__all__ = ["Phase", "combined", "half_pattern", "phase_pattern"]
+__all__ = ["Half", "Phase", "combine_halves", "half_pattern", "phase_pattern"]
 
-Phase = Literal["commonality", "source-to-target", "target-to-source", "specific", "specific with next sentences"]
-_FOLLOWS = r"model\.backbone\.pooler\.|next_sentence\."
-_SOURCE = r"model\.source_words\.|head\.source_decoder\."
 Half = Literal["lower", "upper"]
+Phase = Literal["commonality", "source-to-target", "target-to-source", "specific", "specific with next sentences"]
+
+_NEXT_SENTENCE = r"model\.backbone\.pooler\.|next_sentence\."
+_SOURCE_VOCABULARY = r"model\.source_words\.|head\.source_decoder\."
 
 
 def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
-    """A regular expression for the parameters that a phase trains: those that are not frozen and that its text reaches.
+    """Return a regular expression for the names of the parameters that a phase trains.
 
-    With a vocabulary for each language, the source language's is left as it is once no text of that language comes.
+    Parameters that get no gradient from the text of a phase are left out, or weight decay would change them: heads
+    that have no labels, and with separate vocabularies the source language's once there is no text of it.
     """
     if phase == "commonality":  # "only the embeddings and TRILayer are updated"
         inside = "|".join(
@@ -31,27 +33,36 @@ def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
         )
         return rf"^model\.({inside})(\.|$)|^head\.(narrowing|decoder|source_decoder)\."
     if phase == "specific":
-        return f"^(?!{_FOLLOWS}|{_SOURCE})"
+        return f"^(?!{_NEXT_SENTENCE}|{_SOURCE_VOCABULARY})"
     if phase == "specific with next sentences":
-        return f"^(?!{_SOURCE})"
-    half = half_pattern(model, "lower" if phase == "source-to-target" else "upper").removeprefix("^")
-    # Nothing is written in the source language on the way from it.
-    unasked = r"|head\.source_decoder\." if phase == "source-to-target" else ""
-    return f"^(?!{half}|{_FOLLOWS}{unasked})"
+        return f"^(?!{_SOURCE_VOCABULARY})"
+    frozen = half_pattern(model, "lower" if phase == "source-to-target" else "upper").removeprefix("^")
+    # From source to target, no label is in the source language.
+    without_labels = r"|head\.source_decoder\." if phase == "source-to-target" else ""
+    return f"^(?!{frozen}|{_NEXT_SENTENCE}{without_labels})"
 
 
-def combined(source_to_target: TriLayerForMaskedLM, target_to_source: TriLayerForMaskedLM) -> TriLayerForMaskedLM:
-    """The model that reads and writes the target language.
+def half_pattern(model: TriLayerForMaskedLM, half: Half) -> str:
+    """Return a regular expression for the names of the parameters of one half of the layers."""
+    backbone = model.model.backbone
+    count = len(encoder_layers(backbone))
+    indices = range(count // 2) if half == "lower" else range(count // 2, count)
+    layers = re.escape(f"model.backbone.{family_of(backbone.config).layers}.")
+    return rf"^{layers}({'|'.join(map(str, indices))})\."
 
-    The upper half is that of the first model, which learnt to write the target language, the lower half that of the
-    second, which learnt to read it. All other parameters are the mean of both.
+
+def combine_halves(source_to_target: TriLayerForMaskedLM, target_to_source: TriLayerForMaskedLM) -> TriLayerForMaskedLM:
+    """Return the model that reads and writes the target language.
+
+    Its upper half is that of the first model, which was trained to write the target language, its lower half that of
+    the second, which was trained to read it. All other parameters are the mean of both.
 
     Args:
         source_to_target: Trained from the source language to the target language.
-        target_to_source: Trained the other way round, from the same beginning.
+        target_to_source: Trained the other way round, from the same initial model.
 
     Raises:
-        InputError: The two models are not built alike.
+        InputError: The two models have different parameters.
     """
     first, second = dict(source_to_target.named_parameters()), dict(target_to_source.named_parameters())
     if {name: value.shape for name, value in first.items()} != {name: value.shape for name, value in second.items()}:
@@ -67,12 +78,3 @@ def combined(source_to_target: TriLayerForMaskedLM, target_to_source: TriLayerFo
             else:
                 parameter.copy_((first[name].float() + second[name].float()) / 2)
     return result
-
-
-def half_pattern(model: TriLayerForMaskedLM, half: Half) -> str:
-    """A regular expression for the names of the parameters of one half of the layers."""
-    backbone = model.model.backbone
-    count = len(layers_of(backbone))
-    places = range(count // 2) if half == "lower" else range(count // 2, count)
-    layers = re.escape(f"model.backbone.{family_of(backbone.config).layers}.")
-    return rf"^{layers}({'|'.join(map(str, places))})\."

@@ -17,18 +17,17 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
-from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
-from relexify.systems.trelm.parameters import Phase, combined, phase_pattern
+from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.engine.stage import Text
-from relexify.training.identity import model_digest, text_identity
-from relexify.training.job import LanguageText, Subject, language_text, measured_text, notes_of
+from relexify.training.job import LanguageData, TrainingData, TrainingJob, held_out_data, language_data, source_notes
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -78,7 +77,7 @@ def train_commonality(
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
         texts = [
-            language_text(learner, tokenizer, text, kept, plan, half)
+            language_data(learner, tokenizer, text, kept, plan, half)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, place) for place, text in enumerate(texts)))
@@ -124,7 +123,7 @@ def train_direction(
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         if objective == "cdlm" and not learner.config.trilayer:
             raise InputError("CdLM asks for a TRILayer, and the model has none: take the objective tlm or brlm")
-        measured = measured_text(learner, tokenizers[TARGET], held_out, plan)
+        measured = held_out_data(learner, tokenizers[TARGET], held_out, plan)
         batches = PairBatches(
             pairs,
             tokenizers,
@@ -136,7 +135,7 @@ def train_direction(
             seed=plan.seed,
         )
         weighing = {"objective": objective, "losses": "a mean each"}  # or an older run would go on with another loss
-        identity = {"pairs": pairs.identity(), **weighing, **text_identity(tokenizers[TARGET], measured)}
+        identity = {"pairs": pairs.identity(), **weighing, "tokenizer": tokenizers[TARGET], "held_out": measured}
         return _Prepared(batches, {None: measured}, identity)
 
     return _train(direction, model, output, prepare, training, processes, overwrite)
@@ -155,7 +154,7 @@ def combine_directions(
     if processes.is_main_process:
         check_inputs(output, source_to_target, target_to_source)
         check_output(Path(output), overwrite=overwrite)
-        both = combined(_loaded(source_to_target), _loaded(target_to_source))
+        both = combine_halves(_loaded(source_to_target), _loaded(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
             both.save_pretrained(folder)
@@ -199,7 +198,7 @@ def train_specific(
 
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_text(learner, tokenizer, corpus, held_out, plan, plan.batch)
+        text = language_data(learner, tokenizer, corpus, held_out, plan, plan.batch)
         blocks = _segments(text, tokenizer, plan) if follows else text.blocks
         return _Prepared(InLanguage(blocks, TARGET), {None: text.held_out}, {**text.identity, "follows": follows})
 
@@ -235,13 +234,13 @@ def _train(
     rising = round(training.steps * training.warmup)
     stage = Stage(phase.replace(" ", "-"), training.steps, pattern, training.learning_rate, rising, training.schedule)
 
-    def subject(plan: Training) -> Subject:
+    def subject(plan: Training) -> TrainingJob:
         with processes.main_process_first():
             learner = _loaded(model)
             tokenizers = load_tokenizers(model, learner.config)
         dtype, learner = learner.dtype, learner.float()
         check_trainable(learner, plan)
-        check_fits(learner, tokenizers)
+        check_tokenizers(learner, tokenizers)
         with processes.main_process_first():
             found = prepare(plan, learner, tokenizers)
 
@@ -249,12 +248,12 @@ def _train(
             trained.save_pretrained(folder)
             save_tokenizers(tokenizers, folder, learner.config)
 
-        return Subject(
+        return TrainingJob(
             learner,
             dtype,
-            Text(found.batches, found.held_out, "encoder"),
-            {"model": model_digest(learner), "phase": phase, **found.identity},
-            notes_of(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
+            TrainingData(found.batches, found.held_out, "encoder"),
+            {"model": fingerprint(learner), "phase": phase, **found.identity},
+            source_notes(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
             lambda folder: load_model(folder or model),
             write,
         )
@@ -284,5 +283,5 @@ def _sizes(held_out: dict[Any, Any], languages: Sequence[str]) -> dict[str, dict
     }
 
 
-def _segments(text: LanguageText, tokenizer: Any, plan: Training) -> SegmentPairs:
+def _segments(text: LanguageData, tokenizer: Any, plan: Training) -> SegmentPairs:
     return SegmentPairs(text.blocks.packed, tokenizer, length=plan.length, masking=plan.masking, seed=plan.seed)

@@ -14,24 +14,24 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained import load_config, load_model, load_tokenizer, resolve
 from relexify.pretrained.hub import must_be_local
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs, check_output, sha256_of, write_file, write_folder
+from relexify.storage.work import read_notes
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.folder import check_fits, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm, check_trelm
 from relexify.systems.trelm.pairs import check_pairs, open_pairs, pairs_to_learn
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_translations, measured_translations, phases_of, trelm_scores
 from relexify.text import Corpus
-from relexify.training.job import HELD_OUT_EVERY, notes_of
-from relexify.training.plan import Training
-from relexify.training.result import TrainingResult, finished_training, is_trained
-from relexify.training.trainable import check_halves, check_learner
+from relexify.training.plan import HELD_OUT_EVERY, Training
+from relexify.training.result import TrainingResult, is_trained, load_result
+from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["TrelmResult", "check_run", "check_start", "run_trelm", "trelm_inputs", "write_start"]
 
@@ -83,9 +83,9 @@ def run_trelm(
         check_inputs(folder, model, corpus, held_out, *trelm_inputs(options))
     options = _readable(options)
     asked = _asked(model, corpus, held_out, options)
-    if not overwrite and is_trained(output) and notes_of(output).get("trelm", {}).get("asked") == asked:
+    if not overwrite and is_trained(output) and read_notes(output).get("trelm", {}).get("asked") == asked:
         shutil.rmtree(work, ignore_errors=True)  # it may have been stopped while it was clearing up
-        return _result(finished_training(output))
+        return _result(load_result(output))
     check_start(model, options)
     processes = PartialState(cpu=not torch.cuda.is_available())
     if processes.is_main_process:
@@ -211,7 +211,7 @@ def _notes(model: str | Path, asked: str, options: Trelm) -> dict[str, Any]:
         "phases": [],
         "translation": [],
     }
-    found = notes_of(model)
+    found = read_notes(model)
     graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
     return {"trained_from": str(model), **graft, "trelm": told}
 
@@ -282,7 +282,7 @@ def check_start(model: str | Path, options: Trelm) -> None:
             TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
         )
     for training in (options.commonality, options.transfer, options.specific):
-        check_learner(hollow, training)
+        check_language_model(hollow, training)
     for training in (options.commonality, options.transfer):
         check_halves(training, 1)
 
@@ -307,7 +307,7 @@ def write_start(model: str | Path, start: Path, options: Trelm) -> None:
         seed=options.seed,
     )
     tokenizers = load_tokenizer(source or model), load_tokenizer(model)
-    check_fits(built, tokenizers)
+    check_tokenizers(built, tokenizers)
     with write_folder(start, internal=True) as folder:
         built.save_pretrained(folder)
         save_tokenizers(tokenizers, folder, built.config)

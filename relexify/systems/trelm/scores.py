@@ -16,17 +16,18 @@ from typing import Any, get_args
 import torch
 
 from relexify.errors import InputError, MissingExtra
-from relexify.pretrained import load_model
+from relexify.pretrained.architecture import encoder_frame, usable_length
+from relexify.pretrained.loading import load_model
 from relexify.progress import track
-from relexify.scoring import Score, frame_of, usable_length
+from relexify.scoring import Score
 from relexify.storage.files import write_file
+from relexify.storage.work import read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_pairs
 from relexify.tokens import backend_of, encoder_of, make_encodable
 from relexify.training.curve import Curve
-from relexify.training.job import notes_of
 from relexify.training.result import CURVE_FILE
 
 __all__ = [
@@ -102,8 +103,8 @@ def read_out(
     Raises:
         InputError: The model does not know a language.
     """
-    languages = [model.config.place_of(name) for name in (reads, writes)]
-    before, after = frame_of(tokenizer)
+    languages = [model.config.language_index(name) for name in (reads, writes)]
+    before, after = encoder_frame(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]
     if cut := sum(len(row) == room for row in rows):
@@ -189,7 +190,7 @@ def _said_in_parallel(
     reads, writes = (torch.full((len(rows),), place, device=model.device) for place in languages)
     logits = model(ids, mask, languages=reads, target_languages=writes).logits
     best = [row[: len(tokens)] for row, tokens in zip(logits.argmax(-1).tolist(), rows, strict=True)]
-    _, after = frame_of(writer)
+    _, after = encoder_frame(writer)
     stop = after[0] if after else None
     return [writer.decode(said(row, stop, writer.all_special_ids)).strip() for row in best]
 
@@ -200,7 +201,7 @@ def trelm_scores(output: str | Path) -> tuple[Score, ...]:
     Raises:
         InputError: The folder's curve is missing or damaged.
     """
-    notes = notes_of(output)
+    notes = read_notes(output)
     if "trelm" not in notes:
         return ()
     told = notes["trelm"]
@@ -218,7 +219,7 @@ def phase_scores(folder: str | Path, phase: str) -> tuple[Score, ...]:
     Raises:
         InputError: The folder's curve is missing or damaged.
     """
-    notes = notes_of(folder)
+    notes = read_notes(folder)
     chosen = Curve.load(Path(folder) / CURVE_FILE).at(notes["training"]["selected_step"])
     measured = notes["held_out"]
     by_language = chosen.by_language or dict.fromkeys(measured, chosen.bits_per_byte)

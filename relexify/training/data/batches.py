@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import Dataset
 
 from relexify.errors import InputError, VocabularyError
-from relexify.scoring import IGNORED, Kind, frame_of
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.training.data.packing import PackedText
 
 __all__ = ["Batches", "Blocks", "Masks", "Sequences", "TwoTexts"]
@@ -27,7 +27,7 @@ class Batches(Protocol):
     """What gives the sequences at some positions."""
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for: less than 1 where gaps are filled."""
 
     @property
@@ -55,9 +55,16 @@ class Blocks:
     """
 
     def __init__(
-        self, packed: PackedText, tokenizer: Any, kind: Kind, *, length: int, masking: float = 0.15, seed: int = 0
+        self,
+        packed: PackedText,
+        tokenizer: Any,
+        kind: Architecture,
+        *,
+        length: int,
+        masking: float = 0.15,
+        seed: int = 0,
     ) -> None:
-        self.frame = frame_of(tokenizer) if kind == "encoder" else ([], [])
+        self.frame = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
         self.body = length - len(self.frame[0]) - len(self.frame[1])
         self.count = packed.blocks(self.body)
         self.packed, self.seed = packed, seed
@@ -69,7 +76,7 @@ class Blocks:
         self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The share of places that are asked for."""
         return 1.0 if self.masks is None else self.masks.share
 
@@ -113,9 +120,9 @@ class TwoTexts:
     second: Batches
 
     @property
-    def asked(self) -> float:
+    def label_share(self) -> float:
         """The larger share of places that are asked for."""
-        return max(self.first.asked, self.second.asked)
+        return max(self.first.label_share, self.second.label_share)
 
     @property
     def objectives(self) -> int:

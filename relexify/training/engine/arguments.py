@@ -10,6 +10,7 @@ from accelerate import PartialState
 from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 
 from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.trainer import BITS
 from relexify.training.plan import LOOKAHEAD, Stage, Training
@@ -47,7 +48,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path, *, select: b
         adam_epsilon=training.epsilon,
         max_grad_norm=training.clip,
         optim="adamw_torch_fused",
-        bf16=_in_bfloat16(training),
+        bf16=computes_in_bfloat16(training.precision),
         use_cpu=not on_gpu,
         eval_strategy="steps",
         eval_steps=stage.steps + 1,  # when to measure and save is for the schedule of the whole run to say
@@ -96,12 +97,6 @@ def _with_sizes(arguments: TrainingArguments, size: int, parts: int, length: int
     arguments.per_device_eval_batch_size = max(size, MEASURED_TOKENS // length)
     arguments.gradient_accumulation_steps = parts
     return arguments
-
-
-def _in_bfloat16(training: Training) -> bool:
-    if training.precision == "auto":
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return training.precision == "bfloat16"
 
 
 def compiles(training: Training, stage: Stage, arguments: TrainingArguments) -> bool:

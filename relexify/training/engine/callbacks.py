@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from relexify.scoring import HeldOut, Kind
+from relexify.pretrained.architecture import Architecture
+from relexify.scoring import HeldOut
 
 __all__ = ["Schedule", "Watch"]
 
@@ -33,7 +34,7 @@ class Watch:
     """
 
     held_out: Mapping[str | None, HeldOut]
-    kind: Kind
+    kind: Architecture
     measured: frozenset[int]
     save_every: int | None
     on_step: Callable[[int], None]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from relexify.errors import first_line
+
 __all__ = ["CapturedPass"]
 
 WARM_CALLS = 3
@@ -64,7 +66,7 @@ class CapturedPass:
         try:
             return _Recording(self.run, arrays, self.parameters)
         except RuntimeError as error:
-            reason = str(error.__context__ or error).splitlines()[0]
+            reason = first_line(error.__context__ or error)
             logger.warning("steps cannot be recorded as a CUDA graph and are launched one by one: %s", reason)
             torch.cuda.synchronize()
             return None

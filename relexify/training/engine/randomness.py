@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-__all__ = ["own_randomness"]
+__all__ = ["isolated_randomness"]
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
+def isolated_randomness() -> Iterator[None]:
     """Let what happens inside seed and draw as it likes, and leave no trace of it."""
     python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
     with torch.random.fork_rng():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import torch
 
 from relexify.errors import TrainingError
 from relexify.progress import Advance, track
-from relexify.scoring import MASK_STRIDE, HeldOut, Kind
+from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
 from relexify.training.curve import Curve, Measurement
-from relexify.training.data.batches import Batches, Sequences
+from relexify.training.data.batches import Sequences
 from relexify.training.engine.arguments import (
     compiles,
     measured_steps,
@@ -27,31 +26,17 @@ from relexify.training.engine.arguments import (
 )
 from relexify.training.engine.callbacks import Watch
 from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.engine.randomness import own_randomness
+from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageTrainer
+from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.plan import Stage, Training
 
-__all__ = ["StageResult", "Text", "run_stage"]
+__all__ = ["StageResult", "run_stage"]
 
 WARM_STEPS = 5
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Text:
-    """What a run learns from and is measured on.
-
-    Attributes:
-        blocks: To learn from.
-        held_out: To measure on, by language; of a model with one language, by None.
-        kind: Of the model.
-    """
-
-    blocks: Batches
-    held_out: Mapping[str | None, HeldOut]
-    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -101,13 +86,20 @@ class _Clock:
 
 
 def run_stage(
-    model: Any, text: Text, stage: Stage, training: Training, folder: Path, *, first_step: int = 0, is_last: bool = True
+    model: Any,
+    data: TrainingData,
+    stage: Stage,
+    training: Training,
+    folder: Path,
+    *,
+    first_step: int = 0,
+    is_last: bool = True,
 ) -> StageResult:
     """Train one stage, or go on with it where an earlier run was stopped.
 
     Args:
         model: In float32; it is changed.
-        text: To learn from and to measure on.
+        data: Text to train on and to score on.
         stage: What to train, and how long.
         training: Everything else.
         folder: For checkpoints and logs.
@@ -125,20 +117,20 @@ def run_stage(
     arguments.eval_on_start = checkpoint is None and first_step == 0
     compiled = compiles(training, stage, arguments)
     captured = compiled and arguments.device.type == "cuda" and arguments.world_size == 1
-    sequences = Sequences(text.blocks, first_step * training.batch, stage.steps * training.batch)
+    sequences = Sequences(data.batches, first_step * training.batch, stage.steps * training.batch)
     with (
         track(f"training: {stage.name}", stage.steps) as advance,
-        own_randomness(),
+        isolated_randomness(),
         loss_forward(
             model,
             compiled=compiled,
             stream=torch.bfloat16 if arguments.bf16 else None,
-            asked=_asked(text),
-            objectives=text.blocks.objectives,
+            label_share=_label_share(data),
+            objectives=data.batches.objectives,
         ),
     ):
         clock = _Clock(advance)
-        watch = _watch(text, stage, training, first_step, clock)
+        watch = _watch(data, stage, training, first_step, clock)
         callbacks = stage_callbacks(training, folder, is_last)
         optimiser = stage_optimiser(stage, training, arguments)
         clock.trainer = trainer = StageTrainer(
@@ -148,9 +140,9 @@ def run_stage(
     return _result(model, trainer, stage, training, first_step, clock)
 
 
-def _asked(text: Text) -> float:
+def _label_share(data: TrainingData) -> float:
     """The share of places that have labels: of masked text, in training or where it is measured, if that is more."""
-    return 1.0 if text.blocks.asked == 1 else max(text.blocks.asked, 1 / MASK_STRIDE)
+    return 1.0 if data.batches.label_share == 1 else max(data.batches.label_share, 1 / MASK_STRIDE)
 
 
 def _checkpoint(folder: Path) -> Path | None:
@@ -167,10 +159,10 @@ def _freeze(model: Any, stage: Stage) -> None:
     logger.info("stage %s: %d of %d parameters are trained", stage.name, *_sizes(model, trained))
 
 
-def _watch(text: Text, stage: Stage, training: Training, first_step: int, clock: _Clock) -> Watch:
+def _watch(data: TrainingData, stage: Stage, training: Training, first_step: int, clock: _Clock) -> Watch:
     return Watch(
-        held_out=text.held_out,
-        kind=text.kind,
+        held_out=data.held_out,
+        kind=data.kind,
         measured=measured_steps(training, stage, first_step),
         save_every=save_every(training),
         on_step=clock.tick,
@@ -197,7 +189,7 @@ def _result(
         weights=trainer.accelerator.get_state_dict(trainer.model) if spread else None,
         curve=_curve(trainer, stage, training, first_step),
         selected=first_step + _selected(trainer),
-        tokens_per_second=training.tokens_a_step * clock.steps / clock.seconds if clock.seconds else None,
+        tokens_per_second=training.tokens_per_step * clock.steps / clock.seconds if clock.seconds else None,
     )
 
 
@@ -218,7 +210,7 @@ def _curve(trainer: StageTrainer, stage: Stage, training: Training, first_step: 
         if BITS in entry:
             step = first_step + entry["step"]
             loss = sum(losses) / len(losses) if losses else None
-            tokens = step * training.tokens_a_step
+            tokens = step * training.tokens_per_step
             by_language = {language: entry[f"{BITS}_{language}"] for language in languages} or None
             scores = (entry[BITS], entry[PERPLEXITY], loss, by_language)
             points.append(Measurement(step, tokens, stage.name, *scores))

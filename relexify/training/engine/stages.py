@@ -13,7 +13,7 @@ from accelerate import PartialState
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.training.curve import Curve, Measurement
 from relexify.training.engine.stage import StageResult, run_stage
-from relexify.training.job import Subject
+from relexify.training.job import TrainingJob
 from relexify.training.plan import Stage, Training
 from relexify.training.result import CURVE_FILE
 
@@ -33,7 +33,7 @@ class Chosen:
 
 
 def run_stages(
-    subject: Subject, stages: tuple[Stage, ...], training: Training, work: Path, processes: PartialState
+    subject: TrainingJob, stages: tuple[Stage, ...], training: Training, work: Path, processes: PartialState
 ) -> tuple[Curve, Chosen, float | None]:
     """Train all stages that no earlier call has finished: the curve, the model to hand on, tokens a second."""
     points: list[Measurement] = []
@@ -45,7 +45,7 @@ def run_stages(
             if place:
                 learner = subject.reload(work / _stage_name(stages, place - 1) / _RESULT)
             is_last = place == len(stages) - 1
-            result = run_stage(learner, subject.text, stage, training, folder, first_step=done, is_last=is_last)
+            result = run_stage(learner, subject.data, stage, training, folder, first_step=done, is_last=is_last)
             speed = result.tokens_per_second or speed
             if processes.is_main_process:
                 keep_stage(folder, result)

@@ -20,9 +20,10 @@ from safetensors import SafetensorError
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import PrinterCallback, Trainer
 
-from relexify.errors import OutputError, TrainingError
+from relexify.errors import OutputError, TrainingError, first_line
+from relexify.pretrained.architecture import IGNORED
 from relexify.progress import track
-from relexify.scoring import IGNORED, HeldOut, Score, scores_of
+from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.callbacks import Schedule, Watch
@@ -201,7 +202,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             if self.args.should_save:
                 shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(
                 f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
             ) from error

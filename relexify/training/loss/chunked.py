@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy, linear
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 
-__all__ = ["asked_places", "chunk_nats", "head_nats"]
+__all__ = ["chunked_loss", "dense_chunk_loss", "labelled_positions"]
 
 CHUNK = 4_096
 ROUND = 64
@@ -24,7 +24,7 @@ ROUND = 64
 ChunkLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 
 
-def chunk_nats(
+def dense_chunk_loss(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
 ) -> torch.Tensor:
     """The summed negative log likelihood of some places: hidden [n × d], weight [V × d], bias [V], labels [n]."""
@@ -33,7 +33,7 @@ def chunk_nats(
     return cross_entropy(wide, labels, ignore_index=IGNORED, reduction="sum")
 
 
-def asked_places(
+def labelled_positions(
     hidden: torch.Tensor, labels: torch.Tensor, share: float, *, fixed: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The places that have a label: at the others the head of a masked language model has no work.
@@ -71,14 +71,14 @@ def _room(places: int, share: float) -> int:
     return min(max(ceil(likely / ROUND), 1) * ROUND, places)
 
 
-def head_nats(
+def chunked_loss(
     hidden: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     labels: torch.Tensor,
     *,
     chunk: int = CHUNK,
-    loss: ChunkLoss = chunk_nats,
+    loss: ChunkLoss = dense_chunk_loss,
 ) -> torch.Tensor:
     """The summed negative log likelihood of `labels` under the head, in nats.
 
@@ -88,16 +88,16 @@ def head_nats(
         bias: Of the head [V], if it has one.
         labels: The token of every place, `IGNORED` where none counts [same … as `hidden`].
         chunk: Places at a time.
-        loss: What is computed for a chunk; `chunk_nats`, or that compiled.
+        loss: What is computed for a chunk; `dense_chunk_loss`, or that compiled.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (flat, weight, bias)):
-        return _HeadNats.apply(flat, weight, bias, targets, chunk, loss)  # type: ignore[no-any-return, no-untyped-call]
+        return _ChunkedLoss.apply(flat, weight, bias, targets, chunk, loss)  # type: ignore[no-any-return, no-untyped-call]
     parts = [slice(start, start + chunk) for start in range(0, len(flat), chunk)]
     return torch.stack([loss(flat[part], weight, bias, targets[part]) for part in parts]).sum()
 
 
-class _HeadNats(torch.autograd.Function):
+class _ChunkedLoss(torch.autograd.Function):
     """Gradients are taken chunk by chunk in the forward pass; the backward pass only scales them."""
 
     @staticmethod

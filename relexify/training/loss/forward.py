@@ -17,8 +17,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
-from relexify.training.loss.chunked import asked_places, head_nats
+from relexify.pretrained.architecture import IGNORED
+from relexify.training.loss.chunked import chunked_loss, labelled_positions
 from relexify.training.loss.unpadded import unpadded
 from relexify.training.protocol import JointModel, MultiHeadModel, chunked_head
 
@@ -35,7 +35,7 @@ def loss_forward(
     *,
     compiled: bool = False,
     stream: torch.dtype | None = None,
-    asked: float = 1.0,
+    label_share: float = 1.0,
     objectives: int = 1,
 ) -> Iterator[None]:
     """Let a language model return the summed nats of its labels; of several objectives, in training, those of each.
@@ -47,20 +47,20 @@ def loss_forward(
         model: A decoder or a masked language model, or one with methods of `relexify.training.protocol`.
         compiled: Compile its blocks and the loss.
         stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
-        asked: The share of places that have labels; where it is less than 1, the head works at those places alone.
+        label_share: Share of the positions that have labels; below 1, the head works at those positions alone.
         objectives: Rows take turns between so many in training.
     """
     if isinstance(model, JointModel):
-        with _joint_forward(model, compiled, stream, asked):
+        with _joint_forward(model, compiled, stream, label_share):
             yield
         return
-    with _one_forward(model, compiled, stream, asked, objectives, waits=_head_can_wait(model)):
+    with _one_forward(model, compiled, stream, label_share, objectives, waits=_head_can_wait(model)):
         yield
 
 
 @contextmanager
 def _one_forward(
-    model: Any, compiled: bool, stream: torch.dtype | None, asked: float, objectives: int = 1, *, waits: bool
+    model: Any, compiled: bool, stream: torch.dtype | None, label_share: float, objectives: int = 1, *, waits: bool
 ) -> Iterator[None]:
     has_several_heads = isinstance(model, MultiHeadModel)
     heads = list(model.loss_heads()) if has_several_heads else [model.get_output_embeddings()]
@@ -76,11 +76,11 @@ def _one_forward(
 
     def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
         lost, shared = None, len(heads) > 1
-        if asked < 1 or shared:
+        if label_share < 1 or shared:
             fixed = compiled or (hidden.device.type == "cuda" and not shared)
-            hidden, wanted, lost = asked_places(hidden, wanted, asked, fixed=fixed)
+            hidden, wanted, lost = labelled_positions(hidden, wanted, label_share, fixed=fixed)
         weight, loss, chunk = chunked[id(head)].loss_weight(), losses[id(head)], chunks[id(head)]
-        nats = head_nats(hidden, weight, head.bias, wanted, chunk=chunk, loss=loss)
+        nats = chunked_loss(hidden, weight, head.bias, wanted, chunk=chunk, loss=loss)
         return nats if lost is None else nats + lost
 
     def of_rows(rows: slice, hidden: torch.Tensor, shares: Sequence[tuple[Any, torch.Tensor]]) -> torch.Tensor:
@@ -125,13 +125,13 @@ def _one_forward(
 
 
 @contextmanager
-def _joint_forward(model: Any, compiled: bool, stream: torch.dtype | None, asked: float) -> Iterator[None]:
+def _joint_forward(model: Any, compiled: bool, stream: torch.dtype | None, label_share: float) -> Iterator[None]:
     members = model.loss_members()
     waits = [_head_can_wait(member) for member in members]  # before the blocks that they share are compiled
 
     with ExitStack() as stack:
         for member, can_wait in zip(members, waits, strict=True):
-            stack.enter_context(_one_forward(member, compiled, stream, asked, waits=can_wait))
+            stack.enter_context(_one_forward(member, compiled, stream, label_share, waits=can_wait))
         try:
             model.forward = model.joint_loss
             yield

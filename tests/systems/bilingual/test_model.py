@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 
 import relexify as rx
 from relexify.errors import GraftError, InputError, VocabularyError
-from relexify.pretrained import is_bilingual
-from relexify.systems.bilingual.folder import BilingualBundle, language_folder, load_for_language
+from relexify.pretrained.languages import language_folder, load_for_language, needs_language
+from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
@@ -230,24 +230,24 @@ def test_a_language_that_is_unknown_or_not_named_is_refused():
         model(input_ids=TOKENS)
 
 
-def test_an_ordinary_loader_asks_which_language_is_meant(tmp_path):
+def test_load_model_rejects_a_bilingual_folder(tmp_path):
     bilingual("gpt2").save(tmp_path / "both")
     for load in (rx.load_model, rx.load_tokenizer):
         with pytest.raises(InputError, match="is a bilingual model: say which language is meant"):
             load(tmp_path / "both")
 
 
-def test_a_speaker_is_loaded_out_of_ordinary_and_bilingual_folders(tmp_path):
+def test_one_language_is_loaded_from_ordinary_and_bilingual_folders(tmp_path):
     both = bilingual("gpt2")
     both.save(tmp_path / "both")
     both.export("xx", tmp_path / "xx")
-    assert is_bilingual(tmp_path / "both")
-    assert not is_bilingual(tmp_path / "xx")
+    assert needs_language(tmp_path / "both")
+    assert not needs_language(tmp_path / "xx")
     one, tokenizer = load_for_language(tmp_path / "both", "xx")
     other, _ = load_for_language(tmp_path / "xx")
     assert torch.equal(logits(one), logits(other))
     assert len(tokenizer) == len(both.tokenizers["xx"])
-    with pytest.raises(InputError, match="no bilingual model"):
+    with pytest.raises(InputError, match="not a bilingual model"):
         load_for_language(tmp_path / "xx", "xx")
     with language_folder(tmp_path / "both", "en") as folder:
         assert torch.equal(logits(rx.load_model(folder)), logits(both.model, language="en"))

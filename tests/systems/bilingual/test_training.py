@@ -15,8 +15,9 @@ import torch
 
 import relexify as rx
 from relexify.errors import InputError
-from relexify.pretrained import load_model, load_tokenizer
-from relexify.scoring import IGNORED, bits_per_byte
+from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.scoring import bits_per_byte
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.training import check_halves, train_bilingual

@@ -10,17 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.systems.compression.clustering import clustered_codes
 from relexify.systems.compression.codes import (
+    bounded_labels,
     check_codes,
+    clustered_codes,
     digit_codes,
+    equal_size_labels,
     random_codes,
     smallest_base,
-    split_width,
+    squared_distances,
     table_sizes,
 )
-from relexify.systems.compression.equal_size import bounded_labels, equal_size_labels, squared_distances
-from relexify.systems.compression.tables import block_means, fitted_tables, reconstruction_error, shared_digits
+from relexify.systems.compression.tables import (
+    block_means,
+    fitted_tables,
+    reconstruction_error,
+    shared_digits,
+    split_width,
+)
 
 TABLE_1 = [(50_265, 2, 225, 115_200), (50_265, 3, 37, 18_944), (50_265, 8, 4, 2_048), (250_002, 3, 63, 32_256)]
 

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from relexify.errors import InputError
-from relexify.systems.compression import head as factored_head
+from relexify.systems.compression import embedding as sub_embedding
 from relexify.systems.compression.codes import digit_codes
-from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.head import FactoredHead, factored_logits
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding, factored_logits
 
 TOKENS, WIDTH = 50, 11
 
@@ -114,6 +113,58 @@ def test_the_factored_head_equals_the_dense_one_forward_and_backward(k, bias):
     assert not bias or torch.allclose(numbers.grad, dense.bias.grad)
 
 
+def logits_and_gradients(embedding, hidden, pull, logits_of) -> list[torch.Tensor]:
+    hidden = hidden.clone().requires_grad_()
+    logits = logits_of(hidden, list(embedding.tables), embedding.codes)
+    return [logits, *torch.autograd.grad((logits * pull).sum(), [hidden, *embedding.tables])]
+
+
+def dense_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: torch.Tensor) -> torch.Tensor:
+    return hidden @ torch.cat([table[codes[:, index]] for index, table in enumerate(tables)], dim=1).t()
+
+
+def drawn(*shape: int, dtype=torch.float64, seed: int = 1) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def uneven(rows: list[int], dtype=torch.float64, width: int = WIDTH) -> SubEmbedding:
+    codes = np.random.default_rng(0).permutation(digit_codes(TOKENS, len(rows), rows))
+    embedding = SubEmbedding(TOKENS, width, codes=codes, rows=rows, dtype=dtype)
+    for index, table in enumerate(embedding.tables):
+        table.data.copy_(drawn(*table.shape, seed=index))
+    return embedding
+
+
+@pytest.mark.parametrize("positions", [0, 1, 7])
+@pytest.mark.parametrize("rows", [[50], [9, 9], [5, 5, 5], [5, 7, 20]])
+def test_logits_and_gradients_are_those_of_the_dense_matrix(rows, positions):
+    embedding, hidden, pull = uneven(rows), drawn(positions, WIDTH), drawn(positions, TOKENS, seed=2)
+    ours = logits_and_gradients(embedding, hidden, pull, factored_logits)
+    assert ours[0].shape == (positions, TOKENS)
+    for mine, expected in zip(ours, logits_and_gradients(embedding, hidden, pull, dense_logits), strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("positions", [3, 300])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4), (torch.bfloat16, 0.06)]
+)
+@pytest.mark.parametrize("rows", [[5, 5, 5], [5, 7, 20]])
+def test_logits_and_gradients_of_a_gpu_are_those_of_a_cpu(rows, dtype, tolerance, positions):
+    width = 48
+    embedding, hidden = uneven(rows, dtype, width), drawn(positions, width, dtype=dtype) / width**0.5
+    pull = drawn(positions, TOKENS, dtype=dtype, seed=2) / positions
+    wide = uneven(rows, torch.float64, width)
+    for table, narrow in zip(wide.tables, embedding.tables, strict=True):
+        table.data.copy_(narrow)
+    theirs = logits_and_gradients(wide, hidden.double(), pull.double(), dense_logits)
+    ours = logits_and_gradients(embedding.cuda(), hidden.cuda(), pull.cuda(), factored_logits)
+    assert [each.dtype for each in ours] == [dtype] * len(ours)
+    for mine, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.cpu().double(), expected, rtol=tolerance, atol=tolerance)
+
+
 def test_half_precision_stays_close_to_full():
     embedding = make()
     head = FactoredHead(embedding, nn.Parameter(torch.randn(TOKENS)))
@@ -166,5 +217,5 @@ def test_more_logits_than_a_gpu_can_count_are_made_in_parts(monkeypatch):
     hidden = torch.randn(7, WIDTH, dtype=torch.float64)
     whole = factored_logits(hidden, list(embedding.tables), embedding.codes)
     for most in (2 * TOKENS, 3 * TOKENS + 1, TOKENS - 1):
-        monkeypatch.setattr(factored_head, "MOST_LOGITS", most)
+        monkeypatch.setattr(sub_embedding, "MAX_LOGITS", most)
         assert torch.allclose(factored_logits(hidden, list(embedding.tables), embedding.codes), whole)

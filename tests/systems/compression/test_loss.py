@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression import loss as factored_loss
-from relexify.systems.compression import prefixes as code_prefixes
-from relexify.systems.compression.embedding import SubEmbedding
-from relexify.systems.compression.head import FactoredHead
-from relexify.systems.compression.prefixes import PrefixPlan, plan_prefixes
-from relexify.systems.compression.vocabulary_sum import log_vocabulary_sum
-from relexify.training.loss.chunked import head_nats
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
+from relexify.systems.compression.loss import PrefixPlan, code_prefixes, log_vocabulary_sum, plan_prefixes
+from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head
 
 # Said once by torch, on a CPU without bfloat16.
@@ -60,7 +57,7 @@ def value_and_gradients(head: FactoredHead, hidden: torch.Tensor, labels: torch.
         logits = nn.functional.linear(hidden, head.weight, head.bias)
         nats = cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
     else:
-        nats = head_nats(hidden, head.loss_weight(), head.bias, labels, chunk=chunk, loss=loss)
+        nats = chunked_loss(hidden, head.loss_weight(), head.bias, labels, chunk=chunk, loss=loss)
     return [nats, *torch.autograd.grad(nats, leaves)]
 
 
@@ -100,7 +97,7 @@ def test_codes_that_spread_too_far_take_the_way_over_logits(monkeypatch):
     head = a_head(some_codes(40, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     hidden, labels = asked(head, 6)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
-    monkeypatch.setattr(code_prefixes, "MOST_CELLS", 20)
+    monkeypatch.setattr(factored_loss, "MAX_CELLS", 20)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]) is None
     monkeypatch.setattr(factored_loss, "log_vocabulary_sum", lambda *given: pytest.fail("prefixes were summed"))
     assert_same(ours, value_and_gradients(head, hidden, labels, head.chunk_loss()))
@@ -119,7 +116,7 @@ def test_the_digit_that_leaves_the_fewest_prefixes_is_left_out():
 def scores_and_sum(scores: torch.Tensor, rows: list[int], codes: np.ndarray, bias=None):
     """The logarithm of the vocabulary's sum and the gradient of its sum over places, by ours and by float64 logits."""
     plan = plan_prefixes(codes, rows)
-    tokens = code_prefixes.code_prefixes(codes, rows, plan, scores.device)
+    tokens = code_prefixes(codes, rows, plan, scores.device)
     ours = scores.clone().requires_grad_()
     found = log_vocabulary_sum(ours, rows, tokens, bias)
     wide = scores.double().clone().requires_grad_()
@@ -211,7 +208,7 @@ def test_a_compiler_sees_one_graph_whether_prefixes_are_complete_or_not(tokens, 
     def in_one_graph(function):
         return torch.compile(function, dynamic=False, fullgraph=True, backend="aot_eager")
 
-    monkeypatch.setattr(factored_loss, "_compiled", in_one_graph)
+    monkeypatch.setattr(factored_loss, "_compile", in_one_graph)
     head = a_head(some_codes(tokens, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]).complete == (tokens == 100)
     hidden, labels = asked(head, 8)

@@ -21,10 +21,12 @@ from transformers import (
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.run import swap_lexicon
-from relexify.grafting import graft, lexical_axes
+from relexify.grafting import graft
 from relexify.methods import random
-from relexify.pretrained import class_in_form, fresh_twin, load_model
-from relexify.systems.compression.compress import compressed
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.loading import load_model, task_class
+from relexify.systems.compression.compress import compress_folder, compressed
 from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.model import Layout, compressed_class, expanded, is_compressed
 from relexify.systems.compression.options import Compression
@@ -241,7 +243,7 @@ def test_a_classifier_takes_the_encoder_of_a_compressed_model(tmp_path):
     model, _ = pico.pair("roberta")
     small, _ = compressed(model, COUNTED)
     small.save_pretrained(tmp_path)
-    loader = class_in_form(AutoModelForSequenceClassification, AutoConfig.from_pretrained(tmp_path))
+    loader = task_class(AutoModelForSequenceClassification, AutoConfig.from_pretrained(tmp_path))
     classifier = loader.from_pretrained(tmp_path, num_labels=3)
     assert isinstance(classifier.get_input_embeddings(), SubEmbedding)
     assert torch.equal(classifier.get_input_embeddings().weight, small.get_input_embeddings().weight)
@@ -315,3 +317,27 @@ def test_random_codes_are_drawn_with_the_seed_and_keep_less_than_clusters():
     assert torch.equal(small.get_input_embeddings().codes, again.get_input_embeddings().codes)
     assert small.get_input_embeddings().rows == [40, 40]
     assert compressed(model, Compression(k=2, clusters=40, equal_size=True))[1].error < report.error < 1
+
+
+def test_clusters_are_found_once_and_damaged_ones_again(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("RELEXIFY_CACHE", str(cache))
+    model, tokenizer = pico.pair("gpt2")
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+
+    def codes_with(**options) -> np.ndarray:
+        compress_folder(tmp_path / "model", tmp_path / "small", Compression(k=2, **options), overwrite=True)
+        return load_model(tmp_path / "small").get_input_embeddings().codes.numpy()
+
+    codes_with(codes="digits")
+    assert not (cache / "codes").exists()
+    first = codes_with(clusters=25)
+    (entry,) = (cache / "codes").iterdir()
+    written = (entry / "codes.safetensors").stat().st_mtime_ns
+    assert np.array_equal(codes_with(clusters=25, init="random"), first)
+    assert (entry / "codes.safetensors").stat().st_mtime_ns == written
+    (entry / "codes.safetensors").write_bytes(b"damaged")
+    assert np.array_equal(codes_with(clusters=25), first)
+    assert not np.array_equal(codes_with(clusters=25, equal_size=True), first)
+    assert len(list((cache / "codes").iterdir())) == 2

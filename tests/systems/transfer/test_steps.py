@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods import fvt
-from relexify.pretrained import load_model
 from relexify.storage.files import MARKER, load_arrays, save_arrays
-from relexify.systems.compression.folder import compress_folder
-from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.checks import check_recipe, open_texts, with_dictionary
 from relexify.systems.transfer.evidence import gather_vectors
 from relexify.systems.transfer.options import METHODS, Transfer
@@ -137,25 +133,3 @@ def test_a_dictionary_is_read_once_and_in_the_order_it_has(recipe, tmp_path):
 def test_every_method_tells_what_it_does_and_the_default_is_one_of_them(recipe):
     assert recipe.method in METHODS
     assert all(method.becomes and method.evidence and method.paper for method in METHODS.values())
-
-
-def test_clusters_are_found_once_and_damaged_ones_again(cache, tmp_path):
-    model, tokenizer = pico.pair("gpt2")
-    for part in (model, tokenizer):
-        part.save_pretrained(tmp_path / "model")
-
-    def codes_with(**options) -> np.ndarray:
-        compress_folder(tmp_path / "model", tmp_path / "small", Compression(k=2, **options), overwrite=True)
-        return load_model(tmp_path / "small").get_input_embeddings().codes.numpy()
-
-    codes_with(codes="digits")
-    assert not (cache / "codes").exists()
-    first = codes_with(clusters=25)
-    (kept,) = (cache / "codes").iterdir()
-    written = kept.stat().st_mtime_ns
-    assert np.array_equal(codes_with(clusters=25, init="random"), first)
-    assert kept.stat().st_mtime_ns == written
-    kept.write_bytes(b"damaged")
-    assert np.array_equal(codes_with(clusters=25), first)
-    assert not np.array_equal(codes_with(clusters=25, equal_size=True), first)
-    assert len(list((cache / "codes").iterdir())) == 2

@@ -8,7 +8,7 @@ import torch
 
 from relexify.errors import EvidenceError, InputError, VocabularyError
 from relexify.evidence.bitext import Bitext, DirectedLinks, EncodedBitext, Links, Side, encode_bitext
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.batches import FOLLOWS, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs

@@ -22,12 +22,12 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.pretrained import load_model
-from relexify.scoring import model_kind, usable_length
+from relexify.pretrained.architecture import architecture_of, usable_length
+from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_alignment, reorder
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.parameters import combined, half_pattern
+from relexify.systems.trelm.parameters import combine_halves, half_pattern
 from tests import pico
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
@@ -314,7 +314,7 @@ def test_languages_are_told_by_name_by_row_or_by_token(backbone: Any) -> None:
         assert not torch.allclose(model(ids, language="en").logits, model(ids, language="zh").logits, atol=1e-3)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         model(ids, language="de")
-    with pytest.raises(InputError, match="languages are told of 2 tokens"):
+    with pytest.raises(InputError, match="languages are given for 2 tokens"):
         model(ids, languages=torch.tensor([[0, 0], [1, 1]]))
 
 
@@ -355,7 +355,7 @@ def test_the_combination_has_each_half_of_one_model_and_the_mean_of_the_rest(bac
         for model in (there, back):
             for parameter in model.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
-    both = combined(there, back)
+    both = combine_halves(there, back)
     first, second, found = (dict(model.named_parameters()) for model in (there, back, both))
     counts = {"upper": 0, "lower": 0, "mean": 0}
     for name, value in found.items():
@@ -376,7 +376,7 @@ def test_the_combination_has_each_half_of_one_model_and_the_mean_of_the_rest(bac
 
 def test_models_built_otherwise_cannot_be_combined() -> None:
     with pytest.raises(InputError, match="not built alike"):
-        combined(with_trilayer(bert()), with_trilayer(roberta()))
+        combine_halves(with_trilayer(bert()), with_trilayer(roberta()))
 
 
 def test_halves_are_named_by_all_their_layers_and_nothing_else() -> None:
@@ -395,14 +395,14 @@ def test_what_cannot_be_cut_is_refused() -> None:
         with_trilayer(BertForSequenceClassification(BertConfig(**SIZES, vocab_size=90)))
     with pytest.raises(GraftError, match="one layer"):
         with_trilayer(BertForMaskedLM(BertConfig(**(SIZES | {"num_hidden_layers": 1}), vocab_size=90)))
-    with pytest.raises(InputError, match="two names or more"):
+    with pytest.raises(InputError, match="at least two distinct names"):
         with_trilayer(bert(), ("en", "en"))
     with pytest.raises(InputError, match="embedding_size = 32"):
         with_trilayer(bert(), embedding_size=32)
 
 
 def test_scoring_takes_it_for_an_encoder() -> None:
-    assert model_kind(with_trilayer(bert())) == "encoder"
+    assert architecture_of(with_trilayer(bert())) == "encoder"
 
 
 def test_a_parser_reads_with_it(backbone: Any, tmp_path: Any) -> None:

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForPreTraining, RobertaConfig, RobertaF
 
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
-from relexify.pretrained import load_model
+from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM

@@ -13,8 +13,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
-from relexify.pretrained import load_model, load_tokenizer
-from relexify.scoring import IGNORED
+from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED

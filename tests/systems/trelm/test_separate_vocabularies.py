@@ -13,13 +13,13 @@ from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMas
 from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError, VocabularyError
-from relexify.pretrained import load_model
-from relexify.scoring import model_kind
-from relexify.systems.trelm.model.building import one_language, with_trilayer
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.loading import load_model
+from relexify.systems.trelm.model.building import with_one_language, with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED
-from relexify.systems.trelm.model.folder import check_fits
+from relexify.systems.trelm.model.folder import check_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.parameters import combined, phase_pattern
+from relexify.systems.trelm.parameters import combine_halves, phase_pattern
 from relexify.training.loss.forward import loss_forward
 from tests import pico
 from tests.systems.trelm.test_model import BACKBONES, LENGTHS, SIZES, _drawn, bert, logits_of_backbone, padded, roberta
@@ -160,7 +160,7 @@ def test_there_are_no_language_embeddings_and_two_tables(source: Any) -> None:
     assert model.head.source_decoder.weight is model.model.source_words.weight
     everything = torch.cat([source.get_input_embeddings().weight, target.get_input_embeddings().weight])
     assert torch.allclose(model.model.placeholder, everything.mean(dim=0), atol=1e-6)
-    assert model_kind(model) == "encoder"
+    assert architecture_of(model) == "encoder"
 
 
 def test_it_survives_a_round_trip_bit_for_bit(source: Any, tmp_path: Any) -> None:
@@ -199,7 +199,7 @@ def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
 @pytest.mark.parametrize("language", ["en", "xx"])
 def test_one_language_alone_computes_what_it_did_in_company(source: Any, language: str, tmp_path: Any) -> None:
     model = joined(source)
-    alone = one_language(model, language)
+    alone = with_one_language(model, language)
     assert alone.config.languages == [language]
     alone.save_pretrained(tmp_path)
     ids = torch.tensor([[5, 6, 7, 60]])
@@ -216,13 +216,13 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
     labels = torch.where(inputs["input_ids"] > 30, inputs["input_ids"], -100)
     languages = torch.tensor([0, 1, 0])
     for told in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
-        for asked in (1.0, 0.9):
+        for label_share in (1.0, 0.9):
             model.zero_grad()
             whole = model(**inputs, labels=labels, **told).loss * (labels != -100).sum()
             whole.backward()
             wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
             model.zero_grad()
-            with loss_forward(model, asked=asked):
+            with loss_forward(model, label_share=label_share):
                 nats = model(**inputs, labels=labels, **told)
             nats.backward()
             assert torch.allclose(nats, whole, rtol=1e-5)
@@ -240,14 +240,14 @@ def test_the_combination_has_the_mean_of_both_vocabularies(source: Any) -> None:
         for model in (there, back):
             for parameter in model.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
-    first, second, both = (dict(m.named_parameters()) for m in (there, back, combined(there, back)))
+    first, second, both = (dict(m.named_parameters()) for m in (there, back, combine_halves(there, back)))
     for name in (
         "model.source_words.weight",
         "model.backbone.embeddings.word_embeddings.weight",
         "head.source_decoder.bias",
     ):
         assert torch.equal(both[name], (first[name] + second[name]) / 2)
-    result = combined(there, back)
+    result = combine_halves(there, back)
     assert result.head.source_decoder.weight is result.model.source_words.weight
 
 
@@ -282,7 +282,7 @@ def test_what_does_not_go_together_is_refused(caplog: pytest.LogCaptureFixture) 
     with pytest.raises(InputError, match="a bilingual model has two"):
         with_trilayer(source, ("en", "xx", "yy"), target=target)
     with pytest.raises(InputError, match="one vocabulary for all"):
-        one_language(with_trilayer(source, ("en", "xx")), "xx")
+        with_one_language(with_trilayer(source, ("en", "xx")), "xx")
     other = with_vocabulary(roberta(), TOKENS)
     other.config.pad_token_id = 3
     with pytest.raises(GraftError, match="padding id, which is 1 in one model and 3"):
@@ -290,7 +290,7 @@ def test_what_does_not_go_together_is_refused(caplog: pytest.LogCaptureFixture) 
     model, big, small = with_trilayer(source, target=target), pico.wordpiece(size=200), pico.wordpiece(["a b"], size=20)
     for tokenizers, language in (((big, small), "source"), ((small, big), "target")):
         with pytest.raises(VocabularyError, match=f"the tokenizer of {language} has"):
-            check_fits(model, tokenizers)
+            check_tokenizers(model, tokenizers)
     with torch.no_grad():
         target.base_model.encoder.layer[0].output.dense.bias.add_(1)
     with caplog.at_level(logging.WARNING):

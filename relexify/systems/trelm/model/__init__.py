@@ -1,1 +1,1 @@
-"""The TRILayer model of TreLM."""
+"""The model with the TRILayer: config, backbone, encoder, heads; how it is built, and how it lies on disk."""

@@ -1,31 +1,31 @@
-"""What is known of the encoders that can be cut in two: BERT, RoBERTa and its like, and ALBERT."""
+"""The encoders that a TRILayer can be put into, BERT, RoBERTa and relatives, ALBERT: where each keeps its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import linear
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError
+from relexify.pretrained.kinds import kind_of_config
 
-__all__ = ["FAMILIES", "Family", "bare_backbone", "family_of", "layers_of", "new_layer", "positions_of", "widened"]
+__all__ = ["FAMILIES", "Family", "build_backbone", "encoder_layers", "family_of", "new_layer", "position_ids", "widen"]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Where an architecture has what.
+    """Names of the parts of an architecture.
 
     Attributes:
         layers: The list of layers inside the encoder.
-        dense: Inside a masked language model, the layer of the head before its norm.
-        norm: That norm.
-        decoder: The last layer of the head.
-        head_activation: Between the two; that of the config if None.
+        dense: Inside a masked language model, the linear layer of the head before its norm.
+        norm: The norm of the head.
+        decoder: The output embedding, the last layer of the head.
+        head_activation: Between the dense layer and the norm; that of the config if None.
     """
 
     layers: str
@@ -53,8 +53,8 @@ FAMILIES: Mapping[str, Family] = {
 """Families by the model type of their configs."""
 
 
-def family_of(config: Any) -> Family:
-    """The family of a config.
+def family_of(config: PreTrainedConfig) -> Family:
+    """Return the family of a config.
 
     Raises:
         GraftError: A TRILayer cannot be put into such a model.
@@ -65,54 +65,55 @@ def family_of(config: Any) -> Family:
             f"a TRILayer cannot be put into a model of the type {kind!r}: give a masked language model of the type "
             f"{', '.join(FAMILIES)}"
         )
-    if getattr(config, "sub_embedding", None) is not None:
-        raise GraftError("the model's embedding is compressed: expand it first (relexify expand)")
+    model_kind = kind_of_config(config)
+    if model_kind is not None and model_kind.fixed_vocabulary is not None:
+        raise GraftError(f"a TRILayer cannot be put into a {model_kind.name}: {model_kind.fixed_vocabulary}")
     return FAMILIES[kind]
 
 
-def bare_backbone(config: Any, *, pooled: bool) -> Any:
-    """An encoder without head, and with a pooler only where asked."""
-    return AutoModel.from_config(config, trust_remote_code=False, add_pooling_layer=pooled)
+def build_backbone(config: PreTrainedConfig, *, with_pooler: bool) -> PreTrainedModel:
+    """Return an untrained encoder without head; its pooler is needed for next sentences only."""
+    return AutoModel.from_config(config, trust_remote_code=False, add_pooling_layer=with_pooler)
 
 
-def layers_of(backbone: Any) -> list[nn.Module]:
-    """The layers of an encoder, from the first to the last."""
+def encoder_layers(backbone: PreTrainedModel) -> list[nn.Module]:
+    """Return the layers of an encoder, from the first to the last."""
     return list(backbone.get_submodule(family_of(backbone.config).layers))
 
 
-def new_layer(backbone: Any) -> nn.Module:
-    """One more layer like those of an encoder, with parameters of its own."""
-    built: nn.Module = type(layers_of(backbone)[0])(backbone.config)
+def new_layer(backbone: PreTrainedModel) -> nn.Module:
+    """Return an untrained layer of the kind that an encoder has."""
+    built: nn.Module = type(encoder_layers(backbone)[0])(backbone.config)
     return built
 
 
-def positions_of(backbone: Any, counted: torch.Tensor) -> torch.Tensor:
-    """Positions as an encoder counts them: from 0, or from after the padding token's number.
+def position_ids(backbone: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
+    """Return positions as an encoder counts them: BERT from 0, RoBERTa from its padding id + 1.
 
     Args:
         backbone: The encoder.
-        counted: 1 for what is no padding [batch × tokens].
+        mask: 1 for tokens, 0 for padding [batch × tokens].
 
     Returns:
-        [batch × tokens], or [1 × tokens] where padding is counted too.
+        [batch × tokens], or [1 × tokens] if padding is counted too.
     """
     padding = backbone.embeddings.position_embeddings.padding_idx
     if padding is None:
-        return torch.arange(counted.shape[1], device=counted.device)[None]
-    counted = counted.long()
-    positions: torch.Tensor = counted.cumsum(dim=1) * counted + padding
+        return torch.arange(mask.shape[1], device=mask.device)[None]
+    mask = mask.long()
+    positions: torch.Tensor = mask.cumsum(dim=1) * mask + padding
     return positions
 
 
-def widened(backbone: Any, vectors: torch.Tensor, *, shifted: bool = True) -> torch.Tensor:
-    """Vectors of an embedding in the width of the layers; ALBERT alone has narrower ones.
+def widen(backbone: PreTrainedModel, vectors: torch.Tensor, *, bias: bool = True) -> torch.Tensor:
+    """Return embeddings in the width of the layers; only ALBERT's are narrower.
 
     Args:
         backbone: The encoder.
         vectors: [… × width of the embeddings].
-        shifted: Add the bias of the projection, as is done with the embeddings of a sentence.
+        bias: Add the bias of the projection, which belongs to the embedding of a sentence once.
     """
     mapping = getattr(backbone.encoder, "embedding_hidden_mapping_in", None)
     if mapping is None:
         return vectors
-    return linear(vectors, mapping.weight, mapping.bias if shifted else None)
+    return linear(vectors, mapping.weight, mapping.bias if bias else None)

@@ -1,4 +1,4 @@
-"""What a model with a TRILayer is made of."""
+"""The config of a model with a TRILayer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from transformers import AutoConfig, PreTrainedConfig
 
 from relexify.errors import InputError
-from relexify.pretrained import TRILAYER
+from relexify.systems.trelm.kind import MODEL_TYPE
 
 __all__ = ["TriLayerConfig", "Vocabularies"]
 
@@ -16,28 +16,27 @@ Vocabularies = Literal["joint", "separate"]
 
 
 class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
-    """What a model with a TRILayer is made of.
+    """The config of a model with a TRILayer.
 
     Attributes:
         backbone: The config of the encoder around the TRILayer.
-        languages: What the languages are called, in the order of their embeddings; text of which no language is told
-            is of the last one.
-        trilayer: Whether there is a TRILayer; without it, language embeddings are all that is added to the backbone.
+        languages: Names of the languages, in the order of their embeddings; text without a language is of the last.
+        trilayer: Whether there is a TRILayer; without it, only language embeddings are added to the backbone.
         vocabularies: `joint`: one vocabulary, and language embeddings. `separate`: a vocabulary and word embeddings for
             every language, and no language embeddings (section 6.3, CdLM*).
-        source_vocab_size: Of separate vocabularies, the tokens of the first language; the backbone has those of the
-            last. None where there is no other language, as in an export.
-        embedding_size: Width of the word embeddings, where a projection widens them to the width of the backbone.
+        source_vocab_size: With separate vocabularies, the size of the first language's; the backbone has the last
+            one's. None if there is no other language, as in an export.
+        embedding_size: Width of the word embeddings, if a projection widens them to the width of the backbone.
         next_sentence: Whether there is a head for next sentences.
-        initializer_range: Standard deviation of new parameters.
+        initializer_range: Standard deviation of untrained parameters.
     """
 
-    model_type = TRILAYER
-    sub_configs = {"backbone": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
+    model_type = MODEL_TYPE
+    sub_configs = {"backbone": AutoConfig}  # noqa: RUF012 (name and type are fixed by transformers)
 
     def __init__(
         self,
-        backbone: Any = None,
+        backbone: PreTrainedConfig | dict[str, Any] | None = None,
         languages: Sequence[str] = ("source", "target"),
         trilayer: bool = True,
         vocabularies: Vocabularies = "joint",
@@ -47,6 +46,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         initializer_range: float = 0.02,
         **rest: Any,
     ) -> None:
+        # A config that is read from json has its sub-config as a dict; transformers also builds one without any.
         self.backbone = AutoConfig.for_model(**backbone) if isinstance(backbone, dict) else backbone
         self.languages = list(languages)
         self.trilayer = trilayer
@@ -60,12 +60,12 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     @property
     def separate(self) -> bool:
-        """Whether every language has a vocabulary of its own."""
+        """Whether every language has its own vocabulary."""
         return bool(self.vocabularies == "separate")
 
     @property
     def vocab_size(self) -> int:
-        """Tokens of the joint vocabulary, or of the last language's."""
+        """Size of the joint vocabulary, or of the last language's."""
         return int(self.backbone.vocab_size)
 
     @vocab_size.setter
@@ -79,21 +79,21 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     @property
     def type_vocab_size(self) -> int:
-        """Segments that the backbone tells apart."""
+        """Number of segments that the backbone distinguishes."""
         return int(getattr(self.backbone, "type_vocab_size", 0) or 0)
 
     @property
     def num_hidden_layers(self) -> int:
-        """Layers, the TRILayer among them."""
+        """Number of layers, including the TRILayer."""
         return int(self.backbone.num_hidden_layers) + self.trilayer
 
     @property
     def max_position_embeddings(self) -> int:
-        """Positions of the backbone, less the one of the placeholder that a TRILayer asks for."""
+        """Positions of the backbone, less the one of the placeholder [P] if there is a TRILayer."""
         return int(self.backbone.max_position_embeddings) - self.trilayer
 
-    def place_of(self, language: str | None) -> int:
-        """The place of a language by its name; the last one's if none is named.
+    def language_index(self, language: str | None) -> int:
+        """Return the index of a language by its name; the last one's if no name is given.
 
         Raises:
             InputError: The model does not know the language.

@@ -1,4 +1,17 @@
-"""The encoder with a TRILayer between its halves; what it computes is told in `trilayer`."""
+"""The encoder with the TRILayer (section 3.2): the two halves of a BERT with one more layer between them.
+
+N layers of a BERT, RoBERTa or ALBERT are cut into two halves, and the TRILayer is placed between them, which makes
+N + 1. The lower half reads a sentence; its states are re-ordered by the word alignment O into the order and length of
+the translation. Re-ordering loses the positions, so position and (target) language are added again:
+
+    E_inp = E_word + E_seg + E_pos + E_lng                 the sentence X, with the placeholder [P] after it
+    H     = lower half(E_inp)                              [batch × source + 1 × width]
+    H^O   = H[ALNIDX(y_1)], …, H[ALNIDX(y_T')]             [batch × target × width]; [P] where y_i is unaligned (Eq. 3)
+    H_TL  = TRANSFORMER_TL(H^O + E_lng(Y) + E_pos)         the TRILayer
+    out   = upper half(H_TL)                               [batch × target × width]
+
+Without an alignment the order stays as it is, so masked language modelling is the same forward pass.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +25,28 @@ from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput
 
 from relexify.errors import InputError
-from relexify.systems.trelm.model.backbone import bare_backbone, layers_of, new_layer, positions_of, widened
+from relexify.systems.trelm.model.backbone import build_backbone, encoder_layers, new_layer, position_ids, widen
 from relexify.systems.trelm.model.config import TriLayerConfig
 
-__all__ = ["UNALIGNED", "LanguageEmbedding", "TriLayerModel", "TriLayerPreTrainedModel", "check_alignment", "reorder"]
+__all__ = [
+    "UNALIGNED",
+    "LanguageEmbedding",
+    "TriLayerModel",
+    "TriLayerPreTrainedModel",
+    "check_alignment",
+    "reorder",
+]
 
 UNALIGNED = -1
-"""In an alignment, a place that corresponds to nothing; it takes the state of the placeholder [P]."""
+"""In a word alignment, a target position without a source position; it takes the state of the placeholder [P]."""
 
 
 class LanguageEmbedding(nn.Embedding):
-    """A row for every language; orthogonal rows before training."""
+    """One row per language (E_lng); the rows are orthogonal before training."""
 
 
 class TriLayerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
-    """What both classes below have in common."""
+    """Base of all models with a TRILayer: config, attention implementations and initialisation."""
 
     config_class = TriLayerConfig
     base_model_prefix = "model"
@@ -47,11 +67,15 @@ class TriLayerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
 
 
 class TriLayerModel(TriLayerPreTrainedModel):
-    """The encoder: a backbone with language embeddings, and a TRILayer between its halves."""
+    """The encoder: a backbone with language embeddings, and a TRILayer between its halves.
+
+    With separate vocabularies (section 6.3, CdLM*), `source_words` is the embedding table of the first language, the
+    backbone has that of the last one, and there are no language embeddings.
+    """
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
-        self.backbone = bare_backbone(config.backbone, pooled=config.next_sentence)
+        self.backbone = build_backbone(config.backbone, with_pooler=config.next_sentence)
         embeddings = self.backbone.embeddings
         self.language_embeddings: LanguageEmbedding | None = None
         if not config.separate:
@@ -70,19 +94,20 @@ class TriLayerModel(TriLayerPreTrainedModel):
         self.placeholder: nn.Parameter | None = None
         if config.trilayer:
             self.trilayer = new_layer(self.backbone)
+            # [P] is a word embedding that no token has, so that no tokenizer needs to change.
             self.placeholder = nn.Parameter(torch.zeros(embeddings.word_embeddings.embedding_dim))
         self.post_init()
 
     @property
     def lower(self) -> list[nn.Module]:
         """The layers before the TRILayer."""
-        layers = layers_of(self.backbone)
+        layers = encoder_layers(self.backbone)
         return layers[: len(layers) // 2]
 
     @property
     def upper(self) -> list[nn.Module]:
         """The layers after the TRILayer."""
-        layers = layers_of(self.backbone)
+        layers = encoder_layers(self.backbone)
         return layers[len(layers) // 2 :]
 
     def forward(
@@ -99,142 +124,155 @@ class TriLayerModel(TriLayerPreTrainedModel):
         output_hidden_states: bool | None = None,
         **rest: Any,
     ) -> BaseModelOutput:
-        """Read a sentence, and write it in the order and length of its translation.
+        """Read a sentence, and return states in the order and length of its translation.
 
         Args:
             input_ids: The sentence, without the placeholder [batch × source].
-            attention_mask: 1 for what is no padding, which comes last [batch × source].
+            attention_mask: 1 for tokens, 0 for (right) padding [batch × source].
             token_type_ids: Segments [batch × source].
-            language: The language of all rows by its name, read and written; the last one if neither this nor
+            language: Name of the language of all rows, as input and as output; the last language if neither this nor
                 `languages` is given.
-            languages: The language of every row [batch], or of every token [batch × source].
-            alignment: For every target position the source position that it is aligned to, from 0; `UNALIGNED` for
-                none. Without it the order stays as it is [batch × target].
-            target_attention_mask: 1 for target positions that are no padding; needed where an alignment is padded
+            languages: Index of the language of every row [batch], or of every token [batch × source].
+            alignment: O: for every target position the source position that it is aligned to, from 0, or `UNALIGNED`
+                [batch × target]. If None, the order stays as it is.
+            target_attention_mask: 1 for target positions, 0 for (right) padding; needed if an alignment is padded
                 [batch × target].
-            target_languages: As `languages`, of the target; the same ones if not given.
-            output_hidden_states: Give the states of all layers too.
-            **rest: What other models take; it has no meaning here.
+            target_languages: As `languages`, for the target sentence; the same as `languages` if None.
+            output_hidden_states: Also return the states of all layers.
+            **rest: Other arguments that transformers passes to every model; ignored.
 
         Raises:
             InputError: The sentence is too long, or the alignment does not fit it.
         """
-        embedded, mask = self._embedded(input_ids, attention_mask, token_type_ids, self._places(languages, language))
-        hidden, states = self._half(embedded, self.lower, mask)
+        indices = self._language_indices(languages, language)
+        embedded, mask = self._embed(input_ids, attention_mask, token_type_ids, indices)
+        hidden, states = self._run_layers(embedded, self.lower, mask)
         target_mask, tokens = attention_mask, input_ids.shape[1]
         if self.trilayer is not None:
-            targets = target_languages if target_languages is not None else languages
             if alignment is None:
-                hidden = hidden[:, :tokens]
+                hidden = hidden[:, :tokens]  # without [P], which no position is aligned to
                 positions = self._positions(input_ids, attention_mask)
             else:
-                whole = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-                check_alignment(alignment, whole, self._longest)
+                source_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+                check_alignment(alignment, source_mask, self._max_tokens)
                 hidden = reorder(hidden, alignment)
                 target_mask = target_attention_mask
-                positions = positions_of(self.backbone, _ones(alignment, target_mask))
-            again = self._language_of(self._places(targets, language), hidden.shape[1])
-            hidden = self._with(hidden, again, self.backbone.embeddings.position_embeddings(positions))
-            hidden, between = self._half(hidden, [self.trilayer], target_mask)
+                positions = position_ids(self.backbone, _mask_or_ones(alignment, target_mask))
+            targets = target_languages if target_languages is not None else languages
+            target_language = self._embed_languages(self._language_indices(targets, language), hidden.shape[1])
+            position = self.backbone.embeddings.position_embeddings(positions)
+            hidden = self._add_again(hidden, target_language, position)
+            hidden, between = self._run_layers(hidden, [self.trilayer], target_mask)
             states += between
         elif alignment is not None:
             raise InputError("the model has no TRILayer and cannot follow an alignment: build it with one")
-        hidden, above = self._half(hidden, self.upper, target_mask)
+        hidden, above = self._run_layers(hidden, self.upper, target_mask)
         return BaseModelOutput(
             last_hidden_state=hidden, hidden_states=(embedded, *states, *above) if output_hidden_states else None
         )
 
     @property
-    def _longest(self) -> int:
+    def _max_tokens(self) -> int:
+        """Tokens that a sentence may have: RoBERTa's first positions are unused, and [P] takes one."""
         table = self.backbone.embeddings.position_embeddings
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         return int(table.num_embeddings) - first - (self.trilayer is not None)
 
-    def _places(self, languages: torch.Tensor | None, language: str | None) -> torch.Tensor:
-        """Languages by number [batch or 1] or [batch × tokens]."""
+    def _language_indices(self, languages: torch.Tensor | None, language: str | None) -> torch.Tensor:
+        """Return the indices of languages, [batch or 1] or [batch × tokens]."""
         if languages is not None:
             return languages
-        return torch.tensor([self.config.place_of(language)], device=self.device)
+        return torch.tensor([self.config.language_index(language)], device=self.device)
 
-    def _language_of(self, places: torch.Tensor, tokens: int) -> torch.Tensor | None:
-        """Vectors of languages, for one token of each row or for all of them; None where there are none."""
-        if places.dim() == 2 and places.shape[1] != tokens:
+    def _embed_languages(self, indices: torch.Tensor, tokens: int) -> torch.Tensor | None:
+        """Return E_lng, [batch or 1 × tokens or 1 × width]; None if the vocabularies are separate."""
+        if indices.dim() == 2 and indices.shape[1] != tokens:
             raise InputError(
-                f"languages are told of {places.shape[1]} tokens, but a sentence has {tokens}: tell of every token, "
-                "or of every sentence"
+                f"languages are given for {indices.shape[1]} tokens, but a sentence has {tokens}: give one for every "
+                "token, or one for every sentence"
             )
         if self.language_embeddings is None:
             return None
-        vectors: torch.Tensor = self.language_embeddings(places if places.dim() == 2 else places[:, None])
+        vectors: torch.Tensor = self.language_embeddings(indices if indices.dim() == 2 else indices[:, None])
         return vectors
 
-    def _words_of(self, input_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Vectors of tokens, each by the table of its language [batch × tokens × width]."""
+    def _embed_words(self, input_ids: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """Return E_word, each token's from the table of its language [batch × tokens × width]."""
         words: torch.Tensor
         if self.source_words is None:
             words = self.backbone.embeddings.word_embeddings(input_ids)
             return words
-        places = (places if places.dim() == 2 else places[:, None]).expand(input_ids.shape)
-        of_source = places != len(self.config.languages) - 1
-        words = self.backbone.embeddings.word_embeddings(input_ids.masked_fill(of_source, 0))
-        others = self.source_words(input_ids.masked_fill(~of_source, 0)).to(words.dtype)
-        return torch.where(of_source[..., None], others, words)
+        indices = (indices if indices.dim() == 2 else indices[:, None]).expand(input_ids.shape)
+        is_source = indices != len(self.config.languages) - 1
+        # Both tables are read at all positions, with id 0 where the token is the other language's: an id may exceed
+        # the other vocabulary, and indexing by a mask would give shapes that depend on the data.
+        words = self.backbone.embeddings.word_embeddings(input_ids.masked_fill(is_source, 0))
+        others = self.source_words(input_ids.masked_fill(~is_source, 0)).to(words.dtype)
+        return torch.where(is_source[..., None], others, words)
 
     def _positions(self, input_ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         padding = self.backbone.embeddings.word_embeddings.padding_idx
-        counted = _ones(input_ids, mask)
-        if mask is None and padding is not None:  # RoBERTa counts what is no padding token
+        counted = _mask_or_ones(input_ids, mask)
+        if mask is None and padding is not None:  # RoBERTa counts the tokens that are not padding
             counted = (input_ids != padding).long()
-        return positions_of(self.backbone, counted)
+        return position_ids(self.backbone, counted)
 
-    def _embedded(
+    def _embed(
         self,
         input_ids: torch.Tensor,
         mask: torch.Tensor | None,
         types: torch.Tensor | None,
-        places: torch.Tensor,
+        indices: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """E_inp of the sentence and, where there is a TRILayer, of the placeholder after it; and their mask."""
+        """Return E_inp of the sentence and, if there is a TRILayer, of [P] after it; and their attention mask.
+
+        Args:
+            input_ids: Tokens [batch × source].
+            mask: 1 for tokens, 0 for padding [batch × source].
+            types: Segments [batch × source].
+            indices: Languages, [batch or 1] or [batch × source].
+
+        Returns:
+            [batch × source + 1 × width], and [batch × source + 1] or None.
+        """
         rows, tokens = input_ids.shape
-        if tokens > self._longest:
+        if tokens > self._max_tokens:
             raise InputError(
-                f"a sentence has {tokens} tokens, and the model has room for {self._longest}: cut it, or leave it out"
+                f"a sentence has {tokens} tokens, and the model has room for {self._max_tokens}: cut it, or leave it "
+                "out"
             )
-        embeddings = self.backbone.embeddings
-        language = self._language_of(places, tokens)
-        words, positions = self._words_of(input_ids, places), self._positions(input_ids, mask)
+        language = self._embed_languages(indices, tokens)
+        words, positions = self._embed_words(input_ids, indices), self._positions(input_ids, mask)
         types = torch.zeros_like(input_ids) if types is None else types
         if self.placeholder is not None:
             words = torch.cat([words, self.placeholder.to(words.dtype).expand(rows, 1, -1)], dim=1)
             if language is not None and language.shape[1] > 1:
                 language = torch.cat([language, language[:, :1]], dim=1)
-            # Its position is the one after the sentence, however far the sentence is padded.
+            # [P] is the last column, also of a padded row, but its position is the one after the row's last token.
             positions = positions.expand(rows, -1)
-            positions = torch.cat([positions, self._after(input_ids, mask, positions)], dim=1)
+            seen = positions if mask is None else positions * mask.to(positions.dtype)
+            after = seen.max(dim=1, keepdim=True).values + 1
+            positions = torch.cat([positions, after], dim=1)
             types = torch.cat([types, torch.zeros_like(types[:, :1])], dim=1)
             mask = None if mask is None else torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
         words = words if self.widening is None else self.widening(words)
         words = words if language is None else words + language
-        embedded = embeddings(inputs_embeds=words, token_type_ids=types, position_ids=positions)
-        return widened(self.backbone, embedded), mask
+        # The backbone's own embedding module adds E_seg and E_pos, and applies its norm and dropout.
+        embedded = self.backbone.embeddings(inputs_embeds=words, token_type_ids=types, position_ids=positions)
+        return widen(self.backbone, embedded), mask
 
-    def _after(self, input_ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor) -> torch.Tensor:
-        """The position after the last token of each sentence [batch × 1]."""
-        seen = positions if mask is None else positions * mask.to(positions.dtype)
-        return seen.max(dim=1, keepdim=True).values + 1
-
-    def _with(self, hidden: torch.Tensor, language: torch.Tensor | None, position: torch.Tensor) -> torch.Tensor:
-        """H^O + E_lng + E_pos; where embeddings are narrower than the layers, widened as those of words are."""
+    def _add_again(self, hidden: torch.Tensor, language: torch.Tensor | None, position: torch.Tensor) -> torch.Tensor:
+        """Return H^O + E_lng + E_pos; narrower embeddings (ALBERT) are widened like those of words."""
         if position.shape[-1] == hidden.shape[-1]:
             hidden = hidden if language is None else hidden + language.to(hidden.dtype)
             return hidden + position.to(hidden.dtype)
         again = position if language is None else language + position
-        return hidden + widened(self.backbone, again, shifted=False).to(hidden.dtype)
+        return hidden + widen(self.backbone, again, bias=False).to(hidden.dtype)
 
-    def _half(
+    def _run_layers(
         self, hidden: torch.Tensor, layers: list[nn.Module], mask: torch.Tensor | None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Some layers one after the other: the last state, and all of them."""
+        """Run layers one after the other; return the last state, and the states after every layer."""
         visible = create_bidirectional_mask(config=self.backbone.config, inputs_embeds=hidden, attention_mask=mask)
         states = []
         for layer in layers:
@@ -243,40 +281,36 @@ class TriLayerModel(TriLayerPreTrainedModel):
         return hidden, tuple(states)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Those of the backbone: of the last language, where each has its own."""
+        """Return the word embeddings of the backbone; with separate vocabularies, those of the last language."""
         found: nn.Module = self.backbone.embeddings.word_embeddings
         return found
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Those of the backbone."""
+        """Replace the word embeddings of the backbone."""
         self.backbone.embeddings.word_embeddings = value
 
 
-def _ones(like: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    return torch.ones_like(like) if mask is None else mask
-
-
 def reorder(states: torch.Tensor, alignment: torch.Tensor) -> torch.Tensor:
-    """Give every target position the state of the source position that it is aligned to: H^O of the paper.
+    """Return H^O: for every target position the state of the source position that it is aligned to.
 
     Args:
-        states: Of a source sentence with the placeholder after its last position [batch × source + 1 × width].
-        alignment: Source positions from 0, `UNALIGNED` for the placeholder [batch × target].
+        states: H of a source sentence, with the placeholder in the last column [batch × source + 1 × width].
+        alignment: O: source positions from 0, or `UNALIGNED` for the placeholder [batch × target].
 
     Returns:
         [batch × target × width].
     """
-    places = torch.where(alignment == UNALIGNED, states.shape[1] - 1, alignment)
-    return states.gather(1, places[..., None].expand(-1, -1, states.shape[-1]))
+    columns = torch.where(alignment == UNALIGNED, states.shape[1] - 1, alignment)
+    return states.gather(1, columns[..., None].expand(-1, -1, states.shape[-1]))
 
 
-def check_alignment(alignment: torch.Tensor, source_mask: torch.Tensor, longest: int) -> None:
-    """Refuse an alignment that does not fit its sentences; nothing can be read while a CUDA graph is recorded.
+def check_alignment(alignment: torch.Tensor, source_mask: torch.Tensor, max_tokens: int) -> None:
+    """Validate that a word alignment fits its sentences.
 
     Args:
         alignment: As in `reorder` [batch × target].
-        source_mask: 1 for what is no padding [batch × source].
-        longest: Positions that the model has.
+        source_mask: 1 for tokens, 0 for padding [batch × source].
+        max_tokens: Positions that the model has.
 
     Raises:
         InputError: It has another number of rows, too many positions, or points outside its source sentence.
@@ -286,19 +320,24 @@ def check_alignment(alignment: torch.Tensor, source_mask: torch.Tensor, longest:
             f"an alignment of shape {list(alignment.shape)} does not fit {len(source_mask)} sentences: "
             "give one row of source positions for every sentence"
         )
-    if alignment.shape[1] > longest:
+    if alignment.shape[1] > max_tokens:
         raise InputError(
-            f"an alignment has {alignment.shape[1]} target positions, and the model has room for {longest}: "
+            f"an alignment has {alignment.shape[1]} target positions, and the model has room for {max_tokens}: "
             "cut the sentences, or leave them out"
         )
     if alignment.is_cuda and torch.cuda.is_current_stream_capturing():
-        return
+        return  # values cannot be read while a CUDA graph is recorded
+    # The number of tokens of a row is the index of its last 1, plus one.
     lengths = source_mask.shape[1] - source_mask.flip(1).to(torch.bool).int().argmax(1)
     outside = (alignment < UNALIGNED) | (alignment >= lengths[:, None])
     if bool(outside.any()):
-        row, place = (int(number) for number in outside.nonzero()[0])
+        row, position = (int(number) for number in outside.nonzero()[0])
         raise InputError(
-            f"in sentence {row} of the batch, target position {place} is aligned to source position "
-            f"{int(alignment[row, place])}, but the source sentence has {int(lengths[row])} tokens: count from 0, and "
-            f"write {UNALIGNED} for what is aligned to nothing"
+            f"in sentence {row} of the batch, target position {position} is aligned to source position "
+            f"{int(alignment[row, position])}, but the source sentence has {int(lengths[row])} tokens: count from 0, "
+            f"and write {UNALIGNED} for positions that are not aligned"
         )
+
+
+def _mask_or_ones(like: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    return torch.ones_like(like) if mask is None else mask

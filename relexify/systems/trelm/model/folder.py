@@ -1,27 +1,29 @@
-"""Models with a TRILayer on the disk: their tokenizers, and one language of two.
+"""Models with a TRILayer on disk: their tokenizers, and the export of one language of two.
 
 OUTPUT/config.json, model.safetensors   all languages
-OUTPUT/tokenizer.json                   of both, or of the last one where each has a vocabulary of its own
-OUTPUT/languages/en                     the tokenizer of the first one, where each has its own
+OUTPUT/tokenizer.json                   of the joint vocabulary, or of the last language's if each has its own
+OUTPUT/languages/en                     the tokenizer of the first language, if each has its own
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained import is_trilayer, load_config, load_model, load_tokenizer, save_tokenizer
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
-from relexify.systems.trelm.model.building import one_language
+from relexify.systems.trelm.model.building import with_one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
 __all__ = [
-    "check_fits",
+    "Tokenizers",
+    "check_tokenizers",
     "export_language",
-    "is_separate",
     "load_language",
     "load_tokenizers",
     "save_tokenizers",
@@ -29,12 +31,12 @@ __all__ = [
 
 LANGUAGES = "languages"
 
-Tokenizers = tuple[Any, Any]
-"""Of the source language and of the target language; twice the same where the vocabulary is joint."""
+Tokenizers = tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast]
+"""Of the source language and of the target language; twice the same if the vocabulary is joint."""
 
 
 def load_tokenizers(folder: str | Path, config: TriLayerConfig) -> Tokenizers:
-    """The tokenizers of a model's first language and of its last.
+    """Load the tokenizers of a model's first language and of its last.
 
     Raises:
         InputError: One is missing or damaged.
@@ -46,19 +48,19 @@ def load_tokenizers(folder: str | Path, config: TriLayerConfig) -> Tokenizers:
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path, config: TriLayerConfig) -> None:
-    """Write what `load_tokenizers` reads into a folder that is there."""
+    """Write tokenizers into an existing folder, for `load_tokenizers`."""
     save_tokenizer(tokenizers[1], folder)
     if config.source_vocab_size is not None:
-        place = folder / LANGUAGES / config.languages[0]
-        place.mkdir(parents=True)
-        save_tokenizer(tokenizers[0], place)
+        path = folder / LANGUAGES / config.languages[0]
+        path.mkdir(parents=True)
+        save_tokenizer(tokenizers[0], path)
 
 
-def check_fits(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None:
-    """Refuse tokenizers with ids that their language's table has no row for.
+def check_tokenizers(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None:
+    """Validate that the embedding table of a language has a row for every id of its tokenizer.
 
     Raises:
-        VocabularyError: One does not belong to the model.
+        VocabularyError: A tokenizer does not belong to the model.
     """
     rows = model.config.source_vocab_size or model.config.vocab_size, model.config.vocab_size
     for language, tokenizer, count in zip(model.config.languages, tokenizers, rows, strict=False):
@@ -69,13 +71,8 @@ def check_fits(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None:
             )
 
 
-def is_separate(name: str | Path) -> bool:
-    """Whether a name is that of a folder with a TRILayer model that has a vocabulary for each language."""
-    return is_trilayer(name) and bool(load_config(name).separate)
-
-
-def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, Any]:
-    """One language of a model with separate vocabularies, and its tokenizer.
+def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, PreTrainedTokenizerFast]:
+    """Load one language of a model with separate vocabularies, and its tokenizer.
 
     Raises:
         InputError: The model does not know the language, or has one vocabulary for all.
@@ -84,13 +81,13 @@ def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedL
     if not isinstance(model, TriLayerForMaskedLM):
         raise InputError(f"{folder} is a {type(model).__name__} and has no TRILayer: it needs no export")
     tokenizers = load_tokenizers(folder, model.config)
-    return one_language(model, language), tokenizers[model.config.place_of(language)]
+    return with_one_language(model, language), tokenizers[model.config.language_index(language)]
 
 
 def export_language(folder: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
     """Write one language of a model with separate vocabularies, with its tokenizer, as a model of its own.
 
-    Its TRILayer stays, so that it is loaded with `relexify.load_model`.
+    It keeps its TRILayer, so it is loaded with `relexify.load_model`.
 
     Raises:
         InputError: The model does not know the language, or has one vocabulary for all.

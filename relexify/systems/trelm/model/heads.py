@@ -1,13 +1,7 @@
-"""A masked language model with a TRILayer in its middle (TreLM: Li et al., section 3.2).
+"""The heads on the TRILayer encoder: masked tokens and translations (with next sentences), and answers to tasks.
 
-The layers of a BERT, RoBERTa or ALBERT are cut into two halves, and one more layer, the TRILayer, is put between them.
-What the lower half made of a sentence is put into the order of its translation before it goes through the TRILayer,
-and position and language are added again, since that order has lost them:
-
-    E_inp = E_word + E_seg + E_pos + E_lng                              the sentence, with the placeholder [P] after it
-    H_TL  = TRANSFORMER_TL(H^O + E_lng + E_pos)                         language and positions of the translation
-
-Where nothing is to be translated the order stays as it was, so masked language modelling is the same forward.
+One head predicts both masked tokens and the translation: CdLM's loss is the cross entropy of every token y_i of the
+target sentence at target position i, MLM's that of the masked positions (section 3.2, L_ULM).
 """
 
 from __future__ import annotations
@@ -30,6 +24,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassif
 from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
+from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrainedModel, reorder
@@ -43,16 +38,18 @@ __all__ = [
     "TriLayerOutput",
 ]
 
-IGNORED = -100
-
 
 class MaskedHead(nn.Module):
-    """Scores of tokens, as the heads of BERT, RoBERTa and ALBERT all have it; narrower where embeddings are."""
+    """Scores of tokens: dense, activation, norm and output embedding, as in BERT, RoBERTa and ALBERT.
+
+    With `embedding_size`, a projection narrows the state to the width of the output embedding. With separate
+    vocabularies, `source_decoder` is the output embedding of the first language.
+    """
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__()
         inner = config.backbone
-        width = int(getattr(inner, "embedding_size", inner.hidden_size))
+        width = int(getattr(inner, "embedding_size", inner.hidden_size))  # ALBERT's head is as wide as its embedding
         self.dense = nn.Linear(inner.hidden_size, width)
         self.activation = ACT2FN[family_of(inner).head_activation or inner.hidden_act]
         self.norm = nn.LayerNorm(width, eps=inner.layer_norm_eps)
@@ -63,35 +60,36 @@ class MaskedHead(nn.Module):
         if config.source_vocab_size is not None:
             self.source_decoder = nn.Linear(width, config.source_vocab_size)
 
-    def forward(self, hidden: torch.Tensor, of_source: torch.Tensor | bool = False) -> torch.Tensor:
-        """Logits [… × tokens of the vocabulary].
+    def forward(self, hidden: torch.Tensor, is_source: torch.Tensor | bool = False) -> torch.Tensor:
+        """Return logits [batch × target × vocabulary].
 
         Args:
             hidden: Last states [batch × target × width].
-            of_source: With separate vocabularies, whether a place is of the first language: one answer for all, or
-                [batch × target]. Where places differ, a shorter vocabulary goes on with minus infinity.
+            is_source: With separate vocabularies, whether a position is of the first language: one value for all, or
+                [batch × target]. If positions differ, the logits of the smaller vocabulary end with minus infinity.
         """
         hidden = self.norm(self.activation(self.dense(hidden)))
         hidden = hidden if self.narrowing is None else self.narrowing(hidden)
         logits: torch.Tensor
-        if self.source_decoder is None or isinstance(of_source, bool):
-            logits = (self.source_decoder if self.source_decoder is not None and of_source else self.decoder)(hidden)
+        if self.source_decoder is None or isinstance(is_source, bool):
+            decoder = self.source_decoder if self.source_decoder is not None and is_source else self.decoder
+            logits = decoder(hidden)
             return logits
         both = self.source_decoder(hidden), self.decoder(hidden)
         widest = max(each.shape[-1] for each in both)
         first, second = (pad(each, (0, widest - each.shape[-1]), value=float("-inf")) for each in both)
-        return torch.where(of_source[..., None], first, second)
+        return torch.where(is_source[..., None], first, second)
 
 
 @dataclass
 class TriLayerOutput(ModelOutput):  # type: ignore[misc]
-    """What a model with a TRILayer says about a batch.
+    """Output of `TriLayerForMaskedLM`.
 
     Attributes:
         loss: Mean cross entropy of the labels, plus that of the next sentences.
         logits: Scores of tokens [batch × target × vocabulary].
         next_sentence_logits: Scores that the second segment follows the first, and that it does not [batch × 2].
-        hidden_states: Of the embeddings and all layers, where asked for.
+        hidden_states: Of the embeddings and all layers, if requested.
     """
 
     loss: torch.Tensor | None = None
@@ -101,9 +99,9 @@ class TriLayerOutput(ModelOutput):  # type: ignore[misc]
 
 
 class TriLayerForMaskedLM(TriLayerPreTrainedModel):
-    """The encoder with a head for tokens, and where asked one for next sentences."""
+    """The encoder with a head for tokens and, if the config says so, one for next sentences."""
 
-    _tied_weights_keys = {  # noqa: RUF012 (the name and kind that transformers asks for)
+    _tied_weights_keys = {  # noqa: RUF012 (name and type are fixed by transformers)
         "head.decoder.weight": "model.backbone.embeddings.word_embeddings.weight"
     }
 
@@ -131,32 +129,32 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         next_sentence_label: torch.Tensor | None = None,
         **inputs: Any,
     ) -> TriLayerOutput:
-        """Scores of the tokens of the target sequence, and the loss where labels are given.
+        """Return scores of the tokens of the target sentence, and the loss if labels are given.
 
         Args:
             input_ids: As for `TriLayerModel` [batch × source].
-            attention_mask: As there.
-            token_type_ids: As there.
-            bridge: Which target position's last state predicts the token of a position; its own if not given
+            attention_mask: As for `TriLayerModel`.
+            token_type_ids: As for `TriLayerModel`.
+            bridge: BRLM: the position whose last state predicts the token of a position; its own if None
                 [batch × target].
-            labels: Tokens of the target sequence, -100 where none is asked for [batch × target].
-            language: As there.
-            languages: As there.
-            target_languages: As there.
-            next_sentence_label: 0 where the second segment follows the first, 1 where it does not [batch].
-            **inputs: Whatever else `TriLayerModel` takes.
+            labels: Tokens of the target sentence, -100 where none is predicted [batch × target].
+            language: As for `TriLayerModel`.
+            languages: As for `TriLayerModel`.
+            target_languages: As for `TriLayerModel`.
+            next_sentence_label: 0 if the second segment follows the first, 1 if it does not [batch].
+            **inputs: Whatever else `TriLayerModel` takes, such as the word alignment.
 
         Raises:
             InputError: The sentence is too long, or the alignment does not fit it.
         """
-        told: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
-        encoded = self.model(input_ids, attention_mask, token_type_ids, **told, **inputs)
+        spoken: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
+        encoded = self.model(input_ids, attention_mask, token_type_ids, **spoken, **inputs)
         hidden = encoded.last_hidden_state
         follows = None
         if self.next_sentence is not None:
             follows = self.next_sentence(self.model.backbone.pooler(hidden))
-        of_source = self.of_source(hidden.shape[:2], **told)
-        logits = self.head(hidden if bridge is None else reorder(hidden, bridge), of_source)
+        is_source = self.is_source(hidden.shape[:2], **spoken)
+        logits = self.head(hidden if bridge is None else reorder(hidden, bridge), is_source)
         loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
         if next_sentence_label is not None:
             if follows is None:
@@ -165,37 +163,37 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             loss = nats if loss is None else loss + nats
         return TriLayerOutput(loss, logits, follows, encoded.hidden_states)
 
-    def of_source(
+    def is_source(
         self,
-        places: tuple[int, ...],
+        shape: tuple[int, ...],
         *,
         language: str | None = None,
         languages: torch.Tensor | None = None,
         target_languages: torch.Tensor | None = None,
         **rest: Any,
     ) -> torch.Tensor | bool:
-        """Which places are written in the first language, where each has a vocabulary of its own.
+        """Return which target positions are of the first language, if the vocabularies are separate.
 
         Args:
-            places: Rows and target positions.
+            shape: Rows and target positions.
             language: As for `forward`.
             languages: As for `forward`.
             target_languages: As for `forward`.
-            **rest: What else a batch has; it has no meaning here.
+            **rest: Other entries of a batch; ignored.
 
         Returns:
-            One answer for all, or [batch × target].
+            One value for all positions, or [batch × target].
         """
         if self.head.source_decoder is None:
             return False
         written = languages if target_languages is None else target_languages
         last = len(self.config.languages) - 1
         if written is None:
-            return bool(self.config.place_of(language) != last)
-        return ((written if written.dim() == 2 else written[:, None]) != last).expand(places)
+            return bool(self.config.language_index(language) != last)
+        return ((written if written.dim() == 2 else written[:, None]) != last).expand(shape)
 
     def loss_heads(self) -> list[nn.Linear]:
-        """Return the last layers of the head; see `relexify.training.protocol.MultiHeadModel`."""
+        """Return the output embeddings; see `relexify.training.protocol.MultiHeadModel`."""
         own = self.head.source_decoder
         return [self.head.decoder] if own is None else [self.head.decoder, own]
 
@@ -208,31 +206,25 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         """
         if self.head.source_decoder is None:
             return [(self.head.decoder, labels)]
-        of_source = self.of_source(labels.shape, **batch)
-        if isinstance(of_source, bool):
-            return [(self.head.source_decoder if of_source else self.head.decoder, labels)]
+        is_source = self.is_source(labels.shape, **batch)
+        if isinstance(is_source, bool):
+            return [(self.head.source_decoder if is_source else self.head.decoder, labels)]
         return [
-            (self.head.decoder, labels.masked_fill(of_source, IGNORED)),
-            (self.head.source_decoder, labels.masked_fill(~of_source, IGNORED)),
+            (self.head.decoder, labels.masked_fill(is_source, IGNORED)),
+            (self.head.source_decoder, labels.masked_fill(~is_source, IGNORED)),
         ]
 
     def get_output_embeddings(self) -> nn.Linear:
-        """The last layer of the head; that of the last language, where each has its own."""
+        """Return the output embedding; with separate vocabularies, that of the last language."""
         return self.head.decoder
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
-        """The last layer of the head."""
+        """Replace the output embedding."""
         self.head.decoder = value
 
 
-def _mean_nats(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross entropy over what counts; zero where nothing does."""
-    total = cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
-    return total / (labels != IGNORED).sum().clamp(min=1)
-
-
 class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
-    """As BERT has it: the state of the first token, a layer with tanh, and the answers; text keeps its order."""
+    """One answer for a text, as BERT gives it: the state of the first token, a tanh layer and a linear one."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
@@ -246,12 +238,12 @@ class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
     def forward(
         self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **arrays: Any
     ) -> SequenceClassifierOutput:
-        """Answers [batch × labels].
+        """Return logits [batch × labels].
 
         Args:
-            input_ids: Texts, or pairs of them [batch × tokens].
-            labels: The right answers by number, or numbers to come close to (`problem_type`) [batch].
-            **arrays: What else `TriLayerModel` takes.
+            input_ids: Texts, or pairs of texts [batch × tokens].
+            labels: Indices of the right answers, or numbers if `problem_type` is regression [batch].
+            **arrays: Whatever else `TriLayerModel` takes.
         """
         first = self.model(input_ids, **arrays).last_hidden_state[:, 0]
         logits = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
@@ -264,7 +256,7 @@ class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
 
 
 class TriLayerForTokenClassification(TriLayerPreTrainedModel):
-    """An answer for every token; text keeps its order."""
+    """One answer for every token."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
@@ -277,16 +269,22 @@ class TriLayerForTokenClassification(TriLayerPreTrainedModel):
     def forward(
         self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **arrays: Any
     ) -> TokenClassifierOutput:
-        """Answers [batch × tokens × labels].
+        """Return logits [batch × tokens × labels].
 
         Args:
             input_ids: Texts [batch × tokens].
-            labels: The right answers by number, -100 where none is asked for [batch × tokens].
-            **arrays: What else `TriLayerModel` takes.
+            labels: Indices of the right answers, -100 for tokens without one [batch × tokens].
+            **arrays: Whatever else `TriLayerModel` takes.
         """
         logits = self.classifier(self.dropout(self.model(input_ids, **arrays).last_hidden_state))
         loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
         return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+def _mean_nats(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross entropy of the labels; 0, not NaN, if there is none."""
+    total = cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
+    return total / (labels != IGNORED).sum().clamp(min=1)
 
 
 def _dropout(config: TriLayerConfig) -> float:

@@ -12,10 +12,15 @@ from typing import Any, ClassVar
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evaluation.data.labelled_lines import read_glue, read_nli
-from relexify.evaluation.data.labelled_records import FieldNames, read_data_set, read_records
-from relexify.evaluation.data.labelled_texts import Example
-from relexify.evaluation.data.pairs import read_examples
+from relexify.evaluation.data.examples import (
+    Example,
+    FieldNames,
+    read_data_set,
+    read_examples,
+    read_nli,
+    read_records,
+)
+from relexify.evaluation.registry import TASKS
 
 NLI = 'He said "no.\tHe refused.\tentailment\nIt\'s "late\t"It" is early.\tcontradiction\n'
 NLI_EXAMPLES = [
@@ -86,25 +91,24 @@ def test_a_missing_file():
 
 
 def test_glue_files_as_they_are_shipped(write):
-    assert read_glue(write('gj04\t1\t\tThe "boat sank.\ngj04\t0\t*\tThe boat sanked.\n'), "CoLA") == [
+    assert TASKS["cola"].read(write('gj04\t1\t\tThe "boat sank.\ngj04\t0\t*\tThe boat sanked.\n')) == [
         Example('The "boat sank.', None, "1"),
         Example("The boat sanked.", None, "0"),
     ]
-    assert read_glue(write("sentence\tlabel\nbleak \t0\n"), "SST-2") == [Example("bleak ", None, "0")]
+    assert TASKS["sst-2"].read(write("sentence\tlabel\nbleak \t0\n")) == [Example("bleak ", None, "0")]
     header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-    assert read_glue(write(header + '1\t7\t8\tHe "left .\t" He went .\n'), "MRPC") == [
+    assert TASKS["mrpc"].read(write(header + '1\t7\t8\tHe "left .\t" He went .\n')) == [
         Example('He "left .', '" He went .', "1")
     ]
     rte = write("index\tsentence1\tsentence2\tlabel\n0\tA cat sat.\tIt stood.\tnot_entailment\n")
-    assert read_glue(rte, "rte") == [Example("A cat sat.", "It stood.", "not_entailment")]
+    assert TASKS["rte"].read(rte) == [Example("A cat sat.", "It stood.", "not_entailment")]
     sts = write(STS + "0\tmain\tx\t2012\t1\tnone\tnone\tA man.\tA woman.\t2.400\n")
-    assert read_glue(sts, "STS-B") == [Example("A man.", "A woman.", 2.4)]
+    assert TASKS["sts-b"].read(sts) == [Example("A man.", "A woman.", 2.4)]
 
 
 @pytest.mark.parametrize(
     ("task", "text", "message"),
     [
-        ("QQP", "", "there is no GLUE task 'QQP' here: choose one of cola"),
         ("cola", "a\t1\tb\n", "line 1, has 3 columns, cola has 4"),
         ("cola", "a\t2\t\tb\n", "line 1, has the unknown label '2'"),
         ("cola", "", "is empty"),
@@ -122,7 +126,7 @@ def test_glue_files_as_they_are_shipped(write):
 )
 def test_refused_glue(write, task, text, message):
     with pytest.raises(InputError, match=message):
-        read_glue(write(text), task)
+        TASKS[task].read(write(text))
 
 
 def records(*found: Any) -> str:

@@ -1,0 +1,378 @@
+"""Labelled texts and pairs of texts: NLI as tab-separated lines, GLUE files, json records, Hub data sets.
+
+Every reader returns `Example`s in the order of the file, and rejects an invalid line with its number. Quotes are
+ordinary characters: none of these formats escapes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from relexify.errors import InputError, MissingExtra
+from relexify.text.decoding import COMPRESSIONS, read_blocks
+from relexify.tokens import make_encodable
+
+__all__ = [
+    "NLI_LABELS",
+    "Example",
+    "FieldNames",
+    "GlueFile",
+    "read_data_set",
+    "read_examples",
+    "read_glue",
+    "read_nli",
+    "read_records",
+]
+
+NLI_LABELS = ("contradiction", "entailment", "neutral")
+_NO_AGREEMENT = "-"
+"""The label of a pair in SNLI and MNLI on which the annotators did not agree."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text or a pair of texts, with its label.
+
+    Attributes:
+        first: The text, or the premise.
+        second: The hypothesis, or the other sentence of a pair.
+        label: The name of a class, or a number if the task is to predict numbers.
+    """
+
+    first: str
+    second: str | None
+    label: str | float
+
+
+@dataclass(frozen=True)
+class GlueFile:
+    """The layout of a tab-separated file of GLUE.
+
+    Attributes:
+        header: The first line; None if there is none.
+        columns: The number of columns.
+        first: Index of the column of the text, or of the first of two.
+        second: Index of the column of the second text; None for single texts.
+        label: Index of the column of the label.
+        labels: All classes; None if labels are numbers.
+    """
+
+    header: tuple[str, ...] | None
+    columns: int
+    first: int
+    second: int | None
+    label: int
+    labels: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class FieldNames:
+    """The names of the fields of a record.
+
+    Attributes:
+        first: The field of the text, or of the premise.
+        second: The field of the other text; None for single texts.
+        label: The field of the label.
+    """
+
+    first: str
+    second: str | None
+    label: str = "label"
+
+
+KNOWN_FIELDS = (
+    FieldNames("premise", "hypothesis"),
+    FieldNames("sentence1", "sentence2"),
+    FieldNames("sentence", None),
+    FieldNames("text", None),
+)
+"""The fields that are recognised if none are named."""
+
+
+def read_examples(
+    source: str | Path,
+    *,
+    fields: FieldNames | None = None,
+    labels: Sequence[str] | None = None,
+    numeric: bool = False,
+) -> list[Example]:
+    """Read a Hub data set (`hf:…`), json records (`.jsonl`), or tab-separated lines of NLI, by the name of the source.
+
+    Args:
+        source: A file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
+        fields: The fields of records; recognised by the first record if not given.
+        labels: The valid labels.
+        numeric: Whether the labels of records are numbers to predict.
+
+    Raises:
+        InputError: The source cannot be read, or a line is invalid.
+        MissingExtra: A package is needed to read it.
+    """
+    if str(source).startswith("hf:"):
+        return read_data_set(str(source), fields=fields, labels=labels, numeric=numeric)
+    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    if suffixes and suffixes[-1] in (".jsonl", ".ndjson", ".json"):
+        return read_records(source, fields=fields, labels=labels, numeric=numeric)
+    return read_nli(source, labels=NLI_LABELS if labels is None else labels)
+
+
+def read_nli(path: str | Path, *, labels: Sequence[str] = NLI_LABELS) -> list[Example]:
+    """Read tab-separated lines of premise, hypothesis, label and optionally a source.
+
+    A header is skipped, and so are pairs without an agreed label (`-`).
+
+    Args:
+        path: The file, plain or compressed.
+        labels: The valid labels.
+
+    Raises:
+        InputError: The file cannot be read, is empty, or a line is invalid.
+    """
+    path, examples, skipped = Path(path), [], 0
+    for number, columns in _rows(path):
+        where = f"{path}, line {number},"
+        if len(columns) not in (3, 4):
+            raise InputError(
+                f"{where} has {_count_columns(columns)}: "
+                "each line must be premise, hypothesis and label with a tab between them, and perhaps a source"
+            )
+        if number == 1 and columns[2] in ("label", "gold_label"):
+            continue
+        if columns[2] == _NO_AGREEMENT:
+            skipped += 1
+            continue
+        _check_label(columns[2], labels, where)
+        examples.append(_example(columns[0], columns[1], columns[2], where))
+    return _check_examples(examples, skipped, path)
+
+
+def read_glue(path: str | Path, task: str, layout: GlueFile) -> list[Example]:
+    """Read a labelled file of a GLUE task.
+
+    Args:
+        path: Its `train.tsv` or `dev.tsv`, plain or compressed.
+        task: The name of the task, for messages.
+        layout: The columns of the file.
+
+    Raises:
+        InputError: The file cannot be read, or is not a file of the task.
+    """
+    path = Path(path)
+    rows = _rows(path)
+    if layout.header:
+        _, header = next(rows, (1, []))
+        if not header:
+            raise InputError(f"{path} is empty: give a file with examples")
+        if tuple(header) != layout.header:
+            raise InputError(
+                f"{path} does not begin with the columns of {task} ({', '.join(layout.header)}) "
+                f"but with {', '.join(header)[:100]}: give its train.tsv or dev.tsv (test.tsv has no labels)"
+            )
+    examples = []
+    for number, columns in rows:
+        where = f"{path}, line {number},"
+        if len(columns) != layout.columns:
+            raise InputError(
+                f"{where} has {_count_columns(columns)}, {task} has {layout.columns}: "
+                "download the file again, or check which task it belongs to"
+            )
+        label = _label(columns[layout.label], layout.labels, where, numeric=layout.labels is None)
+        second = None if layout.second is None else columns[layout.second]
+        examples.append(_example(columns[layout.first], second, label, where))
+    return _check_examples(examples, 0, path)
+
+
+def read_records(
+    path: str | Path,
+    *,
+    fields: FieldNames | None = None,
+    labels: Sequence[str] | None = None,
+    numeric: bool = False,
+) -> list[Example]:
+    """Read a file with one json object per line.
+
+    Args:
+        path: The file, plain or compressed.
+        fields: The fields to read; the first match of `KNOWN_FIELDS` if not given.
+        labels: The valid labels.
+        numeric: Whether the labels are numbers to predict, rather than classes.
+
+    Raises:
+        InputError: The file cannot be read, is empty, or a line is invalid.
+    """
+    return _read_records(_json_records(Path(path)), path, fields, labels, numeric=numeric)
+
+
+def read_data_set(
+    name: str,
+    *,
+    fields: FieldNames | None = None,
+    labels: Sequence[str] | None = None,
+    numeric: bool = False,
+) -> list[Example]:
+    """Read a data set of the Hub, with the names of classes as labels; examples without a label (-1) are skipped.
+
+    Args:
+        name: `hf:NAME`, `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`; the default split is `train`.
+        fields: As for `read_records`.
+        labels: The valid labels.
+        numeric: Whether the labels are numbers to predict, rather than classes.
+
+    Raises:
+        InputError: There is no such data set, or a record is invalid.
+        MissingExtra: The package datasets is not installed.
+    """
+    parts = name.removeprefix("hf:").split(":")
+    if not name.startswith("hf:") or not parts[0] or len(parts) > 3:
+        raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
+    path, config, split = [*parts, "", ""][:3]
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise MissingExtra("datasets", f"reading {name}", "corpora") from error
+    try:
+        data_set = load_dataset(path, config or None, split=split or "train")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be opened ({error}): give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
+        ) from error
+    classes = {
+        field: feature.names for field, feature in (data_set.features or {}).items() if hasattr(feature, "int2str")
+    }
+    records = (
+        (
+            f"{name}, record {number},",
+            {field: _class_name(value, classes.get(field)) for field, value in record.items()},
+        )
+        for number, record in enumerate(data_set, start=1)
+    )
+    return _read_records(records, name, fields, labels, numeric=numeric)
+
+
+def _class_name(value: Any, classes: Sequence[str] | None) -> Any:
+    """Return the name of a class by its number; values of other fields as they are."""
+    if classes is None or not isinstance(value, int):
+        return value
+    if value == -1:  # how data sets write that there is no label
+        return _NO_AGREEMENT
+    return classes[value] if 0 <= value < len(classes) else value
+
+
+def _read_records(
+    records: Iterable[tuple[str, Mapping[str, Any]]],
+    source: str | Path,
+    fields: FieldNames | None,
+    labels: Sequence[str] | None,
+    *,
+    numeric: bool,
+) -> list[Example]:
+    examples, skipped = [], 0
+    for where, record in records:
+        fields = fields or _guess_fields(record, where)
+        for field in filter(None, (fields.first, fields.second, fields.label)):
+            if field not in record:
+                raise InputError(
+                    f"{where} has no field {field!r}, only {', '.join(map(str, record))}: name the fields to read"
+                )
+        if record[fields.label] == _NO_AGREEMENT:
+            skipped += 1
+            continue
+        label = _label(record[fields.label], labels, where, numeric=numeric)
+        second = None if fields.second is None else _text(record, fields.second, where)
+        examples.append(_example(_text(record, fields.first, where), second, label, where))
+    return _check_examples(examples, skipped, source)
+
+
+def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
+    for names in KNOWN_FIELDS:
+        if names.first in record and (names.second is None or names.second in record):
+            return names
+    raise InputError(
+        f"{where} has the fields {', '.join(map(str, record))}, and none of them is known as a text "
+        "(premise and hypothesis, sentence1 and sentence2, sentence, text): name the fields to read"
+    )
+
+
+def _json_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for number, line in _numbered_lines(path):
+        where = f"{path}, line {number},"
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{where} is not json ({error}): each line must be one object") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{where} holds a {type(record).__name__}: each line must be one json object")
+        yield where, record
+
+
+def _text(record: Mapping[str, Any], field: str, where: str) -> str:
+    text = record[field]
+    if not isinstance(text, str):
+        raise InputError(f"{where} has a {type(text).__name__} in the field {field!r}: name a field that holds text")
+    return text
+
+
+def _label(value: Any, labels: Sequence[str] | None, where: str, *, numeric: bool) -> str | float:
+    """Return the name of a class, or a finite number."""
+    if numeric:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(f"{where} has {value!r} where a number is expected: correct the line, or leave it out")
+        return number
+    if not isinstance(value, str | int):
+        raise InputError(f"{where} has the label {value!r}: give the name or the number of a class")
+    _check_label(str(value), labels, where)
+    return str(value)
+
+
+def _check_label(label: str, labels: Sequence[str] | None, where: str) -> None:
+    if not label or label.isspace():
+        raise InputError(f"{where} has no label: correct the line, or leave it out")
+    if labels is not None and label not in labels:
+        raise InputError(f"{where} has the unknown label {label!r}: give one of {', '.join(labels)}")
+
+
+def _example(first: str, second: str | None, label: str | float, where: str) -> Example:
+    """Return an example whose texts every tokenizer accepts."""
+    if not (first.strip() or (second or "").strip()):
+        raise InputError(f"{where} holds no text: correct the line, or leave it out")
+    return Example(make_encodable(first)[0], None if second is None else make_encodable(second)[0], label)
+
+
+def _check_examples(examples: list[Example], skipped: int, source: str | Path) -> list[Example]:
+    if not examples:
+        reason = f"all {skipped} examples of {source} are without a label" if skipped else f"{source} is empty"
+        raise InputError(f"{reason}: give a file with labelled examples")
+    if skipped:
+        total = skipped + len(examples)
+        logger.warning("%d of %d examples of %s have no label and are skipped", skipped, total, source)
+    return examples
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the columns of every line, with its number."""
+    return ((number, line.split("\t")) for number, line in _numbered_lines(path))
+
+
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a plain or compressed file that are not empty, with their numbers from 1."""
+    lines = chain.from_iterable(read_blocks(path.expanduser()))
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+
+
+def _count_columns(columns: Sequence[str]) -> str:
+    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"

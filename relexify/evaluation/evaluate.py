@@ -1,0 +1,71 @@
+"""Evaluate a model on a task, by training it or with a linear probe."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from relexify.errors import InputError
+from relexify.evaluation.data.files import TaskFiles, read_task
+from relexify.evaluation.options import Evaluation, Probing
+from relexify.evaluation.registry import TASKS
+from relexify.evaluation.results import SeedResult, TaskResult
+from relexify.pretrained.architecture import architecture_in_config
+from relexify.pretrained.languages import language_folder, needs_language
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
+
+__all__ = ["check_model", "evaluate_task"]
+
+
+def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path) -> TaskResult:
+    """Evaluate a model on a task, by training it once for every seed or with a linear probe.
+
+    Args:
+        model: A folder or a name.
+        files: The data.
+        options: The task, and how.
+        folder: For finished seeds and checkpoints; the same call resumes from it.
+
+    Raises:
+        InputError: A file is invalid, or the model cannot be evaluated on the task.
+    """
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    task = TASKS[options.task]
+    # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
+    two_languages = options.language is not None and options.through is not None and needs_language(model)
+    with (
+        language_folder(model, options.language) as trained,
+        language_folder(model, options.through) if two_languages else nullcontext(options.through) as through,
+    ):
+        options = replace(options, device=device, through=None if through is None else str(through))
+        data = read_task(options.task, files, examples=options.examples)
+        name = resolve(trained)
+        probing = options.training
+        if task.probe is not None and isinstance(probing, Probing):
+            score = task.probe(load_model(name).to(device), load_tokenizer(name), data, probing)
+            return TaskResult((SeedResult(0, (score,)),))
+        return task.evaluate(name, data, options, Path(folder))
+
+
+def check_model(model: str | Path, options: Evaluation) -> None:
+    """Make sure that a model can be evaluated so: only encoders are fine-tuned, all models are probed and parse.
+
+    Raises:
+        InputError: There is no such model, or it is a decoder or an encoder-decoder.
+    """
+    task = TASKS[options.task]
+    if options.probe or not task.needs_encoder:
+        return
+    found = architecture_in_config(load_config(model))
+    if found == "encoder":
+        return
+    article = "an" if found == "encoder-decoder" else "a"
+    advice = "leave the task out" if task.probe is None else "probe it (probe = true)"
+    raise InputError(
+        f"the task {options.task} needs an encoder such as BERT, and {model} is {article} {found}: {advice}"
+    )

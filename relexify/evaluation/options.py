@@ -1,0 +1,220 @@
+"""Options of an evaluation: the task, and how a model is trained for it.
+
+`Evaluation` is what a user sets. Every task has default training options, those of the paper that it is taken from;
+`Evaluation.training` returns them with the values that the user set.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+from relexify.errors import InputError
+from relexify.evaluation.registry import TASKS
+from relexify.pretrained.precision import PRECISIONS
+from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
+
+__all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]
+
+_OVERRIDES = ("epochs", "batch", "learning_rate", "score_learning_rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochTraining:
+    """What all training for tasks has in common.
+
+    Attributes:
+        epochs: Passes over the training data.
+        batch: Examples per step.
+        learning_rate: The peak, from which it falls to zero linearly.
+        warmup: Share of the steps in which the learning rate rises.
+        weight_decay: Weight decay of matrices.
+        beta2: Adam's decay of the second moment.
+        clip: Largest norm of a gradient.
+        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    warmup: float = 0.1
+    weight_decay: float = 0.0
+    beta2: float = 0.999
+    clip: float = 1.0
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "epochs", "batch")
+        _check_positive(self, "learning_rate", "clip")
+        if not 0 <= self.warmup <= 1:
+            raise InputError(f"warmup = {self.warmup} is not a share: give a number from 0 to 1")
+        if self.precision not in PRECISIONS:
+            raise InputError(f"there is no precision {self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning(EpochTraining):
+    """How an encoder is fine-tuned; the defaults are those of WECHSEL (Table 5).
+
+    Attributes:
+        length: Tokens per sequence; longer ones are truncated.
+        beta1: Adam's decay of the first moment.
+        epsilon: Adam's epsilon.
+        micro_batch: Examples per forward pass; gradients are accumulated over a batch.
+    """
+
+    epochs: int = 3
+    batch: int = 32
+    learning_rate: float = 2e-5
+    length: int = 128
+    beta1: float = 0.9
+    epsilon: float = 1e-8
+    micro_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(self, "micro_batch")
+        if self.length < 8:
+            raise InputError(f"length = {self.length} tokens per sequence is too short to learn from: give 8 or more")
+        if self.micro_batch and self.batch % self.micro_batch:
+            raise InputError(
+                f"a batch of {self.batch} cannot be split into parts of {self.micro_batch}: "
+                "give a micro_batch that divides it"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserTraining(EpochTraining):
+    """How a parser is trained.
+
+    Batch, learning rate and epochs are RAMEN's (section 3.3), which has one learning rate for the encoder and the
+    scorers. Sizes, dropout and Adam's second moment are Dozat & Manning's (2017, Table 1). Warm-up, decay and clipping,
+    which RAMEN does not mention, are those usual for fine-tuning BERT (Devlin et al., 2019).
+
+    Attributes:
+        score_learning_rate: Learning rate of the layers on top of the encoder, if different; 1e-3 needs few epochs.
+        arc_size: Width of the perceptrons for arcs.
+        label_size: Width of the perceptrons for labels.
+        dropout: On the word vectors and inside the perceptrons.
+        pooling: Whether a word is the mean of its pieces or the first of them.
+        patience: Epochs without improvement after which to stop; None to run all epochs.
+    """
+
+    epochs: int = 50
+    batch: int = 32
+    learning_rate: float = 1e-5
+    beta2: float = 0.9
+    score_learning_rate: float | None = None
+    arc_size: int = 500
+    label_size: int = 100
+    dropout: float = 0.33
+    pooling: Literal["mean", "first"] = "mean"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(self, "arc_size", "label_size", "patience")
+        _check_positive(self, "score_learning_rate")
+        if self.pooling not in {"mean", "first"}:
+            raise InputError(f"pooling is {self.pooling!r}: give 'mean' or 'first'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probing:
+    """How a linear probe is trained on frozen hidden states.
+
+    Attributes:
+        batch: Texts that the model reads at a time.
+    """
+
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "batch")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model is evaluated on, and how.
+
+    Attributes:
+        task: One of `TASKS`.
+        probe: Train a linear probe on frozen hidden states instead of the model (see `Task.probe`).
+        language: The language of a bilingual model to train in.
+        through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
+            and embeddings replace those of the trained model for the test: zero-shot transfer.
+        epochs: Passes over the training data. The task's default if not given, as for the next three.
+        batch: Examples per step.
+        learning_rate: The peak.
+        score_learning_rate: The same for the layers on top of a parser's encoder.
+        examples: Train on this many examples, evenly spaced in the training file; on all if not given.
+        seeds: One training run for each.
+        device: Where probes and parsers are computed; `auto` for the GPU if there is one. Training uses what there is.
+
+    Raises:
+        InputError: There is no such task, the task has no such option, or a value is out of range.
+    """
+
+    task: str
+    probe: bool = False
+    language: str | None = None
+    through: str | None = field(default=None, metadata=BY_CONTENT)
+    epochs: int | None = None
+    batch: int | None = None
+    learning_rate: float | None = None
+    score_learning_rate: float | None = None
+    examples: int | None = None
+    seeds: tuple[int, ...] = (0,)
+    device: str = field(default="auto", metadata=NO_EFFECT)
+
+    def __post_init__(self) -> None:
+        task = TASKS.get_or_raise(self.task)
+        if self.probe and task.probe is None:
+            known = ", ".join(name for name, other in TASKS.items() if other.probe is not None)
+            raise InputError(f"there is no probe for {self.task}: choose one of {known}, or leave it out")
+        if self.probe and self.through is not None:
+            raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
+        _check_counts(self, "epochs", "batch", "examples")
+        _check_positive(self, "learning_rate", "score_learning_rate")
+        check_seeds(self.seeds)
+        _ = self.training  # validates the options that it has
+
+    @property
+    def training(self) -> FineTuning | ParserTraining | Probing:
+        """The training options of the task, with the values that are set here."""
+        defaults = Probing() if self.probe else TASKS[self.task].training
+        known = {entry.name for entry in fields(defaults)}
+        given = {name: getattr(self, name) for name in _OVERRIDES if getattr(self, name) is not None}
+        for name in given:
+            if name not in known:
+                subject, advice = ("a probe", ", or the probe") if self.probe else (self.task, "")
+                raise InputError(f"{subject} has no {name}: leave it out{advice}")
+        return replace(defaults, **given)
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Validate the seeds of several runs.
+
+    Raises:
+        InputError: There are none, one is negative, or one is given twice.
+    """
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"seeds = {list(seeds)} is not possible: give one or more different numbers from 0 on")
+
+
+def _check_counts(options: object, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+
+
+def _check_positive(options: object, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{name} = {value} is not possible: give a number above 0")

@@ -1,0 +1,96 @@
+"""The tasks that a model can be evaluated on.
+
+A task is one small module in `evaluation/tasks/` that adds an entry to `TASKS`. Recipes, the command line and the
+documentation read this registry. Neither it nor the modules of tasks import torch; what evaluates is imported by the
+functions that need it.
+
+    TASKS.add("pos", Task(summary="part-of-speech tagging; accuracy", read=read_tagged_words, …))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from relexify.registry import Registry
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from relexify.evaluation.data.files import TaskData
+    from relexify.evaluation.metrics import LabelRow
+    from relexify.evaluation.options import Evaluation, FineTuning, ParserTraining, Probing
+    from relexify.evaluation.results import TaskResult
+    from relexify.scoring import Score
+
+__all__ = ["TASKS", "Evaluator", "Metric", "Probe", "Table", "Task", "fine_tuned"]
+
+Evaluator = Callable[[str, "TaskData", "Evaluation", Path], "TaskResult"]
+"""Trains a model for a task and tests it: takes the model, the data, the options, and a folder for unfinished work."""
+
+Probe = Callable[["PreTrainedModel", "PreTrainedTokenizerFast", "TaskData", "Probing"], "Score"]
+"""Trains a linear probe on the hidden states of a model and tests it."""
+
+Table = Callable[[Sequence[Any], Sequence[Any]], "tuple[LabelRow, ...]"]
+"""Compares gold labels with predictions, label by label."""
+
+
+class Metric(Protocol):
+    """Compares gold labels with predictions; for tags, both are lists of sentences."""
+
+    def __call__(self, gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
+        """Return the scores, the main one first: the best epoch is chosen by it."""
+        ...
+
+
+def fine_tuned(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
+    """Fine-tune an encoder and test it: the default `Task.evaluate`."""
+    from relexify.evaluation.finetuning.run import fine_tune
+
+    return fine_tune(
+        model,
+        options.task,
+        data,
+        options.training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
+        seeds=options.seeds,
+        folder=folder,
+        through=options.through,
+    )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task.
+
+    Attributes:
+        summary: What it is and what it reports, in one line, for help and documentation.
+        read: Reads a file of examples, tagged sentences or trees.
+        predicts: What is predicted: a class or a number for a text or a pair, tags of words, or trees.
+        metric: The scores that are reported.
+        training: The default training options, from the paper that the task is taken from.
+        table: Scores by label; None if there are no labels.
+        probe: Evaluates a linear probe; None if the task has none.
+        evaluate: Trains and tests a model.
+        needs_encoder: Whether only encoders can be evaluated.
+        needs_dev: Whether development data is required.
+        packages: Optional packages that it needs, with what they are needed for.
+    """
+
+    summary: str
+    read: Callable[[str | Path], Sequence[Any]]
+    predicts: Literal["class", "number", "tags", "trees"]
+    metric: Metric
+    training: FineTuning | ParserTraining
+    table: Table | None = None
+    probe: Probe | None = None
+    evaluate: Evaluator = fine_tuned
+    needs_encoder: bool = True
+    needs_dev: bool = False
+    packages: tuple[tuple[str, str], ...] = ()
+
+
+TASKS: Registry[Task] = Registry("task")
+"""The tasks by name; `Evaluation.task` is one of them."""
+TASKS.search("relexify.evaluation.tasks")

@@ -1,0 +1,97 @@
+"""Results of an evaluation: one for each seed, and their means and deviations."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from relexify.evaluation.metrics import Confusion, LabelRow
+
+if TYPE_CHECKING:
+    from relexify.scoring import Score
+
+__all__ = ["SeedResult", "TaskResult"]
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """The result of one training run, or of a probe.
+
+    Attributes:
+        seed: Seed of the new layers, of the order of the data and of dropout.
+        scores: On the test data, the main one first.
+        dev: On the development data, in the epoch that was kept; None without such data.
+        epoch: The epoch that was kept, from 1; None for a probe.
+        table: Scores by label; empty if there are no labels.
+        confusion: Which labels were confused; None if there are no labels.
+    """
+
+    seed: int
+    scores: tuple[Score, ...]
+    dev: Score | None = None
+    epoch: int | None = None
+    table: tuple[LabelRow, ...] = ()
+    confusion: Confusion | None = None
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The result of a model on a task.
+
+    Attributes:
+        per_seed: The result of each seed; one for a probe, which is deterministic.
+    """
+
+    per_seed: tuple[SeedResult, ...]
+
+    @property
+    def mean(self) -> tuple[Score, ...]:
+        """The mean of each score over the seeds, the main one first."""
+        return tuple(
+            replace(same[0], value=statistics.fmean(score.value for score in same))
+            for same in zip(*(result.scores for result in self.per_seed), strict=True)
+        )
+
+    @property
+    def deviation(self) -> tuple[float, ...] | None:
+        """The sample standard deviation of each score over the seeds; None for a single seed."""
+        if len(self.per_seed) == 1:
+            return None
+        return tuple(
+            statistics.stdev(score.value for score in same)
+            for same in zip(*(result.scores for result in self.per_seed), strict=True)
+        )
+
+    @property
+    def table(self) -> tuple[LabelRow, ...]:
+        """The mean of each label's scores over the seeds; 0 for a seed that neither saw nor predicted the label."""
+        rows: dict[str, list[LabelRow]] = {}
+        for result in self.per_seed:
+            for row in result.table:
+                rows.setdefault(row.label, []).append(row)
+        count = len(self.per_seed)
+        return tuple(
+            LabelRow(
+                label,
+                sum(row.precision for row in same) / count,
+                sum(row.recall for row in same) / count,
+                sum(row.f1 for row in same) / count,
+                same[0].examples,
+            )
+            for label, same in sorted(rows.items())
+        )
+
+    @property
+    def confusion(self) -> Confusion | None:
+        """The sum of the confusion matrices of all seeds; None if there are no labels."""
+        matrices = [result.confusion for result in self.per_seed if result.confusion is not None]
+        if not matrices:
+            return None
+        counts: Counter[tuple[str, str]] = Counter()
+        for matrix in matrices:
+            for gold, row in zip(matrix.labels, matrix.counts, strict=True):
+                counts.update({(gold, label): count for label, count in zip(matrix.labels, row, strict=True)})
+        labels = tuple(sorted({label for matrix in matrices for label in matrix.labels}))
+        return Confusion(labels, tuple(tuple(counts[gold, label] for label in labels) for gold in labels))

@@ -1,0 +1,1 @@
+"""The tasks: each module adds its entries to `relexify.evaluation.registry.TASKS`."""

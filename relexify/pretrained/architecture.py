@@ -1,0 +1,124 @@
+"""Facts about the architectures of transformers: what a model predicts, what it can read, and where its parts are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+from relexify.errors import VocabularyError
+from relexify.pretrained.kinds import kind_of_config
+
+__all__ = [
+    "IGNORED",
+    "Architecture",
+    "architecture_in_config",
+    "architecture_of",
+    "check_fit",
+    "encoder_frame",
+    "initial_deviation",
+    "inner_encoder",
+    "position_padding",
+    "tokenizer_frame",
+    "usable_length",
+]
+
+Architecture = Literal["decoder", "encoder", "encoder-decoder", "headless"]
+"""A decoder predicts the next token, an encoder masked tokens; a headless model has no language-modelling head."""
+
+IGNORED = -100
+"""The label of a position that has no loss; the default of torch's cross entropy and of transformers."""
+
+
+def architecture_of(model: PreTrainedModel) -> Architecture:
+    """Return what a loaded model predicts."""
+    name = type(model).__name__
+    # BertForPreTraining and its relatives have several heads, and no output called `logits`.
+    if model.get_output_embeddings() is None or name.endswith("ForPreTraining"):
+        return "headless"
+    if getattr(model.config, "is_encoder_decoder", False):
+        return "encoder-decoder"
+    return "encoder" if name.endswith("ForMaskedLM") else "decoder"
+
+
+def architecture_in_config(config: PreTrainedConfig) -> Architecture:
+    """Return what a model with this config is built for, whichever head it has: encoder, decoder or both."""
+    kind = kind_of_config(config)
+    if kind is not None and kind.is_encoder:
+        return "encoder"
+    if getattr(config, "is_encoder_decoder", False):
+        return "encoder-decoder"
+    names = [str(name) for name in getattr(config, "architectures", None) or []]
+    if getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names):
+        return "decoder"
+    return "encoder" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else "decoder"
+
+
+def inner_encoder(model: PreTrainedModel) -> PreTrainedModel:
+    """Return the part of a model that computes hidden states; the encoder of an encoder-decoder."""
+    inner = model.base_model
+    return inner.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else inner
+
+
+def position_padding(model: PreTrainedModel) -> int | None:
+    """Return the padding id that a model counts positions from, or None if it counts them from 0.
+
+    RoBERTa and its relatives give the first token of a text the position `padding id + 1`, so a vocabulary with another
+    padding id would shift every position.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx)
+    return None
+
+
+def usable_length(model: PreTrainedModel) -> int | None:
+    """Return the length of the longest sequence that a model can read, or None if there is no limit."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if not positions:
+        return None
+    padding = position_padding(model)
+    return int(positions) if padding is None else int(positions) - padding - 1
+
+
+def check_fit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Validate that a model has an embedding for every token of a tokenizer.
+
+    Raises:
+        VocabularyError: The tokenizer has ids beyond the last row.
+    """
+    embedding = model.get_input_embeddings()
+    rows = getattr(embedding, "num_embeddings", None) or embedding.weight.shape[0]
+    highest = max(tokenizer.get_vocab().values())
+    if highest >= rows:
+        raise VocabularyError(
+            f"the tokenizer has {highest + 1} tokens, the model only {rows} embeddings: "
+            "they do not belong together; give the model's own tokenizer"
+        )
+
+
+def encoder_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
+    """Return the ids of the special tokens before and after each text that an encoder reads."""
+    first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+    last = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    return [] if first is None else [first], [] if last is None else [last]
+
+
+def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
+    """Return the ids of the special tokens that a tokenizer itself puts before and after a text.
+
+    They differ from `encoder_frame` for decoders, whose tokenizers may add none.
+    """
+    encoding = backend.encode("a", add_special_tokens=True)
+    text = [index for index, special in enumerate(encoding.special_tokens_mask) if not special]
+    if not text:
+        return encoding.ids, []
+    return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]
+
+
+def initial_deviation(config: PreTrainedConfig) -> float:
+    """Return the standard deviation that a model's embeddings are initialised with."""
+    names = ("initializer_range", "init_std")
+    return next((float(value) for value in (getattr(config, name, None) for name in names) if value), 0.02)

@@ -1,0 +1,96 @@
+"""Kinds of models that relexify adds to those of transformers.
+
+transformers loads a model by its config alone. Some systems write models that need more: a class of their own, another
+form of a known class, or one of two languages. A system registers its kind in `systems/<name>/kind.py`; loading,
+grafting and evaluation find it here by the config, and never name a system:
+
+    kind = kind_of_folder("bert-en-sw")
+    if kind is not None and kind.needs_language: ...
+
+This module and those that register kinds do not import torch; they import the classes when they are needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relexify.registry import Registry
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["MODEL_KINDS", "ModelKind", "kind_of_config", "kind_of_folder", "read_config_file"]
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model that transformers cannot load by itself.
+
+    It is recognised by its `model_type` or by its `config_entry`; a kind has one of the two.
+
+    Attributes:
+        name: What messages call it, such as `"bilingual model"`.
+        model_type: The value of `model_type` in config.json, for a config class that transformers does not have.
+        config_entry: The entry of config.json that marks another form of a model that transformers has.
+        register: Registers its classes with the `Auto…` classes of transformers.
+        language_model: Returns the class with the language-modelling head; None if config.json names it.
+        convert_class: Returns the class of this kind that corresponds to a class of transformers.
+        convert_encoder: Converts a headless model that `AutoModel` built from a config of this kind, in place.
+        is_encoder: Whether it is a masked language model, for a `model_type` of its own.
+        fixed_vocabulary: Why its vocabulary cannot be replaced, and what to do instead; None if it can be.
+        needs_language: Whether a folder holds one model per language, and one of them must be chosen to load it.
+        languages: Returns the languages of a folder that can be loaded or exported alone.
+        load_language: Loads the model and the tokenizer of one language of a folder.
+        export_language: Writes one language of a folder as a model of its own: folder, language, output, overwrite.
+    """
+
+    name: str
+    model_type: str | None = None
+    config_entry: str | None = None
+    register: Callable[[], None] = lambda: None
+    language_model: Callable[[], type[PreTrainedModel]] | None = None
+    convert_class: Callable[[type[PreTrainedModel]], type[PreTrainedModel]] = lambda plain: plain
+    convert_encoder: Callable[[PreTrainedModel], None] = lambda model: None
+    is_encoder: bool = False
+    fixed_vocabulary: str | None = None
+    needs_language: bool = False
+    languages: Callable[[str | Path], Sequence[str]] = lambda folder: ()
+    load_language: Callable[[str | Path, str], tuple[PreTrainedModel, PreTrainedTokenizerFast]] | None = None
+    export_language: Callable[[str | Path, str, str | Path, bool], Path] | None = None
+
+
+MODEL_KINDS: Registry[ModelKind] = Registry("kind of model")
+"""All kinds, by name; an ordinary model of transformers has none."""
+
+
+def kind_of_config(config: PreTrainedConfig) -> ModelKind | None:
+    """Return the kind of model that a config describes; None for an ordinary model of transformers."""
+    return _find(lambda name: getattr(config, name, None))
+
+
+def kind_of_folder(name: str | Path) -> ModelKind | None:
+    """Return the kind of model in a folder; None for an ordinary one, a Hub name, or a folder without a config."""
+    return _find(read_config_file(name).get)
+
+
+def read_config_file(folder: str | Path) -> dict[str, Any]:
+    """Return the entries of the config.json in a folder; none if it cannot be read."""
+    try:
+        entries = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def _find(entry: Callable[[str], Any]) -> ModelKind | None:
+    model_type = entry("model_type")
+    for kind in MODEL_KINDS.values():
+        if kind.model_type is not None and kind.model_type == model_type:
+            return kind
+        if kind.config_entry is not None and entry(kind.config_entry) is not None:
+            return kind
+    return None

@@ -1,0 +1,83 @@
+"""Which parameters of a model belong to its vocabulary, and how many rows they have."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+
+import torch
+from transformers import PreTrainedModel
+
+from relexify.errors import GraftError
+from relexify.pretrained.kinds import kind_of_config
+
+__all__ = ["embedding_rows", "lexical_axes", "resize"]
+
+
+def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
+    """Return the names of the parameters and buffers with one entry per token, and their token axis.
+
+    The model itself is asked, through `resize_token_embeddings`: whatever that resizes in a twin of the model on the
+    meta device (input embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
+
+    Raises:
+        GraftError: The model cannot resize its vocabulary.
+    """
+    kind = kind_of_config(model.config)
+    if kind is not None and kind.fixed_vocabulary is not None:
+        raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
+    rows = embedding_rows(model)
+    try:
+        with torch.device("meta"):
+            twin = type(model)(copy.deepcopy(model.config))
+        before = _shapes(twin)
+        resize(twin, rows + 8)
+    except (NotImplementedError, AttributeError, TypeError, RuntimeError) as error:
+        raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {error}") from error
+    after = _shapes(twin)
+    axes = {
+        name: next(axis for axis, (old, new) in enumerate(zip(shape, after[name], strict=True)) if old != new)
+        for name, shape in before.items()
+        if after[name] != shape
+    }
+    _check_axes(model, axes, rows)
+    return axes
+
+
+def resize(model: PreTrainedModel, rows: int) -> None:
+    """Resize the vocabulary of a model in place; the values of new rows are arbitrary."""
+    accepted = inspect.signature(model.resize_token_embeddings).parameters
+    # Mean resizing computes a covariance of all rows, only to draw values that are overwritten.
+    options = {"mean_resizing": False} if "mean_resizing" in accepted else {}
+    model.resize_token_embeddings(rows, **options)
+
+
+def embedding_rows(model: PreTrainedModel) -> int:
+    """Return the number of rows of the input embedding.
+
+    Raises:
+        GraftError: The model has no input embedding.
+    """
+    embedding = model.get_input_embeddings()
+    if embedding is None or getattr(embedding, "weight", None) is None:
+        raise GraftError(f"{type(model).__name__} has no input embedding to replace")
+    return int(embedding.weight.shape[0])
+
+
+def _check_axes(model: PreTrainedModel, axes: Mapping[str, int], rows: int) -> None:
+    """Reject a model whose own resizing misses a lexical parameter, or resizes another one."""
+    for name, shape in _shapes(model).items():
+        wrong = shape[axes[name]] != rows if name in axes else bool(shape) and shape[0] == rows
+        if wrong:
+            raise GraftError(
+                f"{type(model).__name__} does not resize {name} {list(shape)} together with its {rows} tokens, "
+                "so it cannot be given a new vocabulary"
+            )
+
+
+def _shapes(model: PreTrainedModel) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every parameter and buffer by name, tied ones included."""
+    tensors: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    tensors.update(model.named_buffers(remove_duplicate=False))
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

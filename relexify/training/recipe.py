@@ -1,0 +1,106 @@
+"""The tables `[training]` and `[fresh]` of a recipe: train a model on text, and start from random parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.steps import STEPS, RunContext, Step
+from relexify.storage.work import WorkFolder
+from relexify.training.plan import Training, plan_stages
+from relexify.training.result import TrainingResult, load_result
+from relexify.training.run import train
+from relexify.training.trainable import check_trainable_name
+
+__all__ = ["check_training", "run_fresh", "run_training_step", "validate_training"]
+
+
+def validate_training(options: Training, tables: Mapping[str, Any]) -> None:
+    """Validate the options when a recipe is read.
+
+    Raises:
+        InputError: An option is impossible.
+    """
+    plan_stages(options)
+
+
+def check_training(options: Training, context: RunContext) -> None:
+    """Validate before any work that the model can be trained as requested.
+
+    Raises:
+        InputError: It cannot, or an option is impossible.
+    """
+    if not any(STEPS[table].reshapes for table in context.tables if table in STEPS):
+        # The model that will be trained has the architecture of the source model, so that one shows what is possible.
+        check_trainable_name(context.source_model, options)
+
+
+def run_training_step(options: Training, context: RunContext, model: str, output: Path) -> TrainingResult:
+    """Train the model that the step before wrote."""
+    corpus, held_out = context.corpus, context.held_out
+    return train(model, output, corpus, options, held_out=held_out, overwrite=context.overwrite)
+
+
+def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, output: Path) -> Path:
+    """Write an untrained model with a tokenizer and the config of another one.
+
+    Args:
+        changes: Fields of the config that are to change.
+        context: The run; the seed is that of the step that takes the model.
+        model: The model with the config and the tokenizer.
+        output: The folder to write.
+    """
+    seed = _seed_of_next_step(context)
+    identity = {"model": Path(model), "changes": dict(changes), "seed": seed}
+    work = WorkFolder(output, "fresh", identity, overwrite=context.overwrite)
+    if work.is_finished():
+        return output
+    work.check()
+    made, tokenizer = fresh_model(model, changes, seed=seed), load_tokenizer(model)
+    with work.finish({"fresh": {"model": str(model), "changes": dict(changes), "seed": seed}}) as folder:
+        made.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
+    return output
+
+
+def _seed_of_next_step(context: RunContext) -> int:
+    """Return the seed of the first step after `[fresh]` that has one."""
+    later = [name for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
+    for name in sorted(later, key=lambda name: STEPS[name].order):
+        seed = getattr(context.tables[name], "seed", None)
+        if seed is not None:
+            return int(seed)
+    return 0
+
+
+STEPS.add(
+    "fresh",
+    Step(
+        table="fresh",
+        options=dict,
+        order=20,
+        summary="Start from random parameters; the keys are fields of the model's config that are to change.",
+        check=lambda options, context: None,
+        run=run_fresh,
+        reshapes=True,
+    ),
+)
+
+STEPS.add(
+    "training",
+    Step(
+        table="training",
+        options=Training,
+        order=40,
+        summary="Train the model on the corpus, and score it on held-out text along the way.",
+        check=check_training,
+        run=run_training_step,
+        validate=validate_training,
+        load=load_result,
+        distributed=True,
+    ),
+)

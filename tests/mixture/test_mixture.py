@@ -141,16 +141,16 @@ def test_the_fallback_of_the_last_mixture_is_kept_by_compositions_and_on_disk(tm
     narrow = replace(mixture([[1]]), fallback=Fallback.NARROW)
     plain = mixture([[2]])
     assert first_of(plain, narrow).fallback is blend((1, plain), (1, narrow)).fallback is Fallback.NARROW
-    assert first_of(narrow, plain).fallback is blend((1, narrow), (1, plain)).fallback is Fallback.OLD_ROWS
+    assert first_of(narrow, plain).fallback is blend((1, narrow), (1, plain)).fallback is Fallback.SOURCE_ROWS
     assert Mixture.load(narrow.save(tmp_path / "narrow.safetensors")).fallback is Fallback.NARROW
-    assert Mixture.load(plain.save(tmp_path / "plain.safetensors")).fallback is Fallback.OLD_ROWS
+    assert Mixture.load(plain.save(tmp_path / "plain.safetensors")).fallback is Fallback.SOURCE_ROWS
 
 
 def test_a_mixture_saved_before_there_were_fallbacks_has_the_old_one(tmp_path):
     arrays, metadata = load_arrays(mixture([[2]]).save(tmp_path / "now.safetensors"), "mixture")
     metadata.pop("fallback")
     save_arrays(tmp_path / "before.safetensors", arrays, metadata)
-    assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.OLD_ROWS
+    assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.SOURCE_ROWS
 
 
 def _saved(path):

@@ -393,7 +393,7 @@ def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCapt
     assert corpus.subsample(7) is corpus
     assert not caplog.records
     assert corpus.subsample(8) is corpus
-    assert "all 7 bytes are taken, since 8 were asked" in caplog.text
+    assert "has only 7 bytes of text, fewer than the 8 requested" in caplog.text
 
 
 def test_impossible_subsamples_are_refused() -> None:

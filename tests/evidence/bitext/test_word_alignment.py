@@ -118,7 +118,7 @@ def test_counts_do_not_depend_on_how_many_links_are_taken_at_once(monkeypatch):
     pairs = EncodedBitext(side(*draw.integers(0, 9, (20, 8))), side(*draw.integers(0, 9, (20, 8))))
     many = Links.from_points(np.stack([draw.integers(0, 20, 90), draw.integers(0, 8, 90), draw.integers(0, 8, 90)], 1))
     whole = aligned_counts(pairs, many, (9, 9))
-    monkeypatch.setattr("relexify.evidence.bitext.counting._AT_ONCE", 7)
+    monkeypatch.setattr("relexify.evidence.bitext.links._LINKS_AT_ONCE", 7)
     assert np.array_equal(aligned_counts(pairs, many, (9, 9)).toarray(), whole.toarray())
     assert whole.sum() == len(many)
 
@@ -150,13 +150,13 @@ def test_a_swapped_alignment_is_turned_round(pharaoh):
     [
         ("0-0\n\n", "has 2 lines and the parallel text 3"),
         ("0-0\n\n0-0\n0-0\n", "has 4 lines and the parallel text 3"),
-        ("0-0\n\n0-1\n", "line 3: the link 0-1 leads outside sentences of 2 and 1 units"),
-        ("2-0\n\n\n", "line 1: the link 2-0 leads outside"),
-        ("0-0\n0-0\n\n", "line 2: the link 0-0 leads outside sentences of 0 and 0 units"),
-        ("0-0 1p1\n\n\n", "line 1: '1p1' is no link"),
-        ("0-01-1\n\n\n", "line 1: '0-01-1' is no link"),
-        ("99999999999-0\n\n\n", "line 1: '99999999999-0' is no link"),
-        ("0-0\n\n0 1\n", "line 3: '0' is no link"),
+        ("0-0\n\n0-1\n", "line 3: the link 0-1 points outside sentences of 2 and 1 units"),
+        ("2-0\n\n\n", "line 1: the link 2-0 points outside"),
+        ("0-0\n0-0\n\n", "line 2: the link 0-0 points outside sentences of 0 and 0 units"),
+        ("0-0 1p1\n\n\n", "line 1: '1p1' is not a link"),
+        ("0-01-1\n\n\n", "line 1: '0-01-1' is not a link"),
+        ("99999999999-0\n\n\n", "line 1: '99999999999-0' is not a link"),
+        ("0-0\n\n0 1\n", "line 3: '0' is not a link"),
     ],
 )
 def test_an_alignment_that_does_not_fit_is_refused_with_its_line(pharaoh, text, message):

@@ -144,7 +144,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     path = write(tmp_path / "d.tsv", "a\tb\nlonely\nc\td\n\te\nf\tg\n")
     assert BilingualLexicon.load(path).pairs == (("a", "b"), ("c", "d"), ("f", "g"))
     assert [record.message for record in caplog.records] == [
-        f"{path}: 2 of 5 lines do not have two sides (the first is line 2); they were skipped"
+        f"{path}: 2 of 5 lines do not have two sides (first: line 2); they are skipped"
     ]
 
 
@@ -153,7 +153,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     [
         (b"", "holds no pairs of words"),
         (b"# nothing\n\n", "holds no pairs of words"),
-        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(the first is line 2\): .* tab"),
+        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(first: line 2\): .* tab"),
         (b"a\tb\ncaf\xe9\tc\n", r"not UTF-8 \(byte 0xe9 at offset 7, line 2\): .*iconv -f latin1"),
         ("a\tb\n".encode("utf-16"), "is UTF-16: convert it with `iconv"),
         (b"ab\0\1\2", "binary data .a zero byte at offset 2."),
@@ -195,15 +195,15 @@ def test_folders_with_no_dictionary_or_several_are_told_apart(tmp_path):
 def test_half_of_a_dictd_pair_is_not_enough(tmp_path):
     index = write_dictd(tmp_path)
     (tmp_path / "test.dict.dz").rename(tmp_path / "moved.dict.dz")
-    with pytest.raises(InputError, match=r"has no entries: test.dict or .dict.dz must lie beside it"):
+    with pytest.raises(InputError, match=r"has no entries: test.dict or .dict.dz must be next to it"):
         BilingualLexicon.load(index)
-    with pytest.raises(InputError, match=r"has no index: moved.index must lie beside it"):
+    with pytest.raises(InputError, match=r"has no index: moved.index must be next to it"):
         BilingualLexicon.load(tmp_path / "moved.dict.dz")
 
 
 def test_a_lone_dict_file_is_read_as_columns_unless_dictd_wrote_it(tmp_path):
     assert len(BilingualLexicon.load(write(tmp_path / "mine.dict", "house Haus\n"))) == 1
-    with pytest.raises(InputError, match=r"has no index: theirs.index must lie beside it"):
+    with pytest.raises(InputError, match=r"has no index: theirs.index must be next to it"):
         BilingualLexicon.load(write(tmp_path / "theirs.dict", "\n00-database-info\nhouse /haʊs/\nHaus <n>\n"))
 
 

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.formats import text as text_formats
+from relexify.evidence.vectors.formats import word2vec as text_formats
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.evidence.vectors.formats.text import read_text_vectors
-from relexify.evidence.vectors.formats.word2vec import read_word2vec_binary
+from relexify.evidence.vectors.formats.word2vec import read_text_vectors, read_word2vec_binary
 
 MATRIX = np.array([[0.5, -1.25], [3e-4, 7], [1, 0]], np.float32)
 LINES = "das 0.5 -1.25\nhäuser 3e-4 7 \n家 1 0\n"

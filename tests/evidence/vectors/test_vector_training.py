@@ -55,11 +55,11 @@ def test_only_buckets_that_words_use_are_kept() -> None:
 
 def test_lookup_gives_gensims_vectors() -> None:
     vocabulary = dict(zip(TRAINED.words, TRAINED.counts.tolist(), strict=True))
-    settled = resolve_training(SMALL, 1)
+    resolved = resolve_training(SMALL, 1)
     indptr, ids, _ = training._hashed(TRAINED.words, SMALL)
     rows = np.split(np.searchsorted(TRAINED.ngrams.known, ids).astype(np.uint32), indptr[1:-1])
     theirs = gensim_training.run_gensim(
-        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows
+        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, resolved, rows
     )
     np.testing.assert_allclose(TRAINED.lookup(theirs.index_to_key), theirs.vectors, atol=1e-6)
 

@@ -30,7 +30,9 @@ class EpochTraining:
         learning_rate: The peak, from which it falls to zero linearly.
         warmup: Share of the steps in which the learning rate rises.
         weight_decay: Weight decay of matrices.
+        beta1: Adam's decay of the first moment.
         beta2: Adam's decay of the second moment.
+        epsilon: Adam's epsilon.
         clip: Largest norm of a gradient.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
 
@@ -43,7 +45,9 @@ class EpochTraining:
     learning_rate: float
     warmup: float = 0.1
     weight_decay: float = 0.0
+    beta1: float = 0.9
     beta2: float = 0.999
+    epsilon: float = 1e-8
     clip: float = 1.0
     precision: str = "auto"
 
@@ -62,8 +66,6 @@ class FineTuning(EpochTraining):
 
     Attributes:
         length: Tokens per sequence; longer ones are truncated.
-        beta1: Adam's decay of the first moment.
-        epsilon: Adam's epsilon.
         micro_batch: Examples per forward pass; gradients are accumulated over a batch.
     """
 
@@ -71,8 +73,6 @@ class FineTuning(EpochTraining):
     batch: int = 32
     learning_rate: float = 2e-5
     length: int = 128
-    beta1: float = 0.9
-    epsilon: float = 1e-8
     micro_batch: int | None = None
 
     def __post_init__(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relexify.evaluation.metrics import Confusion, LabelRow
 
@@ -34,6 +35,26 @@ class SeedResult:
     epoch: int | None = None
     table: tuple[LabelRow, ...] = ()
     confusion: Confusion | None = None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SeedResult:
+        """Return a result from the plain data that `dataclasses.asdict` made of it.
+
+        Raises:
+            KeyError: A value is missing.
+            TypeError: A value has the wrong type, or is unknown.
+        """
+        from relexify.scoring import Score  # its package imports torch
+
+        dev, matrix = values["dev"], values["confusion"]
+        return cls(
+            int(values["seed"]),
+            tuple(Score(**score) for score in values["scores"]),
+            None if dev is None else Score(**dev),
+            None if values["epoch"] is None else int(values["epoch"]),
+            tuple(LabelRow(**row) for row in values["table"]),
+            None if matrix is None else Confusion(tuple(matrix["labels"]), tuple(map(tuple, matrix["counts"]))),
+        )
 
 
 @dataclass(frozen=True)

@@ -1,103 +1,110 @@
-"""Zero-shot transfer: a model that has learnt a task in one language is tested through the lexicon of another one.
+"""Zero-shot transfer: read another language with a model that was trained on a task in one.
 
-RAMEN (section 4) fine-tunes through the English embeddings, puts the tokenizer and the embeddings of the other language
-in their place, keeps everything else, and measures.
+RAMEN (section 4) fine-tunes with the English embeddings, replaces the tokenizer and the embeddings by those of the
+other language, keeps everything else, and tests.
 """
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from relexify.errors import GraftError, VocabularyError
+from relexify.errors import GraftError
 from relexify.pretrained.architecture import check_fit, inner_encoder, position_padding
-from relexify.pretrained.lexical import lexical_axes, resize
+from relexify.pretrained.lexical import embedding_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
 
-__all__ = ["Lexicon", "check_positions", "load_lexicon"]
+__all__ = ["Lexicon", "load_lexicon", "swap_lexicon"]
+
+Model = TypeVar("Model", bound=PreTrainedModel)
 
 
+@dataclass(frozen=True)
 class Lexicon:
-    """The tokenizer of a language, and the parameters with one entry for each of its tokens.
+    """The vocabulary of a model: its tokenizer, and the parameters with one entry per token.
 
     Attributes:
-        name: Of the model that it comes from.
-        tokenizer: To read with.
-        config: Of the model that it comes from.
-        encoder: Of that model.
-        tensors: By their names in the encoder.
-        shapes: Of all that the encoder has, by name.
+        name: The model that it comes from.
+        tokenizer: The tokenizer of that model.
+        config: The config of that model.
+        encoder: The encoder of that model, without heads.
+        parameters: Names of the lexical parameters and buffers of the encoder.
     """
 
-    def __init__(self, name: str | Path, model: Any, tokenizer: Any) -> None:
-        encoder = inner_encoder(model)
-        lexical = lexical_axes(encoder)
-        values = encoder.state_dict()
-        self.name, self.tokenizer, self.config, self.encoder = name, tokenizer, model.config, encoder
-        self.tensors = {each: values[each] for each in values if each in lexical}
-        self.shapes = {each: tuple(tensor.shape) for each, tensor in values.items()}
-
-    def put_into(self, learner: Any) -> Any:
-        """A copy of a fine-tuned model that reads this language, all else as it is.
-
-        Raises:
-            GraftError: The encoders are not built alike.
-        """
-        self._check_same_build(learner.base_model)
-        check_positions(learner.base_model, self.encoder, self.name)
-        swapped = copy.deepcopy(learner)
-        rows = self.encoder.get_input_embeddings().weight.shape[0]
-        with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
-            resize(swapped, rows)
-        inner = dict(swapped.base_model.named_parameters()) | dict(swapped.base_model.named_buffers())
-        with torch.no_grad():
-            for name, tensor in self.tensors.items():
-                inner[name].copy_(tensor)
-        for name, value in vars(self.config).items():
-            if name.endswith("_token_id"):
-                setattr(swapped.config, name, value)
-        return swapped
-
-    def _check_same_build(self, encoder: Any) -> None:
-        for name, tensor in encoder.state_dict().items():
-            there, here = self.shapes.get(name), tuple(tensor.shape)
-            first = 1 if name in self.tensors else 0  # vocabularies may be of any size
-            if "pooler" not in name and (there is None or there[first:] != here[first:]):
-                raise GraftError(
-                    f"the encoder of {self.name} is not built like the one that was fine-tuned ({name} is {there} "
-                    f"there, {here} here): give a model that shares its encoder"
-                )
+    name: str
+    tokenizer: PreTrainedTokenizerFast
+    config: PreTrainedConfig
+    encoder: PreTrainedModel
+    parameters: frozenset[str]
 
 
-def load_lexicon(target: str | Path) -> Lexicon:
-    """The lexicon of a model.
+def load_lexicon(name: str | Path) -> Lexicon:
+    """Load the lexicon of a model.
 
     Args:
-        target: A folder or name of a model that shares the encoder of the one to be tested.
+        name: A folder or name, as for `load_model`.
 
     Raises:
         InputError: There is no such model.
-        VocabularyError: Its tokenizer is not its own, or has no token to pad with.
+        VocabularyError: Its tokenizer does not fit it.
+        GraftError: It cannot change its vocabulary.
     """
-    model, tokenizer = load_model(target), load_tokenizer(target)
+    model, tokenizer = load_model(name), load_tokenizer(name)
     check_fit(model, tokenizer)
-    if tokenizer.pad_token_id is None:
-        raise VocabularyError(f"the tokenizer of {target} has no token to pad with: set its pad_token")
-    return Lexicon(target, model, tokenizer)
+    encoder = inner_encoder(model)
+    return Lexicon(str(name), tokenizer, model.config, encoder, frozenset(lexical_axes(encoder)))
 
 
-def check_positions(ours: Any, theirs: Any, target: str | Path) -> None:
-    """Refuse a lexicon whose padding id would move the positions, where they are counted from it as in RoBERTa.
+def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
+    """Return a copy of a trained model with the lexicon of another language; everything else is kept.
+
+    Args:
+        model: A model with a task head on `model.base_model`, such as a classifier or a parser; it is not changed.
+        lexicon: The lexicon of a model that shares its encoder.
 
     Raises:
-        GraftError: It would.
+        GraftError: The two encoders have different shapes, or count positions from different padding ids.
     """
-    here, there = position_padding(ours), position_padding(theirs)
-    if here != there:
+    _check_same_encoder(model.base_model, lexicon)
+    swapped = copy.deepcopy(model)
+    with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
+        resize(swapped, embedding_rows(lexicon.encoder))
+    inner = dict(swapped.base_model.named_parameters()) | dict(swapped.base_model.named_buffers())
+    with torch.no_grad():
+        for name, tensor in lexicon.encoder.state_dict().items():
+            if name in lexicon.parameters:
+                inner[name].copy_(tensor)
+    # The config of a parser contains that of its encoder, and the encoder has a copy of it.
+    contained = [getattr(swapped.config, name) for name in swapped.config.sub_configs]
+    for config in (swapped.config, swapped.base_model.config, *contained):
+        if type(config) is type(lexicon.config):
+            for name, value in vars(lexicon.config).items():
+                if name.endswith("_token_id"):
+                    setattr(config, name, value)
+    return swapped
+
+
+def _check_same_encoder(encoder: PreTrainedModel, lexicon: Lexicon) -> None:
+    ours = {name: tuple(tensor.shape) for name, tensor in encoder.state_dict().items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in lexicon.encoder.state_dict().items()}
+    for name in sorted({*ours, *theirs}):
+        if "pooler" in name:  # part of the head: classifiers have one, language models do not
+            continue
+        here, there = ours.get(name), theirs.get(name)
+        first = 1 if name in lexicon.parameters else 0  # vocabularies may differ in size
+        if here is None or there is None or here[first:] != there[first:]:
+            raise GraftError(
+                f"the encoder of {lexicon.name} is not built like the trained one ({name} is {there} there, {here} "
+                "here): give a model that shares its encoder"
+            )
+    here_padding, there_padding = position_padding(encoder), position_padding(lexicon.encoder)
+    if here_padding != there_padding:
         raise GraftError(
-            f"{target} counts positions from its padding id {there}, the encoder here from {here}: "
-            "give a model whose padding token has the same id"
+            f"{lexicon.name} counts positions from its padding id {there_padding}, the trained encoder from "
+            f"{here_padding}: give a model whose padding token has the same id"
         )

@@ -17,7 +17,14 @@ from relexify.storage.checksums import checksums, find_damage
 from relexify.storage.files import MARKER, sync_to_disk, write_file
 from relexify.storage.work import read_json, restart_advice
 
-__all__ = ["drop_checkpoint", "find_checkpoint", "remove_unsealed", "seal", "sealed_checkpoints"]
+__all__ = [
+    "drop_checkpoint",
+    "find_checkpoint",
+    "remove_unsealed",
+    "rotate_checkpoints",
+    "seal",
+    "sealed_checkpoints",
+]
 
 _PREFIX = "checkpoint-"
 
@@ -61,6 +68,19 @@ def remove_unsealed(folder: Path) -> None:
     for path in folder.glob(f"{_PREFIX}*"):
         if not (path / MARKER).exists():
             shutil.rmtree(path, ignore_errors=True)
+
+
+def rotate_checkpoints(folder: Path, *, keep: int, best: int | None) -> None:
+    """Remove all sealed checkpoints but the newest ones and the best one.
+
+    Args:
+        folder: Where they are.
+        keep: How many of the newest to keep.
+        best: The step of the best one; None if there is none.
+    """
+    for checkpoint in sealed_checkpoints(folder)[:-keep]:
+        if _step(checkpoint) != best:
+            drop_checkpoint(checkpoint)
 
 
 def drop_checkpoint(checkpoint: Path) -> None:

@@ -74,6 +74,11 @@ class WorkFolder:
         """The identity in one word."""
         return fingerprint(self.identity)
 
+    @property
+    def finished_notes(self) -> dict[str, Any]:
+        """The notes by which `is_finished` recognises the output, for a run whose output another function writes."""
+        return {_FINISHED: {self._name: self.fingerprint}}
+
     def is_finished(self) -> bool:
         """Whether the output is already the result of this very run."""
         finished = read_notes(self.output).get(_FINISHED)

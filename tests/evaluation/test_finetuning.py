@@ -16,13 +16,12 @@ import pytest
 import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.evaluation import training as epoch_training
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning import run as finetuning
-from relexify.evaluation.finetuning import trainer as task_trainer
-from relexify.evaluation.finetuning.learner import Learner
-from relexify.evaluation.finetuning.run import fine_tune
+from relexify.evaluation.finetuning.run import FineTuner, fine_tune
 from relexify.evaluation.metrics import LabelRow
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.registry import TASKS
@@ -175,16 +174,16 @@ def test_numbers_are_learnt(folder_of, tmp_path):
 
 def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeypatch):
     wanted, measured = iter([0.3, 0.9, 0.5]), []
-    real = Learner.measure
+    real = FineTuner.score
 
-    def measure(self: Any, learner: Any, data: Any, seed: int) -> Any:
-        found = real(self, learner, data, seed)
-        measured.append({name: each.clone() for name, each in learner.state_dict().items()})
+    def score(self: Any, model: Any, data: Any, **options: Any) -> Any:
+        found = real(self, model, data, **options)
+        measured.append({name: each.clone() for name, each in model.state_dict().items()})
         value = next(wanted, None)
-        score = found.scores[0] if value is None else replace(found.scores[0], value=value)
-        return replace(found, scores=(score,))
+        main = found.scores[0] if value is None else replace(found.scores[0], value=value)
+        return replace(found, scores=(main,))
 
-    monkeypatch.setattr(Learner, "measure", measure)
+    monkeypatch.setattr(FineTuner, "score", score)
     options = how("nli", epochs=3, **{**QUICK, "learning_rate": 1e-3})
     result = tune(folder_of("bert"), pairs(40), pairs(10, 1), options, folder=tmp_path, dev=pairs(12, 2))
     assert result.per_seed[0].epoch == 2
@@ -242,7 +241,7 @@ def test_means_and_deviations_over_seeds(seeds):
 def test_finished_seeds_are_kept_and_more_can_be_added(seeds, folder_of, tmp_path, monkeypatch):
     result, folder = seeds
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr(Learner, "run", lambda *_: pytest.fail("a finished seed was run again"))
+    monkeypatch.setattr(FineTuner, "run", lambda *_: pytest.fail("a finished seed was run again"))
     options = how("nli", **{**HARD, "seeds": (2, 0)})
     again = tune(folder_of("bert"), pairs(32), pairs(97, 1), options, folder=tmp_path, dev=pairs(31, 2))
     assert again.per_seed == (result.per_seed[2], result.per_seed[0])
@@ -281,7 +280,7 @@ def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(finetuning, "keep_seed", die)
+        patched.setattr(finetuning, "_write_seed", die)
         with pytest.raises(Killed):
             tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert (tmp_path / "seed-1" / "checkpoint-6").exists()
@@ -297,10 +296,10 @@ def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_pat
         weights.write_bytes(b"broken")
     result = tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert result.per_seed == seeds[0].per_seed[1:2]
-    assert "starts anew" in caplog.text
+    assert "starting again" in caplog.text
     (tmp_path / "seed-1.json").write_text("{")
     assert tune(*data, folder=tmp_path, dev=pairs(31, 2)) == result
-    assert "is trained anew" in caplog.text
+    assert "training seed 1 again" in caplog.text
 
 
 def test_a_folder_of_another_run_is_refused(seeds, folder_of):
@@ -363,12 +362,12 @@ def test_models_that_are_not_there_or_not_whole(folder_of, tmp_path):
         tune(tmp_path / "empty", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     shutil.copytree(folder_of("bert"), tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"broken")
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="holds no model that can be loaded"):
         tune(tmp_path / "broken", pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     shutil.copytree(folder_of("bert"), tmp_path / "deeper")
     config = json.loads((tmp_path / "deeper" / "config.json").read_text())
     (tmp_path / "deeper" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
-    with pytest.raises(InputError, match="lacks 16 parameters of its encoder"):
+    with pytest.raises(InputError, match="lacks 16 parameters of BertForSequenceClassification"):
         tune(tmp_path / "deeper", pairs(8), pairs(8), how("nli"), folder=tmp_path / "more")
 
 
@@ -462,7 +461,7 @@ def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(task_trainer, "seal", full)
+    monkeypatch.setattr(epoch_training, "seal", full)
     with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
         tune(folder_of("bert"), pairs(32), pairs(5, 1), how("nli", **HARD), folder=tmp_path)
     assert not list(tmp_path.glob("seed-0/checkpoint-*"))
@@ -476,7 +475,7 @@ def test_the_papers_settings():
     default = options["nli"]
     assert (default.learning_rate, default.length, default.warmup) == (2e-5, 128, 0.1)
     assert (default.beta1, default.beta2, default.epsilon) == (0.9, 0.999, 1e-8)
-    arguments = task_trainer.task_arguments(default, Path("x"), 1, 1000, choose=True)
+    arguments = epoch_training.epoch_arguments(default, Path("x"), seed=1, steps=1000, best_by="eval_score")
     assert (arguments.warmup_steps, arguments.lr_scheduler_type) == (100, "linear")
     assert (arguments.adam_beta2, arguments.adam_epsilon, arguments.weight_decay) == (0.999, 1e-8, 0)
     assert set(TASKS) >= {"nli", "ner", "pos", "cola", "sst-2", "mrpc", "rte", "sts-b"}

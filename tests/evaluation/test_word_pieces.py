@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of, tags_of
+from relexify.evaluation.finetuning.inputs import WordPieces, piece_labels, tokenize_words, word_tags
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from tests import pico
 
@@ -26,7 +26,7 @@ LAYOUTS = [
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
 def test_pieces_are_those_of_running_text(layout):
     tokenizer = layout()
-    (cut,) = cut_sentences(tokenizer, [WORDS], length=512)
+    (cut,) = tokenize_words(tokenizer, [WORDS], length=512)
     before, after = encoder_frame(tokenizer)
     text = tokenizer(" " + " ".join(WORDS), add_special_tokens=False).input_ids
     assert list(cut.ids) == [*before, *text, *after]
@@ -40,15 +40,15 @@ def test_pieces_are_those_of_running_text(layout):
 def test_pieces_are_those_of_transformers_itself():
     tokenizer = pico.wordpiece()
     theirs = tokenizer(list(WORDS), is_split_into_words=True)
-    (cut,) = cut_sentences(tokenizer, [WORDS], length=512)
+    (cut,) = tokenize_words(tokenizer, [WORDS], length=512)
     assert list(cut.ids) == theirs.input_ids
     assert cut.first == tuple(theirs.word_ids().index(place) for place in range(len(WORDS)))
 
 
 def test_first_pieces_carry_the_labels():
     tokenizer = pico.roberta_tokenizer()
-    (cut,) = cut_sentences(tokenizer, [("quietest", "door")], length=16)
-    labels = labels_of(cut, [5, 7])
+    (cut,) = tokenize_words(tokenizer, [("quietest", "door")], length=16)
+    labels = piece_labels(cut, [5, 7])
     assert [label for label in labels if label != IGNORED] == [5, 7]
     assert labels[1] == 5
     assert len(labels) == len(cut.ids)
@@ -58,50 +58,50 @@ def test_first_pieces_carry_the_labels():
 
 def test_words_without_pieces_still_have_a_tag():
     tokenizer = pico.wordpiece()
-    (cut,) = cut_sentences(tokenizer, [("the", "\u200b", "door")], length=16)
+    (cut,) = tokenize_words(tokenizer, [("the", "\u200b", "door")], length=16)
     assert cut.first == (1, None, 2)
-    assert labels_of(cut, [1, 2, 3]) == [IGNORED, 1, 3, IGNORED]
-    assert tags_of(cut, [9, 0, 1, 9], ["O", "X"], default="D") == ["O", "D", "X"]
+    assert piece_labels(cut, [1, 2, 3]) == [IGNORED, 1, 3, IGNORED]
+    assert word_tags(cut, [9, 0, 1, 9], ["O", "X"], default="D") == ["O", "D", "X"]
 
 
 def test_words_beyond_the_length_still_have_a_tag():
     tokenizer = pico.wordpiece()
-    (cut,) = cut_sentences(tokenizer, [("the", "old", "river", "door")], length=4)
+    (cut,) = tokenize_words(tokenizer, [("the", "old", "river", "door")], length=4)
     assert len(cut.ids) == 4
     assert cut.first == (1, 2, None, None)
-    assert tags_of(cut, [0, 1, 1, 0], ["O", "X"], default="O") == ["X", "X", "O", "O"]
+    assert word_tags(cut, [0, 1, 1, 0], ["O", "X"], default="O") == ["X", "X", "O", "O"]
 
 
 def test_a_word_that_is_cut_inside_keeps_its_first_pieces():
     tokenizer = pico.roberta_tokenizer()
-    (whole,) = cut_sentences(tokenizer, [("quietest",)], length=16)
-    (cut,) = cut_sentences(tokenizer, [("quietest", "door")], length=3)
+    (whole,) = tokenize_words(tokenizer, [("quietest",)], length=16)
+    (cut,) = tokenize_words(tokenizer, [("quietest", "door")], length=3)
     assert cut == WordPieces((*whole.ids[:2], whole.ids[-1]), (1, None))
 
 
 def test_sentences_without_words():
     tokenizer = pico.wordpiece()
-    empty, full = cut_sentences(tokenizer, [(), ("door",)], length=16)
+    empty, full = tokenize_words(tokenizer, [(), ("door",)], length=16)
     assert empty == WordPieces((2, 3), ())
-    assert labels_of(empty, []) == [IGNORED, IGNORED]
-    assert tags_of(empty, [0, 0], ["O"], default="O") == []
+    assert piece_labels(empty, []) == [IGNORED, IGNORED]
+    assert word_tags(empty, [0, 0], ["O"], default="O") == []
     assert len(full.first) == 1
 
 
 def test_special_tokens_in_a_text_are_text():
     tokenizer = pico.roberta_tokenizer()
-    (cut,) = cut_sentences(tokenizer, [("</s>", "door")], length=16)
+    (cut,) = tokenize_words(tokenizer, [("</s>", "door")], length=16)
     assert cut.ids.count(tokenizer.eos_token_id) == 1
 
 
 def test_what_earlier_calls_left_on_a_tokenizer_does_no_harm():
     tokenizer = pico.roberta_tokenizer()
-    expected = cut_sentences(tokenizer, [WORDS], length=64)
+    expected = tokenize_words(tokenizer, [WORDS], length=64)
     tokenizer(["a b c d e", "f"], padding=True, truncation=True, max_length=3)
-    assert cut_sentences(tokenizer, [WORDS], length=64) == expected
+    assert tokenize_words(tokenizer, [WORDS], length=64) == expected
     assert tokenizer.backend_tokenizer.truncation is not None, "the tokenizer was changed"
 
 
 def test_no_room():
     with pytest.raises(InputError, match="length = 2 leaves no room"):
-        cut_sentences(pico.wordpiece(), [("door",)], length=2)
+        tokenize_words(pico.wordpiece(), [("door",)], length=2)

@@ -20,7 +20,7 @@ from relexify.evaluation.evaluate import evaluate_task
 from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.options import Evaluation, FineTuning
 from relexify.evaluation.results import TaskResult
-from relexify.grafting.swap import load_lexicon
+from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.loading import load_tokenizer
 from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.model import BilingualModel
@@ -127,7 +127,7 @@ def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
 def test_only_the_lexicon_is_swapped_and_the_fine_tuned_model_stays(shuffled):
     learner = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2).eval()
     before = copy.deepcopy(learner.state_dict())
-    swapped = load_lexicon(shuffled / "xx").put_into(learner)
+    swapped = swap_lexicon(learner, load_lexicon(shuffled / "xx"))
     changed = {name for name, each in swapped.state_dict().items() if not torch.equal(each, before[name])}
     assert {name.partition(".")[2] for name in changed} == {"embeddings.word_embeddings.weight"}
     assert all(torch.equal(before[name], each) for name, each in learner.state_dict().items())
@@ -146,8 +146,8 @@ def test_a_lexicon_of_another_encoder_is_refused(shuffled, tmp_path):
     other.save_pretrained(tmp_path / "other")
     tokenizer.save_pretrained(tmp_path / "other")
     learner = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2)
-    with pytest.raises(GraftError, match="is not built like the one that was fine-tuned"):
-        load_lexicon(tmp_path / "other").put_into(learner)
+    with pytest.raises(GraftError, match="is not built like the trained one"):
+        swap_lexicon(learner, load_lexicon(tmp_path / "other"))
 
 
 def test_a_vocabulary_of_another_size_is_taken_over(tmp_path):

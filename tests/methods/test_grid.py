@@ -10,8 +10,8 @@ import pytest
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods import vector_neighbours
 from relexify.methods.grid import neighbour_grid
+from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import softmax_weights
 from relexify.progress import report_to
 from relexify.tokens import vocabulary_of

@@ -1,4 +1,9 @@
-"""Examples of a task as a model reads them."""
+"""Examples of a task as model inputs, and tags of words from the model's predictions.
+
+Every word of a tagged sentence is tokenized as it would be after a space in running text, the first one too, so that a
+tokenizer that marks the starts of words does not need `add_prefix_space`. The first piece of a word carries its tag. A
+word without pieces (a lone U+200B) and a word beyond the longest sequence carry none, and still count in a score.
+"""
 
 from __future__ import annotations
 
@@ -8,83 +13,185 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
+from relexify.errors import InputError
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
-from relexify.evaluation.finetuning.word_pieces import WordPieces, cut_sentences, labels_of
-from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.architecture import IGNORED, encoder_frame
+from relexify.tokens import backend_of, encode_words, make_encodable
 
-__all__ = ["Inputs", "collate", "encode"]
+__all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "stack_rows", "tokenize_words", "word_tags"]
+
+_BATCH = 10_000
+"""Distinct words that are tokenized at a time."""
+
+
+@dataclass(frozen=True)
+class WordPieces:
+    """A tokenized sentence of words.
+
+    Attributes:
+        ids: All pieces, with the special tokens around them.
+        first: For each word, the index of its first piece in `ids`; None if it has none, or was truncated.
+    """
+
+    ids: tuple[int, ...]
+    first: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Examples as a model reads them; `pieces` for words alone."""
+    """Examples as model inputs.
+
+    Attributes:
+        rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example.
+        gold: The label of each example, or the tags of each sentence.
+        pieces: For sentences, their pieces; otherwise empty.
+    """
 
     rows: list[dict[str, Any]]
     gold: list[Any]
     pieces: list[WordPieces]
 
 
-def encode(problem: Problem, tokenizer: Any, data: Data, length: int, *, kinds: int) -> Inputs:
-    """Examples as a model reads them.
+def encode(
+    problem: Problem, tokenizer: PreTrainedTokenizerFast, data: Data, length: int, *, token_types: int
+) -> Inputs:
+    """Encode examples or sentences as model inputs.
 
     Args:
-        problem: What is to be learnt.
-        tokenizer: The model's.
-        data: Of the problem's kind.
-        length: Tokens a sequence; longer ones are cut.
-        kinds: How many kinds of tokens (first text, second text) the model tells apart.
+        problem: What is predicted.
+        tokenizer: The tokenizer of the model.
+        data: Examples or sentences, as the task requires.
+        length: Tokens per sequence; longer ones are truncated.
+        token_types: Number of token types (first text, second text) that the model distinguishes.
     """
-    numbers = {label: number for number, label in enumerate(problem.labels)}
+    label_ids = {label: number for number, label in enumerate(problem.labels)}
     if problem.task.predicts == "tags":
-        return _tagged([each for each in data if isinstance(each, TaggedSentence)], tokenizer, numbers, length)
+        return _encode_sentences(
+            [each for each in data if isinstance(each, TaggedSentence)], tokenizer, label_ids, length
+        )
     examples = [each for each in data if isinstance(each, Example)]
     gold = [example.label for example in examples]
-    labels = gold if problem.task.predicts == "number" else [numbers[str(label)] for label in gold]
-    rows = _texts(examples, tokenizer, length, kinds)
-    return Inputs([{**row, "labels": label} for row, label in zip(rows, labels, strict=True)], gold, [])
-
-
-def collate(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """Rows of one batch, padded to the longest."""
-    multiple = 8 if torch.cuda.is_available() else 1
-    width = math.ceil(max(len(row["input_ids"]) for row in rows) / multiple) * multiple
-    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
-
-    def stacked(name: str) -> torch.Tensor:
-        values = [row[name] for row in rows]
-        if isinstance(values[0], list):
-            values = [value + [fill[name]] * (width - len(value)) for value in values]
-        return torch.tensor(values)
-
-    return {name: stacked(name) for name in rows[0]}
-
-
-def _tagged(sentences: Sequence[TaggedSentence], tokenizer: Any, numbers: Mapping[str, int], length: int) -> Inputs:
-    pieces = cut_sentences(tokenizer, [sentence.words for sentence in sentences], length=length)
-    rows: list[dict[str, Any]] = [
-        {
-            "input_ids": list(cut.ids),
-            "attention_mask": [1] * len(cut.ids),
-            "labels": labels_of(cut, [numbers.get(tag, IGNORED) for tag in sentence.tags]),
-        }
-        for cut, sentence in zip(pieces, sentences, strict=True)
-    ]
-    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces)
-
-
-def _texts(examples: Sequence[Example], tokenizer: Any, length: int, kinds: int) -> list[dict[str, Any]]:
-    """Texts or pairs of them, in tokens."""
-    seconds = [example.second for example in examples]
     encoded = tokenizer(
         [example.first for example in examples],
-        None if seconds[0] is None else seconds,
+        None if examples[0].second is None else [example.second for example in examples],
         truncation="longest_first",
         max_length=length,
     )
     names = ["input_ids", "attention_mask"]
-    if "token_type_ids" in encoded and kinds > 1:  # tokenizers of RoBERTa's kind may give them all the same
+    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
         names.append("token_type_ids")
-    return [{name: list(encoded[name][place]) for name in names} for place in range(len(examples))]
+    rows: list[dict[str, Any]] = [
+        {
+            **{name: list(encoded[name][index]) for name in names},
+            "labels": label if problem.task.predicts == "number" else label_ids[str(label)],
+        }
+        for index, label in enumerate(gold)
+    ]
+    return Inputs(rows, gold, [])
+
+
+def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
+    """Stack rows into a batch, padded to the longest."""
+    multiple = 8 if torch.cuda.is_available() else 1  # tensor cores prefer multiples of 8
+    width = math.ceil(max(len(row["input_ids"]) for row in rows) / multiple) * multiple
+    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
+    batch = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if isinstance(values[0], list):
+            values = [value + [fill[name]] * (width - len(value)) for value in values]
+        batch[name] = torch.tensor(values)
+    return batch
+
+
+def tokenize_words(
+    tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Sequence[str]], *, length: int
+) -> list[WordPieces]:
+    """Tokenize sentences of words.
+
+    Args:
+        tokenizer: A tokenizer with a fast backend; it is not changed.
+        sentences: The words of each; a sentence may have none.
+        length: The longest sequence, special tokens included.
+
+    Raises:
+        InputError: There is no room for a piece beside the special tokens.
+        VocabularyError: The tokenizer has no fast backend.
+    """
+    before, after = encoder_frame(tokenizer)
+    room = length - len(before) - len(after)
+    if room < 1:
+        raise InputError(f"length = {length} leaves no room for words beside special tokens: give a longer one")
+    pieces = _pieces_of_words(tokenizer, sorted({word for sentence in sentences for word in sentence}))
+    tokenized = []
+    for sentence in sentences:
+        ids: list[int] = []
+        first: list[int | None] = []
+        for word in sentence:
+            first.append(len(before) + len(ids) if pieces[word] and len(ids) < room else None)
+            ids.extend(pieces[word][: max(0, room - len(ids))])
+        tokenized.append(WordPieces((*before, *ids, *after), tuple(first)))
+    return tokenized
+
+
+def piece_labels(sentence: WordPieces, labels: Sequence[int]) -> list[int]:
+    """Return a label for each piece: that of the word for its first piece, `IGNORED` for all others.
+
+    Args:
+        sentence: The pieces.
+        labels: One for each word; `IGNORED` for a word not to train on.
+    """
+    result = [IGNORED] * len(sentence.ids)
+    for index, label in zip(sentence.first, labels, strict=True):
+        if index is not None:
+            result[index] = label
+    return result
+
+
+def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str], *, default: str) -> list[str]:
+    """Return the predicted tag of each word.
+
+    Args:
+        sentence: The pieces.
+        predicted: The number of a tag for each piece; padding after the sentence is ignored.
+        tags: The tags by number.
+        default: The tag of words without a first piece.
+    """
+    return [default if index is None else tags[int(predicted[index])] for index in sentence.first]
+
+
+def _encode_sentences(
+    sentences: Sequence[TaggedSentence],
+    tokenizer: PreTrainedTokenizerFast,
+    label_ids: Mapping[str, int],
+    length: int,
+) -> Inputs:
+    pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
+    rows: list[dict[str, Any]] = [
+        {
+            "input_ids": list(tokenized.ids),
+            "attention_mask": [1] * len(tokenized.ids),
+            "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
+        }
+        for tokenized, sentence in zip(pieces, sentences, strict=True)
+    ]
+    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces)
+
+
+def _pieces_of_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> dict[str, list[int]]:
+    """Tokenize distinct words as after a space."""
+    backend = Tokenizer.from_str(backend_of(tokenizer).to_str())  # a copy, whose settings may be changed
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True  # a word that spells a special token is text
+    pieces: dict[str, list[int]] = {}
+    for start in range(0, len(words), _BATCH):
+        batch = words[start : start + _BATCH]
+        encodings = encode_words(backend, [make_encodable(word)[0] for word in batch], after_space=True)
+        pieces.update(zip(batch, encodings, strict=True))
+    return pieces

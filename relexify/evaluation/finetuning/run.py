@@ -1,24 +1,47 @@
-"""Fine-tune an encoder on a task, as often as there are seeds, and measure it.
+"""Fine-tune an encoder on a task, once for each seed, and score it.
 
-Pairs of texts are classified, or given a number; words are tagged. A model with a new language is worth what it can
-learn to do with it, and one run of a small task says little: hence several seeds, a mean and a deviation. Finished
-seeds lie as json in a folder, an unfinished one leaves checkpoints there, and the same call goes on from both.
+A single run of a small task says little, hence several seeds, a mean and a deviation. Finished seeds are json files in
+a folder, an unfinished one leaves checkpoints there, and the same call resumes from both.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+
+from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
-from relexify.evaluation.finetuning.encoder import encoder_config
-from relexify.evaluation.finetuning.finished_seeds import keep_seed, kept_seed, run_of
-from relexify.evaluation.finetuning.learner import Learner
-from relexify.evaluation.finetuning.problem import problem_of
+from relexify.evaluation.finetuning.encoder import encoder_config, with_head
+from relexify.evaluation.finetuning.inputs import Inputs, encode, stack_rows, word_tags
+from relexify.evaluation.finetuning.problem import Problem, problem_of
+from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
-from relexify.evaluation.results import TaskResult
-from relexify.storage.work import claim_folder
+from relexify.evaluation.results import SeedResult, TaskResult
+from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.grafting.swap import load_lexicon, swap_lexicon
+from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.storage.files import write_file
+from relexify.storage.fingerprint import describe, fingerprint
 
-__all__ = ["fine_tune"]
+__all__ = ["FineTuner", "fine_tune"]
+
+DEV = "eval_score"
+"""The name under which the Trainer knows the score on development data."""
+
+logger = logging.getLogger(__name__)
 
 
 def fine_tune(
@@ -54,12 +77,162 @@ def fine_tune(
     check_seeds(seeds)
     problem = problem_of(task, data.train, data.test, data.dev)
     config = encoder_config(model)
-    claim_folder(folder, run_of(model, task, options, data, through))
-    finished = {seed: kept_seed(folder, seed) for seed in seeds}
-    if any(result is None for result in finished.values()):
-        learner = Learner.of(model, config, problem, options, data.train, data.test, data.dev, through)
-        for seed in seeds:
-            if finished[seed] is None:
-                finished[seed] = learner.run(seed, folder)
-                keep_seed(folder, finished[seed])
-    return TaskResult(tuple(result for result in finished.values() if result is not None))
+    identity = {
+        "model": by_content(model),
+        "through": by_content(through),
+        "task": task,
+        **describe(options),
+        "training data": fingerprint(data.train),
+        "development data": fingerprint(data.dev),
+        "test data": fingerprint(data.test),
+    }
+    with claimed(folder, identity):
+        results = {seed: _read_seed(folder, seed) for seed in seeds}
+        if None in results.values():
+            tuner = FineTuner(model, config, problem, options, data, through)
+            for seed in seeds:
+                results[seed] = results[seed] or tuner.run(seed, folder)
+    return TaskResult(tuple(result for result in results.values() if result is not None))
+
+
+class FineTuner:
+    """Fine-tunes one model on encoded data, seed by seed."""
+
+    def __init__(
+        self,
+        model: str | Path,
+        config: PreTrainedConfig,
+        problem: Problem,
+        options: FineTuning,
+        data: TaskData,
+        through: str | Path | None,
+    ) -> None:
+        """Load the tokenizer and encode all examples.
+
+        Raises:
+            InputError: The tokenizer finds no tokens in the training data.
+            VocabularyError: The tokenizer is not the model's, or has no padding token.
+        """
+        self.model, self.problem, self.options = model, problem, options
+        tokenizer = load_tokenizer(model)
+        self.lexicon = None if through is None else load_lexicon(through)
+        test_tokenizer = tokenizer if self.lexicon is None else self.lexicon.tokenizer
+        for name, each in ((model, tokenizer), (through, test_tokenizer)):
+            if each.pad_token_id is None:
+                raise VocabularyError(f"the tokenizer of {name} has no token to pad with: set its pad_token")
+        with torch.device("meta"):  # only its shape is needed here
+            hollow = AutoModel.from_config(config, trust_remote_code=False)
+        check_fit(hollow, tokenizer)
+        length = min(options.length, usable_length(hollow) or options.length)
+        token_types = int(getattr(config, "type_vocab_size", 0) or 0)
+        self.padding, self.test_padding = int(tokenizer.pad_token_id), int(test_tokenizer.pad_token_id)
+        self.rows = encode(problem, tokenizer, data.train, length, token_types=token_types).rows
+        self.test = encode(problem, test_tokenizer, data.test, length, token_types=token_types)
+        self.dev = None if data.dev is None else encode(problem, tokenizer, data.dev, length, token_types=token_types)
+        if problem.task.predicts == "tags":  # drop sentences whose words have no pieces: their loss would be NaN
+            self.rows = [row for row in self.rows if any(label != IGNORED for label in row["labels"])]
+        if not self.rows:
+            raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
+
+    def run(self, seed: int, folder: Path) -> SeedResult:
+        """Train with one seed, or resume, score the model, write the result, and remove the checkpoints."""
+        options, checkpoints = self.options, folder / f"seed-{seed}"
+        steps_per_epoch = math.ceil(len(self.rows) / options.batch)
+        steps = steps_per_epoch * options.epochs
+        size = options.micro_batch or options.batch
+        advice = (
+            f"process fewer than {size} sequences of {options.length} tokens at a time "
+            f"(micro_batch = {max(1, size // 2)}), or shorter ones (length)"
+        )
+        title = f"fine-tuning on {self.problem.name}, seed {seed}"
+        with seeded_run(title, seed, steps, memory_advice=advice) as advance:
+            model = with_head(self.model, self.problem)
+            dev = self.dev
+            state = train_epochs(
+                model,
+                self.rows,
+                lambda rows: stack_rows(rows, self.padding),
+                epoch_arguments(
+                    options,
+                    checkpoints,
+                    seed=seed,
+                    steps=steps,
+                    best_by=None if dev is None else DEV,
+                    micro_batch=options.micro_batch,
+                ),
+                score=None if dev is None else lambda: {DEV: self.score(model, dev).scores[0].value},
+                advance=advance,
+            )
+            tested = model if self.lexicon is None else swap_lexicon(model, self.lexicon)
+            result = self.score(tested, self.test, seed=seed, padding=self.test_padding)
+            if dev is not None:
+                result = replace(result, dev=self.score(model, dev).scores[0])
+        kept = steps if dev is None else int(state.best_global_step or steps)
+        result = replace(result, epoch=kept // steps_per_epoch)
+        _write_seed(folder, result)
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        return result
+
+    def score(self, model: PreTrainedModel, data: Inputs, *, seed: int = 0, padding: int | None = None) -> SeedResult:
+        """Score a model. All words count, also those that the model did not see."""
+        task, labels = self.problem.task, self.problem.labels
+        logits = self._logits(model, data.rows, self.padding if padding is None else padding)
+        predicted: list[Any]
+        if task.predicts == "number":
+            predicted = [float(each[0]) for each in logits]
+        elif task.predicts == "class":
+            predicted = [labels[int(each.argmax())] for each in logits]
+        else:
+            predicted = [
+                word_tags(pieces, each.argmax(-1), labels, default=self.problem.default)
+                for pieces, each in zip(data.pieces, logits, strict=True)
+            ]
+        result = SeedResult(seed, task.metric(data.gold, predicted, task=self.problem.name))
+        if task.table is None:
+            return result
+        table = task.table(data.gold, predicted)
+        if task.predicts == "tags":
+            return replace(result, table=table, confusion=confusion(list(chain(*data.gold)), list(chain(*predicted))))
+        return replace(result, table=table, confusion=confusion(data.gold, predicted))
+
+    def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
+        """Return the logits of each example, [labels] or [pieces × labels]; examples of like length share a batch."""
+        size = self.options.micro_batch or self.options.batch
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index]["input_ids"]))
+        logits: dict[int, np.ndarray] = {}
+        was_training = model.training
+        model.eval()
+        with (
+            torch.inference_mode(),
+            torch.autocast(model.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
+        ):
+            for start in range(0, len(order), size):
+                indices = order[start : start + size]
+                batch = stack_rows([rows[index] for index in indices], padding)
+                batch.pop("labels")
+                output = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float()
+                if not bool(output.isfinite().all()):
+                    raise TrainingError(
+                        "the fine-tuned model produced NaN or infinite logits: "
+                        "try a lower learning rate or a longer warm-up"
+                    )
+                logits.update(zip(indices, output.cpu().numpy(), strict=True))
+        model.train(was_training)
+        return [logits[index] for index in range(len(rows))]
+
+
+def _write_seed(folder: Path, result: SeedResult) -> None:
+    text = json.dumps(asdict(result), ensure_ascii=False, indent=1) + "\n"
+    write_file(folder / f"seed-{result.seed}.json", text)
+
+
+def _read_seed(folder: Path, seed: int) -> SeedResult | None:
+    """Return the result of a finished seed; None if it is not finished, or cannot be read."""
+    path = folder / f"seed-{seed}.json"
+    if not path.exists():
+        return None
+    try:
+        return SeedResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s is corrupt (%s): training seed %d again", path, error, seed)
+        return None

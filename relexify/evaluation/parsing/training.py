@@ -1,64 +1,53 @@
-"""Train a parser on a treebank, once for every seed.
+"""Train a parser on a treebank, once for each seed.
 
-Every seed has a folder of its own, written when it is finished, so that a killed run goes on with the seeds that are
-missing.
+A finished seed is a folder with the parser and its tokenizer; an unfinished one leaves checkpoints beside it, and the
+same call resumes from both.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import EarlyStoppingCallback
+from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import InputError, TrainingError
+from relexify.errors import InputError
 from relexify.evaluation.data.treebank import ParsedSentence
-from relexify.evaluation.epoch_trainer import Steps
 from relexify.evaluation.options import ParserTraining, check_seeds
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.trainer import (
-    LAS,
-    UAS,
-    ParserTrainer,
-    arguments_of,
-    collate,
-    examples_of,
-    optimizer_of,
-)
-from relexify.evaluation.parsing.trees import best_tree
-from relexify.pretrained.architecture import check_fit
+from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch, tokenize_sentences
+from relexify.evaluation.parsing.trees import attachment_scores, best_tree, parse
+from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.progress import track
-from relexify.storage.files import check_output, sha256_of, temporary_prefix, write_folder
-from relexify.training.engine.randomness import isolated_randomness
+from relexify.storage.files import write_folder
+from relexify.storage.fingerprint import describe, fingerprint
 
-__all__ = ["SeedRun", "load_parser", "train_parser"]
+__all__ = ["SeedRun", "load_parser", "make_optimizer", "train_parser"]
 
 RECORD_FILE = "parser_training.json"
+UAS, LAS = "eval_uas", "eval_las"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One finished training.
+    """A trained parser.
 
     Attributes:
-        seed: What it began with.
-        folder: Where its parser and tokenizer are.
-        epoch: Which epoch's parameters these are.
-        uas: On the held-out treebank, punctuation included.
-        las: Likewise.
+        seed: Its seed.
+        folder: Where the parser and its tokenizer are.
+        epoch: The epoch whose parameters were kept.
+        uas: Unlabelled attachment score on the development treebank, punctuation included.
+        las: Labelled attachment score likewise.
     """
 
     seed: int
@@ -76,45 +65,44 @@ def train_parser(
     folder: str | Path,
     *,
     seeds: tuple[int, ...] = (0,),
-    overwrite: bool = False,
 ) -> tuple[SeedRun, ...]:
-    """Train a parser on top of a model, once for every seed; seeds that are finished in `folder` are kept.
+    """Train a parser on top of a model, once for each seed; seeds that are finished in `folder` are kept.
 
     Args:
         model: A folder or name, as for `load_model`.
-        training: To learn from.
-        dev: To choose the epoch, and the seed, by their labelled attachment score.
+        training: The training treebank.
+        dev: The development treebank, to choose the epoch by its labelled attachment score.
         options: How.
-        seeds: One training for each.
-        folder: For the results, one folder `seed-N` for each seed.
-        overwrite: Whether finished seeds of another training may be replaced.
+        folder: For the results, one folder `seed-N` for each seed, and for checkpoints.
+        seeds: One run for each.
 
     Raises:
-        InputError: There are no sentences, or `folder` holds another training.
-        TrainingError: The scores are no longer numbers, or the memory does not suffice.
+        InputError: A treebank has no words, or `folder` belongs to another training.
+        TrainingError: The training diverged, or the GPU is out of memory.
         OutputError: The result cannot be written.
-        MissingExtra: The package `ufal.chu-liu-edmonds` is needed.
+        MissingExtra: The package `ufal.chu-liu-edmonds` is not installed.
     """
+    folder = Path(folder)
     check_seeds(seeds)
     training = [sentence for sentence in training if len(sentence)]
-    if not training or not any(len(sentence) for sentence in dev):
-        what = "held-out" if training else "training"
-        raise InputError(f"the {what} treebank has no words: give sentences with trees")
-    best_tree(np.zeros((1, 2)))  # asks for its package now, not after the first epoch
-    tokenizer = load_tokenizer(model)
-    job = _job(model, training, dev, options)
-    runs = []
-    for seed in seeds:
-        place = Path(folder) / f"seed-{seed}"
-        run = _finished(place, job, overwrite)
-        if run is None:
-            run = _train_seed(model, tokenizer, (training, dev), options, seed, place, job)
-        runs.append(run)
-    return tuple(runs)
+    for name, treebank in (("training", training), ("development", dev)):
+        if not any(len(sentence) for sentence in treebank):
+            raise InputError(f"the {name} treebank has no words: give sentences with trees")
+    best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
+    identity = {
+        "model": by_content(model),
+        **describe(options),
+        "training data": fingerprint(training),
+        "development data": fingerprint(dev),
+    }
+    with claimed(folder, identity):
+        return tuple(
+            _read_run(folder, seed) or _train_seed(model, training, dev, options, seed, folder) for seed in seeds
+        )
 
 
-def load_parser(folder: str | Path) -> tuple[BiaffineParser, Any]:
-    """A parser and its tokenizer, as `train_parser` wrote them.
+def load_parser(folder: str | Path) -> tuple[BiaffineParser, PreTrainedTokenizerFast]:
+    """Load a parser and its tokenizer that `train_parser` wrote.
 
     Raises:
         InputError: There is none, or it is damaged.
@@ -130,97 +118,100 @@ def load_parser(folder: str | Path) -> tuple[BiaffineParser, Any]:
     return parser.eval(), load_tokenizer(folder)
 
 
+def make_optimizer(parser: BiaffineParser, options: ParserTraining) -> torch.optim.Optimizer:
+    """Return AdamW with the learning rates of encoder and scorers; matrices decay, vectors do not."""
+    groups: dict[tuple[bool, bool], list[torch.Tensor]] = {}
+    for name, parameter in parser.named_parameters():
+        groups.setdefault((name.startswith("encoder."), parameter.ndim > 1), []).append(parameter)
+    rates = {True: options.learning_rate, False: options.score_learning_rate or options.learning_rate}
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "lr": rates[in_encoder], "weight_decay": options.weight_decay if is_matrix else 0.0}
+            for (in_encoder, is_matrix), parameters in groups.items()
+        ],
+        betas=(options.beta1, options.beta2),
+        eps=options.epsilon,
+    )
+
+
 def _train_seed(
     model: str | Path,
-    tokenizer: Any,
-    treebanks: tuple[Sequence[ParsedSentence], Sequence[ParsedSentence]],
+    training: Sequence[ParsedSentence],
+    dev: Sequence[ParsedSentence],
     options: ParserTraining,
     seed: int,
-    place: Path,
-    job: Mapping[str, Any],
+    folder: Path,
 ) -> SeedRun:
-    training, dev = treebanks
+    """Train one parser, or resume, and write it."""
+    tokenizer = load_tokenizer(model)
     relations = sorted({relation for sentence in training for relation in sentence.relations})
     steps = -(-len(training) // options.batch) * options.epochs
-    check_output(place, overwrite=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # Named so that `write_folder` sweeps it away, should this run be killed.
-    checkpoints = tempfile.mkdtemp(prefix=temporary_prefix(place), dir=place.parent)
-    try:
-        with isolated_randomness(), track(f"training a parser (seed {seed})", steps) as advance:
-            torch.manual_seed(seed)
-            parser = BiaffineParser.on_top_of(
-                load_model(model),
-                relations,
-                arc_size=options.arc_size,
-                label_size=options.label_size,
-                dropout=options.dropout,
-                pooling=options.pooling,
-            )
-            check_fit(parser, tokenizer)
-            patience = [] if options.patience is None else [EarlyStoppingCallback(options.patience)]
-            trainer = ParserTrainer(
-                dev,
-                tokenizer,
-                model=parser,
-                args=arguments_of(options, seed, checkpoints, steps),
-                train_dataset=examples_of(parser, tokenizer, training),
-                data_collator=collate,
-                optimizers=(optimizer_of(parser, options), None),
-                callbacks=[*patience, Steps(advance)],
-            )
-            try:
-                trainer.train()
-            except torch.OutOfMemoryError as error:
-                raise TrainingError(
-                    f"the GPU's memory does not suffice for {options.batch} sentences at once: take a smaller batch"
-                ) from error
-        run = _run(trainer, seed, place)
-        with write_folder(place, overwrite=True) as beside:
-            parser.save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
-            record = {"job": job, "seed": seed, "epoch": run.epoch, "uas": run.uas, "las": run.las}
-            (beside / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
-    finally:
-        shutil.rmtree(checkpoints, ignore_errors=True)
+    checkpoints = folder / f"seed-{seed}.checkpoints"
+    advice = f"use a smaller batch than {options.batch} sentences"
+    with seeded_run(f"training a parser (seed {seed})", seed, steps, memory_advice=advice) as advance:
+        parser = BiaffineParser.on_top_of(
+            load_model(model),
+            relations,
+            arc_size=options.arc_size,
+            label_size=options.label_size,
+            dropout=options.dropout,
+            pooling=options.pooling,
+        )
+        check_fit(parser, tokenizer)
+
+        def score() -> dict[str, float]:
+            uas, las = attachment_scores(dev, parse(parser, tokenizer, dev))
+            return {UAS: uas.value, LAS: las.value}
+
+        state = train_epochs(
+            parser,
+            _encode(parser, tokenizer, training),
+            lambda rows: padded_batch([sentence for sentence, _ in rows], [gold for _, gold in rows]),
+            epoch_arguments(
+                options,
+                checkpoints,
+                seed=seed,
+                steps=steps,
+                best_by=LAS,
+                restores_callbacks=options.patience is not None,
+            ),
+            score=score,
+            optimizer=make_optimizer(parser, options),
+            patience=options.patience,
+            advance=advance,
+        )
+    # The first of the best epochs is the one whose parameters were loaded.
+    best = max((entry for entry in state.log_history if LAS in entry), key=lambda entry: entry[LAS])
+    run = SeedRun(seed, folder / f"seed-{seed}", best["epoch"], best[UAS], best[LAS])
+    with write_folder(run.folder) as beside:
+        parser.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+        record = {"seed": seed, "epoch": run.epoch, "uas": run.uas, "las": run.las}
+        (beside / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
+    shutil.rmtree(checkpoints, ignore_errors=True)
     logger.info("seed %d: LAS %.4f after epoch %g", seed, run.las, run.epoch)
     return run
 
 
-def _run(trainer: Any, seed: int, place: Path) -> SeedRun:
-    """The first of the best epochs, which is the one that was loaded."""
-    measured = [entry for entry in trainer.state.log_history if LAS in entry]
-    best = max(measured, key=lambda entry: entry[LAS])
-    return SeedRun(seed, place, best["epoch"], best[UAS], best[LAS])
+def _encode(
+    parser: BiaffineParser, tokenizer: PreTrainedTokenizerFast, sentences: Sequence[ParsedSentence]
+) -> list[tuple[TokenizedSentence, GoldTree]]:
+    """Tokenize sentences, with heads and numbers of relations as labels."""
+    numbers = {relation: number for number, relation in enumerate(parser.config.relations)}
+    tokenized = tokenize_sentences(tokenizer, sentences, usable_length(parser.encoder))
+    return [
+        (pieces, (sentence.heads, tuple(numbers[relation] for relation in sentence.relations)))
+        for pieces, sentence in zip(tokenized, sentences, strict=True)
+    ]
 
 
-def _job(
-    model: str | Path, training: Sequence[ParsedSentence], dev: Sequence[ParsedSentence], options: ParserTraining
-) -> dict[str, Any]:
-    """All that a seed's result depends on."""
-    settings = asdict(options)
-    digests = [hashlib.sha256(repr(list(treebank)).encode()).hexdigest() for treebank in (training, dev)]
-    known = sha256_of(model) if Path(model).is_dir() else str(model)
-    return {"model": known, "training": digests[0], "dev": digests[1], "options": settings}
-
-
-def _finished(place: Path, job: Mapping[str, Any], overwrite: bool) -> SeedRun | None:
-    """What is there already, where it belongs to this job."""
-    if not place.exists() or not any(place.iterdir()):
+def _read_run(folder: Path, seed: int) -> SeedRun | None:
+    """Return a finished seed; None if it is not finished."""
+    path = folder / f"seed-{seed}"
+    if not path.exists():
         return None
     try:
-        record = json.loads((place / RECORD_FILE).read_text())
-        different = sorted(name for name in job if record["job"].get(name) != json.loads(json.dumps(job[name])))
-        run = SeedRun(record["seed"], place, record["epoch"], record["uas"], record["las"])
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        if overwrite:
-            return None
-        raise InputError(f"{place} holds no finished parser ({error}): remove it, or give another folder") from error
-    if not different:
-        return run
-    if overwrite:
-        return None
-    raise InputError(
-        f"{place} holds a parser of another training (its {' and '.join(different)} differ): "
-        "give another folder, or allow it to be replaced (overwrite)"
-    )
+        record = json.loads((path / RECORD_FILE).read_text())
+        return SeedRun(record["seed"], path, record["epoch"], record["uas"], record["las"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} holds no finished parser ({error}): remove it, or give another folder") from error

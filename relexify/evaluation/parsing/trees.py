@@ -1,17 +1,18 @@
-"""From a parser's scores to trees, and from trees to the share of words that are attached right."""
+"""Parse sentences with a trained parser, and score trees by the share of words that are attached right."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingError
 from relexify.evaluation.data.treebank import ParsedSentence, universal_relation
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.inputs import Cutting, cut_sentences, padded_batch
+from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch, tokenize_sentences
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.progress import track
 from relexify.scoring import Score
@@ -38,7 +39,7 @@ class Parse(NamedTuple):
 
 
 class AttachmentScores(NamedTuple):
-    """How many words are attached right.
+    """Attachment scores.
 
     Attributes:
         uas: Share of words with the right head.
@@ -56,16 +57,16 @@ def attachment_scores(
     punctuation: bool = True,
     universal: bool = True,
 ) -> AttachmentScores:
-    """Unlabelled and labelled attachment scores, from 0 to 1.
+    """Return unlabelled and labelled attachment scores, from 0 to 1.
 
-    With the options left as they are, this is what the official evaluation of CoNLL 2018 counts on gold words: every
-    word counts, and relations are compared without their subtypes.
+    The defaults are those of the official evaluation of CoNLL 2018 on gold words: every word counts, and relations are
+    compared without their subtypes.
 
     Args:
         gold: The treebank.
         predicted: A parse of each of its sentences.
-        punctuation: Whether words with the tag PUNCT count (RAMEN's tables leave them out).
-        universal: Whether `nmod:poss` is as good as `nmod`.
+        punctuation: Whether words with the tag PUNCT count (not in RAMEN's tables).
+        universal: Whether to ignore subtypes: `nmod:poss` equals `nmod`.
 
     Raises:
         InputError: The two do not have the same sentences.
@@ -80,14 +81,15 @@ def attachment_scores(
                 f"sentence {number} has {len(right)} words, its parse {len(found.heads)} heads and "
                 f"{len(found.relations)} relations: parse the words of the treebank as they are"
             )
-        for place, tag in enumerate(right.upos):
+        for index, tag in enumerate(right.upos):
             if tag == PUNCTUATION and not punctuation:
                 continue
-            pair = right.relations[place], found.relations[place]
-            same = universal_relation(pair[0]) == universal_relation(pair[1]) if universal else pair[0] == pair[1]
+            gold_relation, relation = right.relations[index], found.relations[index]
+            if universal:
+                gold_relation, relation = universal_relation(gold_relation), universal_relation(relation)
             words += 1
-            attached += right.heads[place] == found.heads[place]
-            labelled += right.heads[place] == found.heads[place] and same
+            attached += right.heads[index] == found.heads[index]
+            labelled += right.heads[index] == found.heads[index] and gold_relation == relation
     if not words:
         raise EvidenceError("the treebank has no words to count: give sentences, or count punctuation too")
     suffix = "" if punctuation else " without punctuation"
@@ -98,55 +100,59 @@ def attachment_scores(
 
 
 def parse(
-    parser: BiaffineParser, tokenizer: Any, sentences: Sequence[ParsedSentence | Sequence[str]], *, batch: int = 64
+    parser: BiaffineParser,
+    tokenizer: PreTrainedTokenizerFast,
+    sentences: Sequence[ParsedSentence | Sequence[str]],
+    *,
+    batch: int = 64,
 ) -> list[Parse]:
     """Find the best tree of every sentence.
 
     Args:
-        parser: Moved to its device already.
-        tokenizer: Of the parser's encoder.
-        sentences: Only their words (and the spaces between them) are looked at.
+        parser: On the device to compute on.
+        tokenizer: The tokenizer of the parser's encoder.
+        sentences: Only their words, and the spaces between them, are read.
         batch: Sentences at a time.
 
     Raises:
         InputError: A sentence is not a list of words.
-        TrainingError: The parser's scores are not numbers.
+        TrainingError: A score is NaN or infinite.
         VocabularyError: The tokenizer is not the parser's.
-        MissingExtra: The package `ufal.chu-liu-edmonds` is needed.
+        MissingExtra: The package `ufal.chu-liu-edmonds` is not installed.
     """
     check_fit(parser, tokenizer)
     words = [each if isinstance(each, ParsedSentence) else _unparsed(each) for each in sentences]
-    cuttings = cut_sentences(tokenizer, words, usable_length(parser.encoder))
+    tokenized = tokenize_sentences(tokenizer, words, usable_length(parser.encoder))
     parses = [Parse((), ())] * len(words)
-    order = sorted(range(len(words)), key=lambda place: len(cuttings[place].ids))
+    order = sorted(range(len(words)), key=lambda index: len(tokenized[index].ids))
     was_training = parser.training
     parser.eval()
     try:
         with torch.inference_mode(), track("parsing", len(words)) as advance:
             for start in range(0, len(order), batch):
-                places = order[start : start + batch]
-                trees = _trees(parser, [cuttings[place] for place in places])
-                for place, tree in zip(places, trees, strict=True):
-                    missing = len(words[place]) - len(tree.heads)
-                    parses[place] = Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
-                advance(len(places))
+                indices = order[start : start + batch]
+                trees = _trees(parser, [tokenized[index] for index in indices])
+                for index, tree in zip(indices, trees, strict=True):
+                    missing = len(words[index]) - len(tree.heads)
+                    parses[index] = Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
+                advance(len(indices))
     finally:
         parser.train(was_training)
     return parses
 
 
 def best_tree(scores: np.ndarray) -> list[int]:
-    """The heads of the best tree with exactly one child of ROOT (Chu–Liu/Edmonds).
+    """Return the heads of the best tree with exactly one child of ROOT (Chu–Liu/Edmonds).
 
-    Every arc from ROOT is made worse by more than all other arcs together can make up for, so that the best tree has
+    Every arc from ROOT is penalised by more than all other arcs together can make up for, so that the best tree has
     only one of them, and is the best of those trees (Stanojević & Cohen, 2021).
 
     Args:
-        scores: How well each head fits each word, 0 is ROOT [words × 1 + words]; a word's score for itself is not
-            looked at.
+        scores: The score of each head for each word, 0 is ROOT [words × 1 + words]; a word's score for itself is
+            ignored.
 
     Raises:
-        TrainingError: A score is not a finite number.
+        TrainingError: A score is NaN or infinite.
     """
     try:
         from ufal.chu_liu_edmonds import chu_liu_edmonds
@@ -155,35 +161,35 @@ def best_tree(scores: np.ndarray) -> list[int]:
     words = len(scores)
     if not words:
         return []
-    matrix = np.full((words + 1, words + 1), np.nan)  # not a number: no arc
+    matrix = np.full((words + 1, words + 1), np.nan)  # NaN means that there is no arc
     matrix[1:] = scores
     np.fill_diagonal(matrix, np.nan)
     possible = ~np.eye(words + 1, dtype=bool)
     possible[0] = False
     if not np.isfinite(matrix[possible]).all():
-        raise TrainingError("the parser's scores are no numbers: train it with a lower learning rate")
+        raise TrainingError("the parser produced NaN or infinite scores: train it with a lower learning rate")
     spread = matrix[possible].max() - matrix[possible].min()
     matrix[1:, 0] -= (words + 1) * (spread + 1.0)
     heads, _ = chu_liu_edmonds(matrix)
     return [int(head) for head in heads[1:]]
 
 
-def _trees(parser: BiaffineParser, cuttings: list[Cutting]) -> Iterator[Parse]:
-    inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(cuttings).items()}
+def _trees(parser: BiaffineParser, sentences: list[TokenizedSentence]) -> Iterator[Parse]:
+    inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(sentences).items()}
     output = parser(**inputs)
     scores = output.arc_scores.double().log_softmax(-1).cpu().numpy()
     heads = torch.zeros(inputs["word_mask"].shape, dtype=torch.long)
-    for row, cutting in enumerate(cuttings):
-        tree = best_tree(scores[row, : cutting.words, : cutting.words + 1])
-        heads[row, : cutting.words] = torch.tensor(tree, dtype=torch.long)
+    for row, sentence in enumerate(sentences):
+        tree = best_tree(scores[row, : sentence.words, : sentence.words + 1])
+        heads[row, : sentence.words] = torch.tensor(tree, dtype=torch.long)
     labels = parser.label_scores(output, heads.to(parser.device)).argmax(-1).cpu()
-    for row, cutting in enumerate(cuttings):
-        names = (parser.config.relations[int(label)] for label in labels[row, : cutting.words])
-        yield Parse(tuple(heads[row, : cutting.words].tolist()), tuple(names))
+    for row, sentence in enumerate(sentences):
+        names = (parser.config.relations[int(label)] for label in labels[row, : sentence.words])
+        yield Parse(tuple(heads[row, : sentence.words].tolist()), tuple(names))
 
 
 def _unparsed(words: Sequence[str]) -> ParsedSentence:
     if isinstance(words, str):
-        raise InputError(f"{words[:40]!r} is a text, not a list of words: cut it into words first")
+        raise InputError(f"{words[:40]!r} is a text, not a list of words: split it into words first")
     count = len(words)
     return ParsedSentence(tuple(words), (NO_HEAD,) * count, (NO_RELATION,) * count, (NO_RELATION,) * count)

@@ -26,17 +26,18 @@ def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) 
 
 def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
     """Train a parser with every seed, and parse the test treebank with each."""
-    from relexify.evaluation.parsing.run import swap_lexicon
     from relexify.evaluation.parsing.training import load_parser, train_parser
     from relexify.evaluation.parsing.trees import parse
+    from relexify.grafting.swap import load_lexicon, swap_lexicon
 
+    lexicon = None if options.through is None else load_lexicon(options.through)
     training = options.training
     assert isinstance(training, ParserTraining)
     results = []
     for run in train_parser(model, data.train, data.dev or (), training, folder, seeds=options.seeds):
         parser, tokenizer = load_parser(run.folder)
-        if options.through is not None:
-            parser, tokenizer = swap_lexicon(parser, options.through)
+        if lexicon is not None:
+            parser, tokenizer = swap_lexicon(parser, lexicon), lexicon.tokenizer
         trees = parse(parser.to(options.device), tokenizer, data.test)
         results.append(SeedResult(run.seed, _attachment(data.test, trees, task="parse")))
     return TaskResult(tuple(results))

@@ -20,9 +20,9 @@ from transformers import (
 
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.run import swap_lexicon
 from relexify.grafting import graft
-from relexify.methods import random
+from relexify.grafting.swap import load_lexicon
+from relexify.methods.random import random
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, task_class
@@ -261,7 +261,7 @@ def test_a_parser_stands_on_a_compressed_model_and_survives_saving(tmp_path):
     small.save_pretrained(tmp_path / "small")
     tokenizer.save_pretrained(tmp_path / "small")
     with pytest.raises(GraftError, match="expand it first"):
-        swap_lexicon(parser, tmp_path / "small")
+        load_lexicon(tmp_path / "small")
 
 
 def test_codes_can_come_from_another_model_of_the_same_vocabulary():

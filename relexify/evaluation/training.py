@@ -1,0 +1,255 @@
+"""Train a model for a task: one Trainer for fine-tuning and parsing, scored after every epoch, and resumable.
+
+A folder of runs belongs to one model, one set of data and one set of options. It contains `run.json`, which says which,
+the results of finished seeds, and the sealed checkpoints of an unfinished one.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+
+from relexify.errors import InputError, OutputError, TrainingError, first_line
+from relexify.evaluation.options import EpochTraining
+from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.progress import Advance, track
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, rotate_checkpoints, seal
+from relexify.storage.work import RUN_FILE, claim_folder
+from relexify.training.engine.randomness import isolated_randomness
+
+__all__ = ["by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
+    """Mark a folder as that of these runs; an error that leaves no work in it leaves the folder free for others.
+
+    Args:
+        folder: For finished seeds and checkpoints.
+        identity: Everything that the results depend on except the seed.
+
+    Raises:
+        InputError: The folder belongs to other runs.
+    """
+    claim_folder(folder, identity)
+    try:
+        yield
+    except Exception:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                with suppress(OSError):
+                    entry.rmdir()  # only if it is empty
+        if [entry.name for entry in folder.iterdir()] == [RUN_FILE]:
+            (folder / RUN_FILE).unlink()
+        raise
+
+
+def by_content(model: str | Path | None) -> Path | str | None:
+    """Return what identifies a model in a fingerprint: the path of a folder, whose files count, or a Hub name."""
+    return Path(model) if model is not None and Path(model).is_dir() else model
+
+
+@contextmanager
+def seeded_run(title: str, seed: int, steps: int, *, memory_advice: str) -> Iterator[Advance]:
+    """Seed everything for one run, and restore the caller's random state after it.
+
+    Args:
+        title: What the progress bar says.
+        seed: For new layers, the order of the data, and dropout.
+        steps: Of the whole run.
+        memory_advice: The message if the GPU is out of memory.
+
+    Raises:
+        TrainingError: The GPU is out of memory.
+    """
+    with isolated_randomness(), track(title, steps) as advance:
+        set_seed(seed)
+        try:
+            yield advance
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(f"the GPU is out of memory: {memory_advice}") from error
+
+
+def train_epochs(
+    model: PreTrainedModel,
+    rows: Sequence[Any],
+    collate: Callable[[Sequence[Any]], dict[str, torch.Tensor]],
+    arguments: TrainingArguments,
+    *,
+    advance: Advance,
+    score: Callable[[], Mapping[str, float]] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    patience: int | None = None,
+) -> TrainerState:
+    """Train a model in place, from the last intact checkpoint if there is one.
+
+    Args:
+        model: Ends with the parameters of the best epoch if there is a score, else with those of the last.
+        rows: The training data.
+        collate: Makes a batch of rows.
+        arguments: As from `epoch_arguments`; checkpoints go into their output folder.
+        advance: Called with the number of steps done.
+        score: Scores the model on development data, after every epoch.
+        optimizer: To use instead of the one that the arguments describe.
+        patience: Epochs without improvement after which to stop; None to run all epochs.
+
+    Returns:
+        The state of the Trainer, with the best step and all scores.
+
+    Raises:
+        OutputError: A checkpoint cannot be written.
+    """
+    folder = Path(arguments.output_dir)
+    remove_unsealed(folder)
+    try:
+        checkpoint = find_checkpoint(folder)
+    except InputError as error:
+        logger.warning("%s; starting again", str(error).partition(":")[0])
+        shutil.rmtree(folder, ignore_errors=True)
+        checkpoint = None
+    trainer = EpochTrainer(
+        score=score,
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        data_collator=collate,
+        optimizers=(optimizer, None),
+        callbacks=[*([] if patience is None else [EarlyStoppingCallback(patience)]), _Steps(advance)],
+    )
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    return trainer.state
+
+
+def epoch_arguments(
+    options: EpochTraining,
+    folder: Path,
+    *,
+    seed: int,
+    steps: int,
+    best_by: str | None,
+    micro_batch: int | None = None,
+    restores_callbacks: bool = False,
+) -> TrainingArguments:
+    """Return the Trainer's arguments: a linear schedule, and a checkpoint after every epoch.
+
+    Args:
+        options: How to train.
+        folder: For checkpoints.
+        seed: For the order of the data, and dropout.
+        steps: Of the whole training.
+        best_by: The score that the best epoch is chosen by; the last epoch is kept if not given.
+        micro_batch: Examples per forward pass; a whole batch if not given.
+        restores_callbacks: Whether a resumed run needs the state of callbacks, such as how much patience is left.
+    """
+    on_gpu = torch.cuda.is_available()
+    size = micro_batch or options.batch
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=options.epochs,
+        per_device_train_batch_size=size,
+        gradient_accumulation_steps=options.batch // size,
+        learning_rate=options.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=round(options.warmup * steps),
+        weight_decay=options.weight_decay,
+        adam_beta1=options.beta1,
+        adam_beta2=options.beta2,
+        adam_epsilon=options.epsilon,
+        max_grad_norm=options.clip,
+        optim="adamw_torch_fused" if on_gpu else "adamw_torch",
+        bf16=computes_in_bfloat16(options.precision),
+        use_cpu=not on_gpu,
+        eval_strategy="no" if best_by is None else "epoch",
+        save_strategy="epoch",
+        logging_strategy="no",
+        load_best_model_at_end=best_by is not None,
+        metric_for_best_model=best_by,
+        greater_is_better=True,
+        restore_callback_states_from_checkpoint=restores_callbacks,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        report_to=[],
+        dataloader_pin_memory=on_gpu,
+        seed=seed,
+        data_seed=seed,
+    )
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1  # otherwise the batch is multiplied by the number of GPUs
+    return arguments
+
+
+class EpochTrainer(Trainer):  # type: ignore[misc]
+    """transformers' Trainer without output, with a function as its evaluation, and with sealed checkpoints."""
+
+    def __init__(self, *, score: Callable[[], Mapping[str, float]] | None, **rest: Any) -> None:
+        # The Trainer insists on a data set if it is to evaluate; `evaluate` does not read it.
+        super().__init__(eval_dataset=None if score is None else [None], **rest)
+        self.remove_callback(PrinterCallback)
+        self.score = score
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Score the model and inform the callbacks."""
+        try:
+            metrics = {} if self.score is None else dict(self.score())
+        except TrainingError as error:
+            raise TrainingError(f"at step {self.state.global_step} of training, {error}") from error
+        self.log(metrics)
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Write a checkpoint and seal it; remove older ones only after that."""
+        if self.control.should_training_stop and self.state.global_step < self.state.max_steps:
+            return  # patience has run out: a run that resumed from here would train on
+        folder = Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        try:
+            super()._save_checkpoint(model, trial)
+            (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and never read
+            seal(checkpoint)
+        except (OSError, SafetensorError, RuntimeError, OutputError) as error:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            reason = getattr(error, "strerror", None) or first_line(error)
+            raise OutputError(f"{checkpoint} could not be written ({reason}): free some space and try again") from error
+        rotate_checkpoints(folder, keep=1, best=self.state.best_global_step)
+
+
+class _Steps(TrainerCallback):  # type: ignore[misc]
+    """Reports every step, and finds the best checkpoint again if the folder was moved."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.advance = advance
+        self.reported = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Report the steps that a resumed run has already done."""
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if best.exists():
+            state.best_model_checkpoint = str(best)  # an absolute path of the first run
+        self.on_step_end(args, state, control)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Report the finished step."""
+        self.advance(state.global_step - self.reported)
+        self.reported = state.global_step

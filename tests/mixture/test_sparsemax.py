@@ -73,7 +73,7 @@ def test_no_queries_give_no_rows():
     assert sparsemax_products(np.zeros((0, 3)), np.ones((5, 3))).shape == (0, 5)
 
 
-def test_largest_products_look_at_lengths_and_come_in_order():
+def test_largest_products_depend_on_lengths_and_are_in_order():
     queries, keys = np.array([[1.0, 1.0]]), np.array([[1.0, 0], [5.0, 0], [0, 0], [-9.0, 0], [0, 2.0]])
     columns, values = largest_products(queries, keys, 4)
     assert columns.tolist() == [[1, 4, 0, 2]]

@@ -1,4 +1,4 @@
-"""Links: which units (tokens or words) of two sentences correspond; their files, and counts of linked tokens.
+"""Links: which units (tokens or words) of two sentences correspond, and their files.
 
 Word aligners write links in the Pharaoh format: `0-0 1-2 …`, one line for each pair of sentences.
 """
@@ -11,21 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from relexify.errors import InputError
-from relexify.evidence.bitext.encoding import EncodedBitext, Side
+from relexify.evidence.bitext.encoding import EncodedBitext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.text.decoding import read_blocks
 
-__all__ = ["DirectedLinks", "Links", "aligned_counts", "parse_links", "read_links", "sorted_distinct"]
+__all__ = ["DirectedLinks", "Links", "parse_links", "read_links", "sorted_distinct"]
 
 _KIND = "token alignment"
 _BITS = 16  # of a position in a key
 _LAST = (1 << _BITS) - 1
 _LINK = r"\d{1,9}-\d{1,9}"
 _LINE = re.compile(rf"\s*(?:{_LINK}(?:\s+|$))*")
-_LINKS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,33 +156,6 @@ def parse_links(path: Path, *, expected: int | None = None) -> Links:
     return Links(lines, positions[:, 0], positions[:, 1])
 
 
-def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -> csr_array:
-    """Count the links between target and source tokens.
-
-    A link between two tokens counts one. A link between two words counts one for every token of the target word,
-    divided equally among the tokens of the source word.
-
-    Args:
-        pairs: The text of the links.
-        links: Links between its units.
-        shape: Sizes of the target and the source vocabulary.
-
-    Returns:
-        float64 [target × source].
-    """
-    counts = csr_array(shape, dtype=np.float64)
-    for start in range(0, len(links), _LINKS_AT_ONCE):
-        part = slice(start, start + _LINKS_AT_ONCE)
-        source = _unit_tokens(pairs.source, links.line[part], links.source[part], shape[1])
-        target = _unit_tokens(pairs.target, links.line[part], links.target[part], shape[0])
-        lengths = np.maximum(np.asarray(source.sum(axis=1)).ravel(), 1)
-        source.data /= np.repeat(lengths, np.diff(source.indptr))
-        counts = counts + target.T @ source
-    counted = csr_array(counts)
-    counted.sort_indices()
-    return counted
-
-
 def sorted_distinct(keys: np.ndarray) -> np.ndarray:
     """Return the distinct keys in order; for millions of keys much faster than `np.unique`, which hashes."""
     ordered = np.sort(keys)
@@ -199,13 +170,3 @@ def _keys(points: np.ndarray) -> np.ndarray:
     line, source, target = points.astype(np.int64).T
     keys: np.ndarray = line << 2 * _BITS | source << _BITS | target
     return keys
-
-
-def _unit_tokens(side: Side, lines: np.ndarray, positions: np.ndarray, tokens: int) -> csr_array:
-    """Return the tokens of units, one row per unit, [n × tokens]."""
-    units = side.lines[lines] + positions
-    starts, lengths = side.units[units], side.units[units + 1] - side.units[units]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
-    ids = side.ids[np.repeat(starts, lengths) + within]
-    return csr_array((np.ones(len(ids)), ids, indptr), shape=(len(units), tokens))

@@ -67,7 +67,7 @@ def write_dictd(folder: Path, *, compressed: bool = True, entries: dict[str, str
 
 
 @pytest.mark.parametrize("separator", ["\t", " ", "  ", " \t "])
-def test_two_columns_are_read_whatever_white_space_is_between(tmp_path, separator):
+def test_two_columns_are_read_with_any_white_space_between(tmp_path, separator):
     path = write(tmp_path / "muse.txt", f"house{separator}Haus\r\ndog{separator}Hund")
     lexicon = BilingualLexicon.load(path)
     assert lexicon.pairs == (("house", "Haus"), ("dog", "Hund"))
@@ -162,14 +162,14 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
         (lzma.compress(b"a\tb\n" * 100)[:-9], "truncated or damaged"),
     ],
 )
-def test_a_file_that_is_no_dictionary_is_told_what_is_wrong(tmp_path, content, message):
+def test_a_file_that_is_not_a_dictionary_is_rejected_with_the_reason(tmp_path, content, message):
     path = tmp_path / "d.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         BilingualLexicon.load(path)
 
 
-def test_a_tar_archive_is_told_to_be_unpacked(tmp_path):
+def test_a_tar_archive_is_rejected_with_advice_to_unpack_it(tmp_path):
     inner = write(tmp_path / "d.tei", TEI)
     with tarfile.open(tmp_path / "d.src.tar.xz", "w:xz") as archive:
         archive.add(inner, "d.tei")
@@ -183,7 +183,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         BilingualLexicon.load(tmp_path / name)
 
 
-def test_folders_with_no_dictionary_or_several_are_told_apart(tmp_path):
+def test_folders_with_no_dictionary_or_several_are_rejected(tmp_path):
     with pytest.raises(InputError, match="holds no dictionary"):
         BilingualLexicon.load(tmp_path)
     write_dictd(tmp_path)
@@ -207,7 +207,7 @@ def test_a_lone_dict_file_is_read_as_columns_unless_dictd_wrote_it(tmp_path):
         BilingualLexicon.load(write(tmp_path / "theirs.dict", "\n00-database-info\nhouse /haʊs/\nHaus <n>\n"))
 
 
-def test_damaged_dictd_files_are_refused_with_the_place(tmp_path):
+def test_damaged_dictd_files_are_rejected_with_the_line(tmp_path):
     index = write_dictd(tmp_path)
     whole = (tmp_path / "test.dict.dz").read_bytes()
     (tmp_path / "test.dict.dz").write_bytes(whole[: len(whole) // 2])
@@ -221,7 +221,7 @@ def test_damaged_dictd_files_are_refused_with_the_place(tmp_path):
         BilingualLexicon.load(index)
 
 
-def test_tei_that_declares_entities_or_is_cut_off_is_refused(tmp_path):
+def test_tei_that_declares_entities_or_is_cut_off_is_rejected(tmp_path):
     bomb = '<?xml version="1.0"?>\n<!DOCTYPE TEI [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><TEI>&b;</TEI>'
     with pytest.raises(InputError, match="declares XML entities"):
         BilingualLexicon.load(write(tmp_path / "bomb.tei", bomb))

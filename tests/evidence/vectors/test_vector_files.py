@@ -34,8 +34,8 @@ def test_everything_survives_saving_and_loading(tmp_path: Path) -> None:
     for name in ("matrix", "counts", "rotation"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(FULL, name))
     np.testing.assert_array_equal(loaded.ngrams.known, KNOWN)
-    asked = ["das", "neu", "", "家"]
-    np.testing.assert_array_equal(loaded.lookup(asked), FULL.lookup(asked))
+    words = ["das", "neu", "", "家"]
+    np.testing.assert_array_equal(loaded.lookup(words), FULL.lookup(words))
     assert isinstance(loaded.matrix, np.memmap)
 
 
@@ -65,7 +65,7 @@ def test_a_limit_keeps_the_most_frequent_words_of_any_format(
         load_vectors(tmp_path / "saved", limit=0)
 
 
-def test_what_is_no_file_of_vectors_says_so(tmp_path: Path) -> None:
+def test_files_that_are_not_vectors_are_rejected(tmp_path: Path) -> None:
     empty, packed, archive = tmp_path / "empty", tmp_path / "model.bin.gz", tmp_path / "wiki.zip"
     empty.write_bytes(b"")
     packed.write_bytes(gzip.compress(FastTextFile().content()))
@@ -83,7 +83,7 @@ def test_what_is_no_file_of_vectors_says_so(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
 
 
-def test_another_artifact_and_an_incomplete_one_are_refused(tmp_path: Path) -> None:
+def test_another_artifact_and_an_incomplete_one_are_rejected(tmp_path: Path) -> None:
     foreign = save_arrays(tmp_path / "foreign", {"matrix": np.eye(2)}, {"kind": "mixture"})
     with pytest.raises(InputError, match="holds a mixture, not a word vectors"):
         load_vectors(foreign)

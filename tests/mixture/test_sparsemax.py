@@ -55,7 +55,7 @@ def test_blockwise_products_equal_the_dense_matrix(scale, monkeypatch):
     """Small scales have wide supports, so that the search must be widened to the end."""
     draw = np.random.default_rng(0)
     queries, keys = draw.standard_normal((70, 8)) * scale, draw.standard_normal((300, 8))
-    monkeypatch.setattr(module, "_FIRST_LOOK", 4)
+    monkeypatch.setattr(module, "_FIRST_CANDIDATES", 4)
     monkeypatch.setattr(module, "_MOST_PRODUCTS", 64)
     found = sparsemax_products(queries, keys)
     dense = sparsemax_weights(queries.astype(np.float32) @ keys.astype(np.float32).T)

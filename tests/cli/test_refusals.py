@@ -15,7 +15,7 @@ from tests.evidence.vectors.fasttext_file import FastTextFile
 FVT = ("--method", "fvt", "--no-score")
 CORRUPT = FastTextFile(entries=1_000_000)
 VECTOR_FILES = {
-    "truncated .bin": (FastTextFile().content()[:-100], "get it anew"),
+    "truncated .bin": (FastTextFile().content()[:-100], "download it again"),
     "header cut short": (FastTextFile().content()[:20], "header"),
     "corrupt .bin": (CORRUPT.content(), "damaged"),
     "quantised .bin": (FastTextFile(quantised=True).content(), "quantised"),
@@ -182,7 +182,7 @@ def test_weights_that_are_not_finite(world, tmp_path, refuses):
     model.get_input_embeddings().weight.data[7, 0] = float("nan")
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "not finite")
+    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "NaN or infinite")
 
 
 @pytest.mark.parametrize("damage", ["cut short", "another kind", "missing"])

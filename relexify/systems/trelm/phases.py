@@ -26,6 +26,7 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
+from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
 from relexify.training.job import TrainingData, TrainingJob, held_out_data, language_data, source_notes
 from relexify.training.plan import Stage, Training
@@ -134,7 +135,7 @@ def train_direction(
         identity = {
             "pairs": pairs.fingerprint(),
             "objective": objective,
-            "tokenizer": tokenizers[TARGET],
+            "tokenizer": encoder_of(tokenizers[TARGET]).identity,
             "held_out": measured,
         }
         return _Prepared(batches, {None: measured}, identity)

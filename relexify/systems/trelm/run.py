@@ -26,8 +26,7 @@ from accelerate import PartialState
 from transformers import BertForPreTraining, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.hub import must_be_local
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, must_be_local, resolve
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, check_inputs
 from relexify.storage.work import WorkFolder, read_notes
@@ -295,7 +294,11 @@ def _load_with_next_sentence(model: str | Path) -> PreTrainedModel:
         path = resolve(model)
         with torch.random.fork_rng(devices=[]):  # missing heads are drawn
             found, loaded = BertForPreTraining.from_pretrained(
-                path, dtype="auto", output_loading_info=True, local_files_only=must_be_local(path)
+                path,
+                dtype="auto",
+                output_loading_info=True,
+                trust_remote_code=False,
+                local_files_only=must_be_local(path),
             )
         if not loaded["missing_keys"]:
             return found.eval()

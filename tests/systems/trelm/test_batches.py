@@ -14,8 +14,8 @@ from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
-from relexify.training.data.packing import pack
 from tests import pico
+from tests.training.runs import packed_in
 
 TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)
 CLS, SEP, MASK, PAD = (TOKENIZER.convert_tokens_to_ids(name) for name in ("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
@@ -192,7 +192,7 @@ def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
 def packed_text(tmp_path: Any, lines: int = 60) -> Any:
     file = tmp_path / "text.txt"
     file.write_text("\n".join(pico.sentences(lines)))
-    return pack(Corpus.open(file), TOKENIZER, folder=tmp_path / "cache")
+    return packed_in(tmp_path / "cache", Corpus.open(file), TOKENIZER)
 
 
 def test_second_segments_follow_the_first_in_half_of_the_cases(tmp_path: Any) -> None:

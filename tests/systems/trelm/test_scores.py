@@ -112,5 +112,5 @@ def test_bits_per_word_are_those_of_every_token_masked_once() -> None:
     assert score.examples == windows.tokens
     assert score.value == pytest.approx(nats / windows.tokens / math.log(2), rel=1e-5)
     assert bits_per_word(reader, TOKENIZER, lines, window=20) == score
-    with pytest.raises(InputError, match="no masked language model"):
+    with pytest.raises(InputError, match="not a masked language model"):
         bits_per_word(pico.gpt2(pico.byte_level()), pico.byte_level(), lines)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relexify.methods.registry import METHODS
 from relexify.pretrained.kinds import MODEL_KINDS
 from relexify.version import __version__
 
@@ -53,24 +54,16 @@ if TYPE_CHECKING:
         train_vectors,
     )
     from relexify.grafting import Graft, graft
-    from relexify.methods import (
-        aligned_tokens,
-        blended,
-        focus,
-        fvt,
-        neutral,
-        ramen,
-        ramen_random,
-        ramen_vectors,
-        random,
-        shared,
-        shuffle,
-        special,
-        trans_tokens,
-        translations,
-        vector_neighbours,
-        wechsel,
-    )
+    from relexify.methods.blend import blended
+    from relexify.methods.copying import neutral, shared, special
+    from relexify.methods.focus import focus
+    from relexify.methods.fvt import fvt
+    from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
+    from relexify.methods.random import random
+    from relexify.methods.shuffle import shuffle
+    from relexify.methods.trans_tokens import trans_tokens
+    from relexify.methods.translations import translations
+    from relexify.methods.wechsel import vector_neighbours, wechsel
     from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_joint_tokenizer, train_tokenizer
@@ -231,22 +224,22 @@ _MODULES = {
     "train_vectors": "relexify.evidence.vectors",
     "Graft": "relexify.grafting",
     "graft": "relexify.grafting",
-    "aligned_tokens": "relexify.methods",
-    "blended": "relexify.methods",
-    "focus": "relexify.methods",
-    "fvt": "relexify.methods",
-    "neutral": "relexify.methods",
-    "ramen": "relexify.methods",
-    "ramen_random": "relexify.methods",
-    "ramen_vectors": "relexify.methods",
-    "random": "relexify.methods",
-    "shared": "relexify.methods",
-    "shuffle": "relexify.methods",
-    "special": "relexify.methods",
-    "trans_tokens": "relexify.methods",
-    "translations": "relexify.methods",
-    "vector_neighbours": "relexify.methods",
-    "wechsel": "relexify.methods",
+    "aligned_tokens": "relexify.methods.ramen",
+    "blended": "relexify.methods.blend",
+    "focus": "relexify.methods.focus",
+    "fvt": "relexify.methods.fvt",
+    "neutral": "relexify.methods.copying",
+    "ramen": "relexify.methods.ramen",
+    "ramen_random": "relexify.methods.ramen",
+    "ramen_vectors": "relexify.methods.ramen",
+    "random": "relexify.methods.random",
+    "shared": "relexify.methods.copying",
+    "shuffle": "relexify.methods.shuffle",
+    "special": "relexify.methods.copying",
+    "trans_tokens": "relexify.methods.trans_tokens",
+    "translations": "relexify.methods.translations",
+    "vector_neighbours": "relexify.methods.wechsel",
+    "wechsel": "relexify.methods.wechsel",
     "Fallback": "relexify.mixture",
     "Mixture": "relexify.mixture",
     "Origin": "relexify.mixture",
@@ -301,6 +294,7 @@ _MODULES = {
 MODEL_KINDS.search(
     "relexify.systems.bilingual.kind", "relexify.systems.compression.kind", "relexify.systems.trelm.kind"
 )
+METHODS.search("relexify.methods", "relexify.systems.trelm.registration")
 
 
 def __getattr__(name: str) -> Any:

@@ -47,8 +47,8 @@ def align(
     from relexify.evidence.alignment import align as fit
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors.formats.loading import load_vectors
+    from relexify.methods.inputs import choose_lexicon
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.transfer.evidence import choose_lexicon
 
     check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from relexify.cli.console import results
-from relexify.systems.transfer.options import METHODS
+from relexify.methods.registry import METHODS
 
 __all__ = ["methods"]
 
@@ -13,9 +13,9 @@ __all__ = ["methods"]
 def methods() -> None:
     """List the initialisations that transfer knows."""
     shown = Table(header_style="bold", show_lines=True)
-    for column in ("--method", "a new token becomes", "what it needs", "from"):
+    for column in ("--method", "a target token becomes", "what it needs", "from"):
         shown.add_column(column, no_wrap=column == "--method")
-    for name, method in METHODS.items():
+    for name, method in sorted(METHODS.items()):
         shown.add_row(name, method.becomes, method.evidence, method.paper)
     results.print(shown)
     results.print(

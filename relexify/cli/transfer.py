@@ -13,7 +13,8 @@ from relexify.cli.device import chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment, print_scores, print_tokens
 from relexify.errors import InputError
-from relexify.systems.transfer.options import DEFAULT_VOCABULARY, METHODS, Transfer
+from relexify.methods.registry import METHODS
+from relexify.systems.transfer.options import DEFAULT_VOCABULARY, Transfer
 
 __all__ = ["transfer"]
 
@@ -88,7 +89,7 @@ def transfer(
         bool, typer.Option("--swapped", help="The dictionary has the new language first.", rich_help_panel=EVIDENCE)
     ] = False,
     method: Annotated[
-        str, typer.Option(help=f"One of {', '.join(METHODS)}; see relexify methods.", rich_help_panel=METHOD)
+        str, typer.Option(help=f"One of {', '.join(sorted(METHODS))}; see relexify methods.", rich_help_panel=METHOD)
     ] = "blend",
     vocab_size: Annotated[
         int, typer.Option(help="Tokens of the new vocabulary.", rich_help_panel=METHOD)

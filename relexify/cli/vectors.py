@@ -43,9 +43,9 @@ def train(
     Vectors that were trained before on the same text with the same options are found in the cache.
     """
     from relexify.evidence.vectors import VectorTraining
+    from relexify.methods.inputs import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.transfer.evidence import trained_vectors
     from relexify.systems.trelm.method import token_vectors
     from relexify.text import Corpus
 

@@ -13,14 +13,16 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from relexify.errors import GraftError, VocabularyError
+from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import embedding_rows, lexical_axes, resize
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
+from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft"]
@@ -83,13 +85,33 @@ class Graft:
             summary: More entries of the notes.
         """
         with write_folder(path, overwrite=overwrite) as folder:
-            self.model.save_pretrained(folder)
-            save_tokenizer(self.tokenizer, folder)
-            self.mixture.save(folder / MIXTURE_FILE, provenance)
-            notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
-            notes["provenance"] = provenance.as_dict() if provenance else None
-            write_file(folder / REPORT_FILE, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+            self.write(folder, provenance=provenance, summary=summary)
         return Path(path)
+
+    def write(
+        self, folder: Path, *, provenance: Provenance | None = None, summary: dict[str, Any] | None = None
+    ) -> None:
+        """Write the files of the model into an empty folder; arguments as in `save`."""
+        self.model.save_pretrained(folder)
+        save_tokenizer(self.tokenizer, folder)
+        self.mixture.save(folder / MIXTURE_FILE, provenance)
+        notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
+        notes["provenance"] = provenance.as_dict() if provenance else None
+        write_file(folder / REPORT_FILE, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Graft:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: The folder is missing, incomplete, or something else.
+        """
+        folder = Path(path)
+        notes = read_notes(folder)
+        if "graft" not in notes:
+            raise InputError(f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote")
+        mixture = Mixture.load(folder / MIXTURE_FILE)
+        return cls(load_model(folder), load_tokenizer(folder), mixture, GraftReport(**notes["graft"]))
 
 
 def graft(

@@ -1,31 +1,52 @@
-"""Fast vocabulary transfer: a new token is the mean of its old pieces (Gee et al., EMNLP 2022)."""
+"""Fast vocabulary transfer: a target token is the mean of its source pieces (Gee et al., EMNLP 2022)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from relexify.methods.copying import special
+from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_rows
 from relexify.tokens import source_pieces, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 __all__ = ["fvt", "pieces"]
 
 
-def pieces(source_tokenizer: Any, target_tokenizer: Any) -> Mixture:
-    """The mean of the old pieces of every token, and nothing for special tokens."""
+def pieces(source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast) -> Mixture:
+    """Mix every token from its source pieces in equal parts; special tokens stay empty."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rows = source_pieces(source_tokenizer, target)
     return mixture_of_rows(rows, source, target, method="pieces", origin=Origin.PIECES)
 
 
-def fvt(source_tokenizer: Any, target_tokenizer: Any, *, overrides: Mapping[str, str] | None = None) -> Mixture:
-    """Copy shared tokens, take the mean of the old pieces for the others.
+def fvt(
+    source_tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast,
+    *,
+    overrides: Mapping[str, str] | None = None,
+) -> Mixture:
+    """Copy shared tokens, and take the mean of the source pieces for the others.
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new one.
+        target_tokenizer: The target language's tokenizer.
         overrides: Source token by target token, as `special` takes them.
     """
-    steering = special(source_tokenizer, target_tokenizer, overrides=overrides)
-    return first_of(steering, pieces(source_tokenizer, target_tokenizer), method="fvt")
+    special_tokens = special(source_tokenizer, target_tokenizer, overrides=overrides)
+    return first_of(special_tokens, pieces(source_tokenizer, target_tokenizer), method="fvt")
+
+
+METHODS.add(
+    "fvt",
+    Method(
+        becomes="the mean of its source pieces; tokens that both vocabularies have are copied",
+        evidence="the two tokenizers alone",
+        paper="Gee et al. 2022",
+        build=lambda inputs: fvt(inputs.source, inputs.target, overrides=inputs.overrides),
+        uses=("overrides",),
+    ),
+)

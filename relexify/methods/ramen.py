@@ -8,36 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.baselines import random
 from relexify.methods.copying import special
+from relexify.methods.random import random
+from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.wechsel import check_subwords
 from relexify.mixture import Fallback, Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
-from relexify.tokens import vocabulary_of
+from relexify.tokens import Vocabulary, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.methods.inputs import Inputs
 
 __all__ = ["aligned_tokens", "ramen", "ramen_random", "ramen_vectors"]
 
+TOP_WORDS = 50_000
+"""Words of each language that subword vectors are averages of (section 3.2)."""
+
 
 def ramen(
-    source_tokenizer: Any,
-    target_tokenizer: Any,
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
     counts: csr_array,
     *,
     smoothing: float = 0.0,
     min_count: float = 1.0,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
-    """RAMEN from parallel text: special tokens copied, all others by translation probability (Eq. 2).
+    """Mix tokens by translation probability in parallel text (Eq. 2); special tokens are copied.
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new one.
+        target_tokenizer: The target language's tokenizer.
         counts: How often two tokens were aligned [target × source], as `aligned_counts` gives them.
         smoothing: Added to the count of every pair that was seen.
         min_count: Pairs seen less often are left out.
@@ -45,17 +54,17 @@ def ramen(
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rows = aligned_tokens(source, target, counts, smoothing=smoothing, min_count=min_count)
-    return _finished(first_of(special(source, target, overrides=overrides), rows), "ramen")
+    return _with_fallback(first_of(special(source, target, overrides=overrides), rows), "ramen")
 
 
 def ramen_vectors(
     source: SubwordVectors, target: SubwordVectors, *, overrides: Mapping[str, str] | None = None, device: str = "cpu"
 ) -> Mixture:
-    """RAMEN from text of either language: sparsemax over the whole source vocabulary (Eq. 3).
+    """Mix tokens by a sparsemax over the whole source vocabulary in aligned vectors (Eq. 3).
 
     Args:
-        source: Vectors of the old tokens, averages of their words' (Eq. 4); tokens without a vector take no part.
-        target: The same of the new tokens, in one space with them.
+        source: Vectors of the source tokens, averages of their words' (Eq. 4); tokens without a vector take no part.
+        target: Vectors of the target tokens, in the same space.
         overrides: Source token by target token, as `special` takes them.
         device: Where to multiply: `"cpu"` or a torch device.
 
@@ -69,23 +78,30 @@ def ramen_vectors(
     shape = (len(target.vocabulary), len(source.vocabulary))
     weights = csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
     mixed = mixture_of_weights(weights, source.vocabulary, target.vocabulary, method="ramen", origin=Origin.MIXED)
-    steering = special(source.vocabulary, target.vocabulary, overrides=overrides)
-    return _finished(first_of(steering, mixed), "ramen-vectors")
+    special_tokens = special(source.vocabulary, target.vocabulary, overrides=overrides)
+    return _with_fallback(first_of(special_tokens, mixed), "ramen-vectors")
 
 
-def ramen_random(source_tokenizer: Any, target_tokenizer: Any) -> Mixture:
-    """The ablation of Table 3: every row, special tokens too, is drawn from N(0, 1/d²) when it is grafted."""
-    return _finished(random(source_tokenizer, target_tokenizer), "ramen-random")
+def ramen_random(
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary, target_tokenizer: PreTrainedTokenizerFast | Vocabulary
+) -> Mixture:
+    """Leave every row empty, special tokens too, to be drawn from N(0, 1/d²) when it is grafted (Table 3)."""
+    return _with_fallback(random(source_tokenizer, target_tokenizer), "ramen-random")
 
 
 def aligned_tokens(
-    source: Any, target: Any, counts: csr_array, *, smoothing: float = 0.0, min_count: float = 1.0
+    source: PreTrainedTokenizerFast | Vocabulary,
+    target: PreTrainedTokenizerFast | Vocabulary,
+    counts: csr_array,
+    *,
+    smoothing: float = 0.0,
+    min_count: float = 1.0,
 ) -> Mixture:
     """Mix every target token from the source tokens it was aligned with, by p(source | target).
 
     Args:
-        source: The old tokenizer or its vocabulary.
-        target: The new one.
+        source: The source tokenizer or its vocabulary.
+        target: The target tokenizer or its vocabulary.
         counts: [target × source].
         smoothing: Added to the count of every pair that was seen.
         min_count: Pairs seen less often are left out.
@@ -96,12 +112,14 @@ def aligned_tokens(
     """
     if not (0 <= smoothing < float("inf") and 0 <= min_count < float("inf")):
         raise InputError(f"smoothing = {smoothing} and min_count = {min_count} are not possible: give 0 or more")
-    old, new = vocabulary_of(source), vocabulary_of(target)
-    special_tokens = [np.array([form.is_special for form in vocabulary.forms]) for vocabulary in (new, old)]
+    source, target = vocabulary_of(source), vocabulary_of(target)
+    special_rows, special_columns = (
+        np.array([form.is_special for form in vocabulary.forms]) for vocabulary in (target, source)
+    )
     seen = csr_array(counts, dtype=np.float64).tocoo()
-    # Special tokens have their own rows; a text that happens to spell one says nothing of it.
+    # Special tokens are copied by role; a text that happens to spell one says nothing about it.
     kept = (seen.data >= min_count) & (seen.data > 0)
-    kept &= ~special_tokens[0][seen.row] & ~special_tokens[1][seen.col]
+    kept &= ~special_rows[seen.row] & ~special_columns[seen.col]
     if not kept.any():
         raise EvidenceError(
             f"no two tokens were aligned {min_count:g} times or more: give more parallel text, or a smaller min_count"
@@ -109,8 +127,57 @@ def aligned_tokens(
     pairs = csr_array((seen.data[kept] + smoothing, (seen.row[kept], seen.col[kept])), shape=seen.shape)
     totals = np.asarray(pairs.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    return mixture_of_weights(diags_array(scale) @ pairs, old, new, method="aligned tokens", origin=Origin.MIXED)
+    return mixture_of_weights(diags_array(scale) @ pairs, source, target, method="aligned tokens", origin=Origin.MIXED)
 
 
-def _finished(mixture: Mixture, method: str) -> Mixture:
+def _with_fallback(mixture: Mixture, method: str) -> Mixture:
     return replace(mixture, method=method, fallback=Fallback.NARROW)
+
+
+def _build_from_counts(inputs: Inputs) -> Mixture:
+    return ramen(
+        inputs.source,
+        inputs.target,
+        inputs.aligned_token_counts,
+        smoothing=inputs.evidence.aligning.smoothing,
+        min_count=inputs.evidence.aligning.min_count,
+        overrides=inputs.overrides,
+    )
+
+
+def _build_from_vectors(inputs: Inputs) -> Initialisation:
+    space = inputs.token_space(with_dictionary=False, top_words=TOP_WORDS, unit_length=True)
+    mixture = ramen_vectors(space.source, space.target, overrides=inputs.overrides, device=inputs.device)
+    return Initialisation(mixture, rotation=space.rotation)
+
+
+METHODS.add(
+    "ramen",
+    Method(
+        becomes="the source tokens it is aligned with in parallel text, by translation probability",
+        evidence="parallel text",
+        paper="Tran 2020, section 2.1",
+        build=_build_from_counts,
+        needs=("bitext",),
+        uses=("overrides",),
+    ),
+)
+METHODS.add(
+    "ramen-vectors",
+    Method(
+        becomes="a sparsemax over all source tokens in vectors that were aligned on words written alike",
+        evidence="vectors or text of both languages, which share some words",
+        paper="Tran 2020, sections 2.1 and 3.2",
+        build=_build_from_vectors,
+        uses=("vectors", "overrides"),
+    ),
+)
+METHODS.add(
+    "ramen-random",
+    Method(
+        becomes="a draw from N(0, 1/d²): a baseline",
+        evidence="nothing",
+        paper="Tran 2020, section 5.1",
+        build=lambda inputs: ramen_random(inputs.source, inputs.target),
+    ),
+)

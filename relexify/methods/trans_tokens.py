@@ -1,27 +1,31 @@
-"""Trans-tokenization: a new token is mixed from what it is aligned with in parallel text (Remy et al., 2024).
+"""Trans-tokenization: a target token is mixed from what it is aligned with in parallel text (Remy et al., 2024).
 
-An order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalised counts of aligned
+The order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalise_rows counts of aligned
 tokens > tokens that both vocabularies have, copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from scipy.sparse import csr_array
 
 from relexify.methods.copying import neutral, shared, special
 from relexify.methods.ramen import aligned_tokens
+from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, first_of
-from relexify.tokens import vocabulary_of
+from relexify.tokens import Vocabulary, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 __all__ = ["trans_tokens"]
 
 
 def trans_tokens(
-    source_tokenizer: Any,
-    target_tokenizer: Any,
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
     counts: csr_array,
     *,
     smoothing: float = 0.0,
@@ -32,7 +36,7 @@ def trans_tokens(
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new one.
+        target_tokenizer: The target language's tokenizer.
         counts: How often two tokens were aligned [target × source], as `aligned_counts` gives them.
         smoothing: Added to the count of every pair that was seen.
         min_count: Pairs seen less often are left out.
@@ -46,3 +50,24 @@ def trans_tokens(
         shared(source, target),
         method="trans-tokens",
     )
+
+
+METHODS.add(
+    "trans-tokens",
+    Method(
+        becomes="the source tokens it is aligned with, by count; digits, punctuation and tokens that both vocabularies "
+        "have are copied",
+        evidence="parallel text",
+        paper="Remy et al. 2024",
+        build=lambda inputs: trans_tokens(
+            inputs.source,
+            inputs.target,
+            inputs.aligned_token_counts,
+            smoothing=inputs.evidence.aligning.smoothing,
+            min_count=inputs.evidence.aligning.min_count,
+            overrides=inputs.overrides,
+        ),
+        needs=("bitext",),
+        uses=("overrides",),
+    ),
+)

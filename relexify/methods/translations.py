@@ -1,13 +1,13 @@
-"""A new token is the mean of the old pieces of what its words mean: evidence straight from a dictionary.
+"""Evidence straight from a dictionary: a target token is the mean of the source pieces of its translations.
 
-With the whole truth about every word (as there is for an invented language) this is the mixture to measure others by;
-with an ordinary dictionary it knows only the tokens that are whole words.
+With a complete dictionary (as there is for an invented language) this is the mixture to measure others by; an ordinary
+dictionary covers only the tokens that are whole words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
@@ -16,12 +16,15 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.tokens import encode_words, vocabulary_of
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 __all__ = ["translations"]
 
 
 def translations(
-    source_tokenizer: Any,
-    target_tokenizer: Any,
+    source_tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast,
     lexicon: BilingualLexicon,
     *,
     frequencies: Mapping[str, float] | None = None,
@@ -31,20 +34,20 @@ def translations(
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new one.
-        lexicon: Source word and target word; all translations of a word count the same.
-        frequencies: Of target words, which weigh the words that share a token; equal where not given.
-        whole_words: Only for words that are a single token; else a token learns from every word it occurs in, the
-            more, the larger a part of the word it is.
+        target_tokenizer: The target language's tokenizer.
+        lexicon: Source word and target word; all translations of a word have the same weight.
+        frequencies: Frequencies of target words, which weight the words that share a token; equal if None.
+        whole_words: Use only words that are a single token; otherwise a token is mixed from every word it occurs in,
+            weighted by its share of the word.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
-    pairs = [pair for old, new in lexicon.pairs for pair in ((old, new), (_capital(old), _capital(new)))]
+    pairs = [pair for one, other in lexicon.pairs for pair in ((one, other), (_capitalised(one), _capitalised(other)))]
     pairs = list(dict.fromkeys(pairs))
-    sources = encode_words(source_tokenizer, [f" {old}" for old, _ in pairs])
-    weights = _word_weights([new for _, new in pairs], frequencies)
+    sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
+    weights = _word_weights([word for _, word in pairs], frequencies)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
     tokens = csr_array((len(target), len(pairs)))
-    for spelled in ([f" {new}" for _, new in pairs], [new for _, new in pairs]):
+    for spelled in ([f" {word}" for _, word in pairs], [word for _, word in pairs]):
         ids = encode_words(target_tokenizer, spelled)
         ids = [row if len(row) == 1 or not whole_words else [] for row in ids]
         tokens = tokens + _averages(ids, weights, len(target)).T
@@ -57,7 +60,7 @@ def translations(
 
 
 def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> csr_array:
-    """Each row's ids share its weight equally, [rows × columns]."""
+    """Return a matrix [rows × columns] in which each row's ids share its weight equally."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     data = np.repeat(weights / np.maximum(lengths, 1), lengths)
@@ -67,7 +70,7 @@ def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> csr_a
 
 
 def _word_weights(words: list[str], frequencies: Mapping[str, float] | None) -> np.ndarray:
-    """The frequency of each target word, shared among its translations."""
+    """Return the frequency of each target word, divided by the number of its translations."""
     counts: dict[str, int] = {}
     for word in words:
         counts[word] = counts.get(word, 0) + 1
@@ -75,5 +78,5 @@ def _word_weights(words: list[str], frequencies: Mapping[str, float] | None) -> 
     return np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
 
 
-def _capital(word: str) -> str:
+def _capitalised(word: str) -> str:
     return word[:1].upper() + word[1:]

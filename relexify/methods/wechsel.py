@@ -1,4 +1,4 @@
-"""WECHSEL: a new token is a softmax over its nearest old tokens in aligned word vectors (Minixhofer et al., 2022).
+"""WECHSEL: a target token is a softmax over its nearest source tokens in aligned vectors (Minixhofer et al., 2022).
 
 e_x = Σ_{y ∈ J_x} softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens J_x (section 3.2).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,12 +15,20 @@ from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors, subwords_from_ngrams, subwords_from_words
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.methods.copying import special
+from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
 from relexify.neighbours import nearest
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.methods.inputs import Inputs, TokenSpace
+
 __all__ = [
     "Neighbours",
+    "Subwords",
     "check_subwords",
+    "neighbours_in_space",
     "search_neighbours",
     "subword_vectors",
     "vector_neighbours",
@@ -29,11 +37,12 @@ __all__ = [
 ]
 
 Subwords = Literal["auto", "ngrams", "words"]
+"""How vectors of tokens are composed, see `subword_vectors`."""
 
 
 def wechsel(
-    source_tokenizer: Any,
-    target_tokenizer: Any,
+    source_tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast,
     source: WordVectors,
     target: WordVectors,
     *,
@@ -45,26 +54,28 @@ def wechsel(
     top_words: int | None = None,
     device: str = "cpu",
 ) -> Mixture:
-    """Build WECHSEL's mixture: special tokens copied, all others from their neighbours, zero rows left open.
+    """Build WECHSEL's mixture: special tokens copied, all others from their neighbours, tokens without a vector empty.
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new language's tokenizer.
+        target_tokenizer: The target language's tokenizer.
         source: Vectors of the source language, already in one space with the target's.
         target: Vectors of the target language.
         neighbours: k, how many source tokens mix into one.
         temperature: τ of the softmax.
         subwords: Compose tokens from `"ngrams"` (section 3.1) or from the `"words"` they occur in (Appendix D);
             `"auto"` takes n-grams on each side that has them.
-        source_frequencies: Word frequencies, for `"words"`; the vectors' counts where not given.
-        target_frequencies: The same for the target language.
-        top_words: For `"words"`, use only so many of the most frequent.
+        source_frequencies: Word frequencies, for `"words"`; the vectors' counts if None.
+        target_frequencies: Word frequencies of the target language.
+        top_words: For `"words"`, use only this number of the most frequent words.
         device: Where to search: `"cpu"` or a torch device.
     """
-    old = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words)
-    new = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words)
-    mixed = vector_neighbours(old, new, neighbours=neighbours, temperature=temperature, device=device)
-    return first_of(special(old.vocabulary, new.vocabulary), mixed, method="wechsel")
+    source_tokens = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words)
+    target_tokens = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words)
+    mixed = vector_neighbours(
+        source_tokens, target_tokens, neighbours=neighbours, temperature=temperature, device=device
+    )
+    return first_of(special(source_tokens.vocabulary, target_tokens.vocabulary), mixed, method="wechsel")
 
 
 def vector_neighbours(
@@ -100,7 +111,7 @@ class Neighbours:
     similarities: np.ndarray
 
     def first(self, neighbours: int) -> Neighbours:
-        """Only so many of the nearest, as a search for fewer would have found them."""
+        """Return only the first neighbours, as a search for fewer would have found them."""
         return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
 
 
@@ -120,7 +131,7 @@ def search_neighbours(
 
 
 def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
-    """Refuse vectors of tokens that cannot be compared.
+    """Validate that vectors of tokens can be compared.
 
     Raises:
         InputError: The two sides have different widths.
@@ -139,7 +150,7 @@ def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
 def weigh_neighbours(
     found: Neighbours, source: SubwordVectors, target: SubwordVectors, *, temperature: float = 0.1
 ) -> Mixture:
-    """Mix every target token from its neighbours, weighed by softmax(cosine / τ); tokens without any stay empty."""
+    """Mix every target token from its neighbours, weighted by softmax(cosine / τ); tokens without any stay empty."""
     weights = softmax_weights(found.similarities, temperature)
     shape = (len(target.vocabulary), len(source.vocabulary))
     matrix = rows_to_csr(found.rows, found.columns, weights, shape)
@@ -147,21 +158,62 @@ def weigh_neighbours(
 
 
 def subword_vectors(
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerFast,
     vectors: WordVectors,
     subwords: Subwords,
     frequencies: Mapping[str, float] | None = None,
     top_words: int | None = None,
 ) -> SubwordVectors:
-    """A vector for every token, from n-grams or from words; `"auto"` takes n-grams where there are any.
+    """Return a vector for every token, from n-grams or from words; `"auto"` takes n-grams if there are any.
 
     Raises:
-        EvidenceError: N-grams are wanted of vectors that have none.
+        EvidenceError: N-grams are requested of vectors that have none.
     """
     if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
         return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words)
     if vectors.ngrams is None:
         raise EvidenceError(
-            "these vectors carry no n-grams: use a fastText .bin file, or go from words to tokens (wechsel-tfr)"
+            "these vectors carry no n-grams: use a fastText .bin file, or compose tokens from words (wechsel-tfr)"
         )
     return subwords_from_ngrams(tokenizer, vectors)
+
+
+def neighbours_in_space(space: TokenSpace, inputs: Inputs) -> Mixture:
+    """Mix every covered target token from its neighbours with the k and τ of the inputs.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
+    found = space.nearest(inputs.neighbours, device=inputs.device)
+    return weigh_neighbours(found, space.source, space.target, temperature=inputs.temperature)
+
+
+def _build(inputs: Inputs, subwords: Subwords, method: str) -> Initialisation:
+    space = inputs.token_space(subwords)
+    special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
+    mixture = first_of(special_tokens, neighbours_in_space(space, inputs), method=method)
+    return Initialisation(mixture, rotation=space.rotation)
+
+
+METHODS.add(
+    "wechsel",
+    Method(
+        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of n-grams",
+        evidence="vectors or text of both languages, a dictionary; fastText vectors, for their n-grams",
+        paper="Minixhofer et al. 2022, section 3",
+        build=lambda inputs: _build(inputs, "auto", "wechsel"),
+        uses=("vectors", "dictionary", "neighbours", "overrides"),
+    ),
+)
+METHODS.add(
+    "wechsel-tfr",
+    Method(
+        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of the words they occur "
+        "in, by frequency",
+        evidence="vectors or text of both languages, a dictionary; any vectors",
+        paper="Minixhofer et al. 2022, Appendix D",
+        build=lambda inputs: _build(inputs, "words", "wechsel-tfr"),
+        uses=("vectors", "dictionary", "neighbours", "overrides"),
+    ),
+)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from huggingface_hub import constants, get_session
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -19,26 +22,30 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
+from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.heads import add_head, has_head
-from relexify.pretrained.hub import check_name, must_be_local, own_code_message
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.packaged import PACKAGED, unpacked
-from relexify.storage.cache import cache_folder
-from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.storage.cache import cached_folder
+from relexify.storage.files import MARKER, write_file
 
 __all__ = [
     "check_loadable",
     "load_config",
     "load_model",
+    "load_task_model",
     "load_tokenizer",
     "meta_model",
     "model_class",
+    "must_be_local",
     "resolve",
     "task_class",
     "with_added_head",
 ]
+
+_HUB_TIMEOUT = 5.0  # seconds
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +61,10 @@ def load_model(name: str | Path) -> PreTrainedModel:
     """
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
         logger.warning("the language-modelling head of %s is new and untrained", name)
-    return _load(name)
+    path = check_loadable(name)
+    model, missing = _from_pretrained(name, model_class(load_config(name)), path, dtype="auto")
+    _check_complete(name, model, missing)
+    return model
 
 
 def meta_model(name: str | Path) -> PreTrainedModel:
@@ -136,12 +146,27 @@ def resolve(name: str | Path) -> str:
     """Return the folder or Hub name that `from_pretrained` understands.
 
     Raises:
-        InputError: It is a path that does not exist, or a packaged model whose package is not installed.
+        InputError: It is a file, a path that does not exist, or a packaged model whose package is not installed.
     """
     if str(name) in PACKAGED:
         return str(unpacked(str(name)))
-    check_name(name)
-    return str(name)
+    path, text = Path(name), str(name)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{name} is a file: give the folder of the model that it belongs to")
+    is_path = isinstance(name, Path) or text.count("/") > 1 or text.startswith((".", "/", "~")) or "\\" in text
+    if is_path and not path.is_dir():
+        raise InputError(f"there is no folder {name}: check the path")
+    return text
+
+
+def must_be_local(name: str | Path) -> bool:
+    """Return whether a model can only be loaded from this machine: it is a folder, or the Hub cannot be reached.
+
+    Checking first saves the half minute of retries that the Hub's client makes without a network.
+    """
+    if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
+        return True
+    return not _hub_answers(constants.ENDPOINT)
 
 
 def check_loadable(name: str | Path) -> str:
@@ -162,8 +187,41 @@ def check_loadable(name: str | Path) -> str:
     return path
 
 
+def load_task_model(
+    name: str | Path, auto_class: type, *, labels: Sequence[str], problem_type: str | None
+) -> PreTrainedModel:
+    """Load the inner parameters of a model under a new head for a task, in float32.
+
+    The parameters of the head are drawn from torch's global generator, so set its seed before.
+
+    Args:
+        name: As for `load_model`.
+        auto_class: `AutoModelForSequenceClassification` or `AutoModelForTokenClassification`.
+        labels: The labels to predict, in the order of their scores.
+        problem_type: As in the config of transformers.
+
+    Raises:
+        InputError: There is no such model, it is damaged, or there is no such head for it.
+    """
+    path = check_loadable(name)
+    with _quiet_transformers():  # it reports that the parameters of the head are new
+        model, missing = _from_pretrained(
+            name,
+            task_class(auto_class, load_config(name)),
+            path,
+            dtype=torch.float32,
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+            problem_type=problem_type,
+        )
+    inner = f"{model.base_model_prefix}."
+    _check_complete(name, model, (key for key in missing if key.startswith(inner) and "pooler" not in key))
+    return model
+
+
 def with_added_head(name: str | Path) -> Path:
-    """A folder with the same model, a new and untrained head on top, and its tokenizer; kept in the cache.
+    """Return a folder in the cache with the same model, a new and untrained head on top, and its tokenizer.
 
     Args:
         name: As for `load_model`; a model that was saved without a head.
@@ -173,53 +231,64 @@ def with_added_head(name: str | Path) -> Path:
     """
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
         return unpacked(str(name))  # with its new head
-    if has_head(load_config(name)):
+    config = load_config(name)
+    if has_head(config):
         raise InputError(f"{name} has a head already: leave out --add-head")
-    with torch.random.fork_rng(devices=[]):  # a pooler that is missing would be drawn at random; it is left behind
-        headed = add_head(_load(name, ignored=("pooler",)))
-    tokenizer = load_tokenizer(name)
-    folder = cache_folder() / "models" / f"{Path(name).name}-{_digest(headed, tokenizer)[:16]}"
-    if not (folder / "config.json").exists():
-        with write_folder(folder, internal=True) as beside:
-            headed.save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
-            write_file(beside / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
+    with torch.random.fork_rng(devices=[]):  # a missing pooler would be drawn at random; it is not used
+        model, missing = _from_pretrained(name, model_class(config), check_loadable(name), dtype="auto")
+    _check_complete(name, model, (key for key in missing if "pooler" not in key))
+    headed, tokenizer = add_head(model), load_tokenizer(name)
+
+    def write(folder: Path) -> None:
+        headed.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        write_file(folder / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
+
+    key = {"name": str(name), "class": type(headed).__name__, "model": headed, "tokenizer": tokenizer}
+    folder = cached_folder("headed-model", key, write)
     logger.warning("a new %s was put on %s: its head is untrained", type(headed).__name__, name)
     return folder
 
 
-def _digest(model: Any, tokenizer: Any) -> str:
-    """Changes with every parameter and token."""
-    digest = hashlib.sha256(type(model).__name__.encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode() + tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    digest.update(tokenizer.backend_tokenizer.to_str().encode())
-    return digest.hexdigest()
-
-
-def _load(name: str | Path, *, ignored: tuple[str, ...] = ()) -> PreTrainedModel:
-    """Load a model; only parameters with one of the `ignored` words in their names may be missing."""
-    path = check_loadable(name)
+def _from_pretrained(
+    name: str | Path, loader: type[PreTrainedModel], path: str, **options: Any
+) -> tuple[PreTrainedModel, list[str]]:
+    """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
     try:
-        config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
-        loader = model_class(config)
         model, loaded = loader.from_pretrained(
-            path, dtype="auto", output_loading_info=True, trust_remote_code=False, local_files_only=local
+            path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_message("model", name, error, local)) from error
-    if missing := sorted(key for key in loaded["missing_keys"] if not any(part in key for part in ignored)):
+    return model.eval(), sorted(loaded["missing_keys"])
+
+
+def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:
+    if names := list(missing):
         raise InputError(
-            f"{name} lacks {len(missing)} parameters of {loader.__name__} ({missing[0]}, …): "
+            f"{name} lacks {len(names)} parameters of {type(model).__name__} ({names[0]}, …): "
             "check that config.json and the weights belong together"
         )
-    return model.eval()
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
 
 
 def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
-    if message := own_code_message(name, error):
-        return message
+    """Return what to report when transformers could not load a model or tokenizer."""
+    if "trust_remote_code" in str(error):
+        return (
+            f"{name} needs Python code of its own, which relexify does not run: "
+            "give a model whose architecture is part of transformers"
+        )
     reason = first_line(error)
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
@@ -228,4 +297,13 @@ def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
             f"there is no {what} {str(name)!r} on this machine, neither as a folder nor in the Hub's cache, "
             "and the Hub cannot be reached: check the name, or the network"
         )
-    return f"there is no {what} {str(name)!r}: it is no folder here, and the Hub did not give it ({reason})"
+    return f"there is no {what} {str(name)!r}: it is not a folder here, and the Hub does not have it ({reason})"
+
+
+@functools.cache  # a run loads several models and tokenizers
+def _hub_answers(endpoint: str) -> bool:
+    try:
+        get_session().head(endpoint, timeout=_HUB_TIMEOUT)
+    except Exception:  # of httpx, httpx2 or requests, depending on the version of huggingface_hub
+        return False
+    return True

@@ -10,21 +10,25 @@ import random as randomness
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.grafting import Graft, graft
-from relexify.methods import neutral, random, shuffle, special, translations
+from relexify.methods.copying import neutral, special
+from relexify.methods.inputs import Inputs
+from relexify.methods.random import random
+from relexify.methods.registry import METHODS
+from relexify.methods.shuffle import shuffle
+from relexify.methods.translations import translations
 from relexify.mixture import Mixture, first_of
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
-from relexify.systems.transfer.mixing import mix
-from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
 from relexify.tokens import train_tokenizer_like
 from relexify.training.plan import Training
@@ -156,26 +160,28 @@ def _mixtures(
     options: Demonstration, material: Material, model: Any, old: Any, new: Any, tell: Callable[[str], None]
 ) -> dict[str, Mixture]:
     tell("training word vectors of both languages and aligning them with the dictionary")
-    recipe = Transfer(
-        model=options.model,
-        output=options.output,
-        corpus=None,
-        dictionary=material.lexicon,
-        source_corpus=Corpus.from_lines(material.english),
-        method="wechsel",
+    inputs = Inputs(
+        source=old,
+        target=new,
+        evidence=Evidence(
+            corpus=Corpus.from_lines(material.invented),
+            held_out=Corpus.from_lines(material.held_out),
+            source_corpus=Corpus.from_lines(material.english),
+            lexicon=material.lexicon,
+        ),
+        read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),
         vectors=VectorTraining(width=options.vector_width),
         seed=options.seed,
     )
-    corpus = Corpus.from_lines(material.invented)
-    wechsel, rotation = mix(recipe, model, old, new, corpus)
-    blend, _ = mix(replace(recipe, method="blend"), model, old, new, corpus)
+    wechsel, blend = (METHODS[name].initialise(inputs) for name in ("wechsel", "blend"))
+    rotation = wechsel.rotation
     if rotation and rotation.quality:
         tell(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
     return {
         "random": random(old, new),
         "shuffle": shuffle(old, new, seed=options.seed),
-        "wechsel": wechsel,
-        "blend": blend,
+        "wechsel": wechsel.mixture,
+        "blend": blend.mixture,
         "oracle": oracle(material, old, new),
     }
 

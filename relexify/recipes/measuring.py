@@ -12,6 +12,7 @@ from pathlib import Path
 from relexify.recipes.file.task_entries import TaskEntry
 from relexify.reports import TaskScores
 from relexify.storage.files import MARKER, check_output, record_file, write_file
+from relexify.storage.work import finished_run
 
 __all__ = ["check_place", "kept_scores", "measure", "measure_output", "output_scores"]
 
@@ -76,7 +77,7 @@ def measure_output(output: Path, entries: Sequence[TaskEntry], *, device: str) -
     check_place(output, entries)
     work = _work_of(output)
     write_file(work / MARKER, "{}\n")
-    trained = json.loads((output / MARKER).read_text())["training"]["run"]
+    trained = finished_run(output, "training") or ""
     found = {
         entry.identity(): measure(output, entry, "end", work, device=device, of=trained).as_table() for entry in entries
     }

@@ -19,12 +19,12 @@ from relexify.recipes.measuring import check_place, measure_output
 from relexify.recipes.preparing import prepare_start
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.storage.files import MARKER, check_inputs, check_output, write_file
-from relexify.systems.transfer.checks import check_recipe, transfer_inputs
+from relexify.systems.transfer.checks import check_transfer, transfer_inputs
 from relexify.systems.transfer.grafts import clear_graft, graft_once, is_grafted, transfer_identity
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, run_transfer
-from relexify.systems.trelm.options import Trelm
-from relexify.systems.trelm.run import check_run, run_trelm, trelm_inputs
+from relexify.systems.trelm.options import Trelm, trelm_inputs
+from relexify.systems.trelm.run import check_run, run_trelm
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, is_trained, load_result
@@ -150,7 +150,7 @@ def _check_comparison(recipe: RecipeFile, trials: list[Trial], overwrite: bool) 
     for trial in {trial.run.plan: trial for trial in trials if trial.is_untrained()}.values():
         trial.check()
     for trial in trials:
-        check_recipe(replace(trial.transfer, output=trial.folder / "new"))
+        check_transfer(trial.transfer)
         reason = ""
         if trial.is_of_another_recipe():
             reason = "belongs to another recipe, other texts or another model: give another output, "

@@ -1,9 +1,14 @@
 """Score a language model on text: bits per byte and perplexity."""
 
-from relexify.scoring.bits import bits_per_byte, language_model_scores, scores_of
-from relexify.scoring.bits_per_word import bits_per_word, bits_per_word_of
+from relexify.scoring.bits import (
+    Score,
+    bits_per_byte,
+    bits_per_word,
+    bits_per_word_of,
+    language_model_scores,
+    scores_of,
+)
 from relexify.scoring.masked_words import bits_per_byte_of_words
-from relexify.scoring.score import Score
 from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 
 __all__ = [

@@ -1,74 +1,106 @@
-"""Bits per byte and perplexity: how many bits a model needs for a byte of text, and how many tokens it wavers between.
+"""Bits per byte and perplexity: how well a language model predicts text.
 
-Perplexity counts tokens, so it changes with the tokenizer; bits per byte does not, and is what models with different
-vocabularies are compared by. A decoder predicts every token from those before it. An encoder predicts every token
-once, from both sides, a seventh of them masked at a time; its perplexity is a pseudo-perplexity. An encoder-decoder
-reads the first half of a paragraph and writes the second. The three numbers are comparable within a kind of model, not
-across kinds.
+Perplexity counts tokens, so it changes with the tokenizer; bits per byte does not, and compares models with different
+vocabularies. A decoder predicts every token from those before it. An encoder predicts every token once, from both
+sides, with one token in seven masked at a time; its perplexity is a pseudo-perplexity. An encoder-decoder reads the
+first half of a paragraph and predicts the second. Scores are comparable among models of one architecture, not across
+architectures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
 from relexify.progress import track
-from relexify.scoring.halves import half_nats
-from relexify.scoring.score import Score
 from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
+from relexify.tokens import make_encodable
 
-__all__ = ["batch_nats", "bits_per_byte", "language_model_scores", "scores_of"]
+__all__ = [
+    "TASK",
+    "Score",
+    "batch_nats",
+    "bits_per_byte",
+    "bits_per_word",
+    "bits_per_word_of",
+    "language_model_scores",
+    "scores_of",
+]
 
 TASK = "language modelling"
-_BITS = {
+_METRICS = {
     "decoder": "bits per byte",
     "encoder": "masked bits per byte",
     "encoder-decoder": "bits per byte of the second half",
 }
+_MOST_NATS = 700.0  # exp of more overflows a float
 
 
-def bits_per_byte(model: Any, tokenizer: Any, text: str, *, window: int = 512, batch: int = 4) -> Score:
-    """Measure a language model on held-out text.
+@dataclass(frozen=True)
+class Score:
+    """One measured number.
+
+    Attributes:
+        task: The task, such as `"language modelling"`.
+        metric: The metric, such as `"bits per byte"`.
+        value: The number.
+        higher_is_better: Whether a higher value is better.
+        examples: Number of units (bytes, sentences, …) that it was measured on.
+    """
+
+    task: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    examples: int
+
+
+def bits_per_byte(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: str, *, window: int = 512, batch: int = 4
+) -> Score:
+    """Score a language model on held-out text.
 
     Args:
         model: A decoder, a masked language model or an encoder-decoder.
         tokenizer: Its tokenizer.
-        text: Held-out text, a paragraph a line.
-        window: Tokens the model sees at once.
+        text: Held-out text, one paragraph per line.
+        window: Tokens that the model sees at once.
         batch: Windows at a time.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
+        VocabularyError: The tokenizer is not the model's.
     """
     return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch)[0]
 
 
 def language_model_scores(
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
     paragraphs: Iterable[str],
     *,
     window: int = 512,
     batch: int = 4,
     mask_stride: int | None = MASK_STRIDE,
 ) -> tuple[Score, Score]:
-    """Bits per byte and perplexity of a language model on held-out text; arguments as for `bits_per_byte`.
+    """Return bits per byte and perplexity of a language model on held-out text.
 
     Args:
         model: A decoder, a masked language model or an encoder-decoder.
         tokenizer: Its tokenizer.
         paragraphs: Held-out text.
-        window: Tokens the model sees at once.
+        window: Tokens that the model sees at once.
         batch: Windows at a time.
-        mask_stride: Of an encoder's tokens, one in so many is masked at a time; None masks one alone, as the
-            pseudo-perplexity of Salazar et al. (2020) has it.
+        mask_stride: Mask every n-th token of an encoder's window at a time; None masks a single token, as in the
+            pseudo-perplexity of Salazar et al. (2020).
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
@@ -84,35 +116,87 @@ def language_model_scores(
     try:
         with torch.inference_mode():
             if kind == "encoder-decoder":
-                nats, tokens, size = half_nats(model, tokenizer, paragraphs, length, batch)
+                nats, tokens, size = _second_half_nats(model, tokenizer, paragraphs, length, batch)
             else:
                 held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
-                nats, tokens, size = _nats(model, held_out, batch), held_out.tokens, held_out.bytes
+                nats, tokens, size = _window_nats(model, held_out, batch), held_out.tokens, held_out.bytes
     finally:
         model.train(was_training)
     return scores_of(nats, tokens, size, kind)
 
 
 def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[Score, Score]:
-    """Bits per byte and perplexity, from the summed negative log likelihood of a text."""
-    perplexity = math.exp(min(nats / tokens, 700.0)) if math.isfinite(nats) else math.nan
+    """Return bits per byte and perplexity.
+
+    Args:
+        nats: Summed negative log likelihood of a text.
+        tokens: Number of tokens it is the sum of.
+        size: Number of bytes of the text.
+        kind: The architecture of the model, which names the scores.
+    """
+    perplexity = math.exp(min(nats / tokens, _MOST_NATS)) if math.isfinite(nats) else math.nan
     name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
     return (
-        Score(TASK, _BITS[kind], nats / math.log(2) / size, False, size),
+        Score(TASK, _METRICS[kind], nats / math.log(2) / size, False, size),
         Score(TASK, name, perplexity, False, tokens),
     )
 
 
-def batch_nats(model: Any, inputs: np.ndarray, labels: np.ndarray) -> float:
-    """The summed negative log likelihood of the labelled places of some sequences [n × length]."""
+def bits_per_word(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    paragraphs: Iterable[str],
+    *,
+    window: int = 512,
+    batch: int = 4,
+) -> Score:
+    """Score a masked language model as TreLM does (section 6.1): mean bits per token, each token masked once.
+
+    Which tokens are masked together depends on the text alone, so models with the same tokenizer predict the same
+    tokens. Models with different tokenizers cannot be compared: use bits per byte.
+
+    Args:
+        model: A masked language model; one with several languages reads its last one.
+        tokenizer: Its tokenizer.
+        paragraphs: Held-out text.
+        window: Tokens that the model sees at once.
+        batch: Windows at a time.
+
+    Raises:
+        InputError: There is no text, or the model is not a masked language model.
+        VocabularyError: The tokenizer is not the model's.
+    """
+    if architecture_of(model) != "encoder":
+        raise InputError(f"{type(model).__name__} is not a masked language model: measure bits per byte instead")
+    _, perplexity = language_model_scores(model, tokenizer, paragraphs, window=window, batch=batch)
+    return bits_per_word_of(perplexity.value, perplexity.examples)
+
+
+def bits_per_word_of(perplexity: float, tokens: int) -> Score:
+    """Return bits per word from a pseudo-perplexity over a number of tokens."""
+    return Score(TASK, "bits per word", math.log2(perplexity), False, tokens)
+
+
+def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the summed negative log likelihood of the labels of some sequences.
+
+    Args:
+        model: A decoder or a masked language model.
+        inputs: Token ids [n × length].
+        labels: The token to predict at each position, `IGNORED` for none [n × length].
+    """
     wanted = torch.from_numpy(labels).to(model.device)
     logits = model(input_ids=torch.from_numpy(inputs).to(model.device)).logits
-    chosen = wanted != IGNORED
-    return float(cross_entropy(logits[chosen].float(), wanted[chosen], reduction="sum"))
+    return _labelled_nats(logits, wanted)
 
 
-def _nats(model: Any, held_out: HeldOut, batch: int) -> float:
-    """The summed negative log likelihood of the labelled tokens."""
+def _labelled_nats(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    # In float32 only where there are labels: the logits of a whole window may be most of the memory.
+    labelled = labels != IGNORED
+    return float(cross_entropy(logits[labelled].float(), labels[labelled], reduction="sum"))
+
+
+def _window_nats(model: PreTrainedModel, held_out: HeldOut, batch: int) -> float:
     total = 0.0
     with track("measuring bits per byte", len(held_out.inputs)) as advance:
         for start in range(0, len(held_out.inputs), batch):
@@ -120,3 +204,45 @@ def _nats(model: Any, held_out: HeldOut, batch: int) -> float:
             total += batch_nats(model, inputs, held_out.labels[start : start + batch])
             advance(len(inputs))
     return total
+
+
+def _second_half_nats(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, paragraphs: Iterable[str], length: int, batch: int
+) -> tuple[float, int, int]:
+    """Return the summed negative log likelihood of the second halves of paragraphs, their tokens and their bytes.
+
+    Raises:
+        InputError: No paragraph has two words.
+    """
+    examples: list[tuple[list[int], list[int]]] = []
+    size = 0
+    for paragraph in (make_encodable(line)[0] for line in paragraphs):
+        middle = paragraph.find(" ", len(paragraph) // 2)
+        if middle <= 0:
+            continue
+        written = tokenizer(paragraph[middle:], add_special_tokens=False, verbose=False).input_ids[:length]
+        examples.append((tokenizer(paragraph[:middle], verbose=False).input_ids[:length], written))
+        truncated = len(written) == length
+        size += len((tokenizer.decode(written) if truncated else paragraph[middle:]).encode())
+    if not examples:
+        raise InputError("the held-out text has no paragraph of two words to cut in half")
+    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+    nats, tokens = 0.0, 0
+    with track("measuring bits per byte", len(examples)) as advance:
+        for start in range(0, len(examples), batch):
+            read, written_rows = zip(*examples[start : start + batch], strict=True)
+            labels = _padded(written_rows, IGNORED).to(model.device)
+            logits = model(
+                input_ids=_padded(read, padding).to(model.device),
+                attention_mask=_padded([[1] * len(row) for row in read], 0).to(model.device),
+                labels=labels,
+            ).logits
+            nats += _labelled_nats(logits, labels)
+            tokens += int((labels != IGNORED).sum())
+            advance(len(read))
+    return nats, tokens, size
+
+
+def _padded(rows: Sequence[list[int]], value: int) -> torch.Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([row + [value] * (longest - len(row)) for row in rows])

@@ -78,13 +78,19 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
         kind: As in `cached`.
         key: As in `cached`.
         write: Fills an empty folder.
+
+    Raises:
+        OutputError: There is no room for it in the cache, nor in a temporary folder.
     """
     path = _path(kind, key)
     if _read(kind, path, lambda folder: folder) is not None or _write(kind, path, write):
         return path
     temporary = Path(tempfile.mkdtemp(prefix=f"relexify-{path.parent.name}-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    write(temporary)
+    try:
+        write(temporary)
+    except OSError as error:
+        raise OutputError(f"{temporary} could not be written ({error.strerror}): set RELEXIFY_CACHE") from error
     return temporary
 
 

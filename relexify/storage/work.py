@@ -37,6 +37,7 @@ __all__ = [
     "RUN_FILE",
     "WorkFolder",
     "claim_folder",
+    "finished_run",
     "inherited_notes",
     "only_one",
     "read_json",
@@ -74,10 +75,14 @@ class WorkFolder:
         """The identity in one word."""
         return fingerprint(self.identity)
 
+    @property
+    def finished_notes(self) -> dict[str, Any]:
+        """The notes by which `is_finished` recognises the output, for a run whose output another function writes."""
+        return {_FINISHED: {self._name: self.fingerprint}}
+
     def is_finished(self) -> bool:
         """Whether the output is already the result of this very run."""
-        finished = read_notes(self.output).get(_FINISHED)
-        return isinstance(finished, dict) and finished.get(self._name) == self.fingerprint
+        return finished_run(self.output, self._name) == self.fingerprint
 
     def check(self) -> None:
         """Validate, before any work, that the output can be written later.
@@ -194,6 +199,13 @@ def read_notes(folder: str | Path) -> dict[str, Any]:
     """Return what `relexify.json` in a folder says; empty if there is none."""
     notes = read_json(Path(folder) / MARKER)
     return notes if isinstance(notes, dict) else {}
+
+
+def finished_run(folder: str | Path, name: str) -> str | None:
+    """Return the fingerprint of the run of this name that a folder is the result of; None if it is of none."""
+    finished = read_notes(folder).get(_FINISHED)
+    found = finished.get(name) if isinstance(finished, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:

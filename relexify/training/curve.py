@@ -1,4 +1,4 @@
-"""What was measured along the way: held-out scores against steps."""
+"""Held-out scores along a training, by step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Measurement:
         tokens: Tokens seen so far.
         stage: The stage that was running.
         bits_per_byte: Comparable across tokenizers.
-        perplexity: Of a token; of a masked language model, the pseudo-perplexity.
-        loss: Mean training loss, in nats a token, since the last measurement; None before the first step. Where there
-            are two objectives, the sum of theirs.
-        by_language: Of a bilingual model, the bits per byte of each language; `bits_per_byte` is their mean, and
+        perplexity: Per token; for a masked language model, the pseudo-perplexity.
+        loss: Mean training loss, in nats per token, since the last measurement; None before the first step. With two
+            objectives, the sum of theirs.
+        by_language: For a bilingual model, the bits per byte of each language; `bits_per_byte` is their mean, and
             `perplexity` the geometric mean of theirs.
     """
 
@@ -42,13 +42,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Curve:
-    """Measurements of one run, by rising step."""
+    """Measurements of one run, by ascending step."""
 
     points: tuple[Measurement, ...]
 
     @classmethod
     def of(cls, points: Iterable[Measurement]) -> Curve:
-        """Put in order; of two measurements at the same step the later one counts."""
+        """Return a curve of measurements in any order; of two at the same step the later one counts."""
         return cls(tuple(point for _, point in sorted({point.step: point for point in points}.items())))
 
     @property
@@ -63,20 +63,20 @@ class Curve:
 
     @property
     def best(self) -> Measurement:
-        """The lowest bits per byte; the earliest of equals. What is not a number counts as the worst."""
+        """The lowest bits per byte; the earliest of equals. NaN counts as the worst."""
         return min(self.points, key=lambda point: (math.isnan(point.bits_per_byte), point.bits_per_byte))
 
     def at(self, step: int) -> Measurement:
-        """The measurement nearest to a step."""
+        """Return the measurement nearest to a step."""
         return min(self.points, key=lambda point: abs(point.step - step))
 
-    def first_reaching(self, bits_per_byte: float) -> Measurement | None:
-        """The earliest measurement that is as good as that, if any is."""
-        return next((point for point in self.points if point.bits_per_byte <= bits_per_byte), None)
-
     def as_list(self) -> list[dict[str, Any]]:
-        """Plain data for json."""
-        return [_plain(point) for point in self.points]
+        """Return plain data for json."""
+        found = [asdict(point) for point in self.points]
+        for values in found:
+            if values["by_language"] is None:
+                del values["by_language"]
+        return found
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""
@@ -92,11 +92,4 @@ class Curve:
         try:
             return cls.of(Measurement(**point) for point in json.loads(Path(path).read_text()))
         except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{path} holds no training curve ({error}): train anew") from error
-
-
-def _plain(point: Measurement) -> dict[str, Any]:
-    values = asdict(point)
-    if point.by_language is None:
-        del values["by_language"]
-    return values
+            raise InputError(f"{path} holds no training curve ({error}): train again") from error

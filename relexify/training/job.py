@@ -1,4 +1,4 @@
-"""What a training is about: a model with its text, and how it is read and written."""
+"""A training job: a model, its data, and how to load and save it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
@@ -20,6 +21,7 @@ from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
 from relexify.text import Corpus
+from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
 from relexify.training.plan import HELD_OUT_EVERY, Training
@@ -31,10 +33,9 @@ __all__ = [
     "TrainingJob",
     "held_out_data",
     "language_data",
-    "one_language",
+    "language_model_job",
     "source_notes",
 ]
-
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class TrainingData:
     Attributes:
         batches: Sequences to train on.
         held_out: Text to score on, by language; the key is None for a model with one language.
-        kind: Of the model.
+        kind: Kind of the model.
     """
 
     batches: Batches
@@ -56,25 +57,25 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What a training is about.
+    """Everything that `run_training` needs to train a model, besides the options.
 
     Attributes:
-        model: In float32; training changes it.
-        dtype: The type that it is written in at the end.
+        model: The model in float32; training changes it.
+        dtype: The type that its parameters are saved in at the end.
         data: Text to train on and to score on.
-        identity: All that the result depends on, but for the options.
-        notes: What its folder tells of it, and will tell of the result.
-        reload: Reads a model that a stage has written; given nothing, the one that training began with.
-        write: Writes a model, with all that belongs to it, into a folder.
+        identity: Everything that the result depends on besides the options, for `fingerprint`.
+        notes: Notes for the folder of the result.
+        load: Loads the model that a stage saved into a folder; for None, the model that training starts from.
+        save: Saves a model, with its tokenizer and whatever else belongs to it, into a folder.
     """
 
-    model: Any
+    model: PreTrainedModel
     dtype: torch.dtype
     data: TrainingData
-    identity: dict[str, Any]
-    notes: dict[str, Any]
-    reload: Callable[[Path | None], Any]
-    write: Callable[[Any, Path], None]
+    identity: Mapping[str, Any]
+    notes: Mapping[str, Any]
+    load: Callable[[Path | None], PreTrainedModel]
+    save: Callable[[PreTrainedModel, Path], None]
 
 
 @dataclass(frozen=True)
@@ -82,24 +83,31 @@ class LanguageData:
     """The text of one language.
 
     Attributes:
-        blocks: To learn from.
-        held_out: To measure on.
-        identity: What changes when the text or the tokenizer does.
+        blocks: Sequences to train on.
+        held_out: Text to score on.
+        identity: Changes with text, held-out text and tokenizer.
     """
 
     blocks: Blocks
     held_out: HeldOut
-    identity: dict[str, Any]
+    identity: Mapping[str, Any]
 
 
-def one_language(
+def language_model_job(
     source: str | Path, corpus: Any, held_out: Any, training: Training, processes: PartialState
 ) -> TrainingJob:
-    """An ordinary model and its text.
+    """Load a model and its text.
+
+    Args:
+        source: As `model` of `train`.
+        corpus: As for `train`.
+        held_out: As for `train`.
+        training: The options.
+        processes: The processes that train together.
 
     Raises:
-        InputError: Something about model or text does not fit.
-        VocabularyError: The tokenizer is not the model's.
+        InputError: The model cannot be trained as requested, or a text cannot be read or is too short.
+        VocabularyError: The tokenizer does not belong to the model.
     """
     with processes.main_process_first():
         model, tokenizer = load_model(source), load_tokenizer(source)
@@ -108,50 +116,59 @@ def one_language(
     check_trainable(model, training)
     check_fit(model, tokenizer)
     with processes.main_process_first():
-        text = language_data(model, tokenizer, corpus, held_out, training, training.batch)
+        data = language_data(model, tokenizer, corpus, held_out, training, training.batch)
 
-    def write(trained: Any, folder: Path) -> None:
+    def save(trained: PreTrainedModel, folder: Path) -> None:
         trained.save_pretrained(folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():
             shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
 
     return TrainingJob(
-        model,
-        dtype,
-        TrainingData(text.blocks, {None: text.held_out}, architecture_of(model)),
-        {"model": fingerprint(model), **text.identity},
-        source_notes(source),
-        lambda folder: load_model(folder or source),
-        write,
+        model=model,
+        dtype=dtype,
+        data=TrainingData(data.blocks, {None: data.held_out}, architecture_of(model)),
+        identity={"model": fingerprint(model), **data.identity},
+        notes=source_notes(source),
+        load=lambda folder: load_model(folder or source),
+        save=save,
     )
 
 
 def language_data(
-    model: Any, tokenizer: Any, corpus: Any, held_out: Any, training: Training, batch: int
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    corpus: Any,
+    held_out: Any,
+    training: Training,
+    batch: int,
 ) -> LanguageData:
-    """Text to learn from and text to measure on, which never meet.
+    """Open text to train on and text to score on; the two never overlap.
 
     Args:
-        model: That reads it.
-        tokenizer: The model's.
-        corpus: Text to learn from, whatever `Corpus.open` takes.
-        held_out: Text to measure on; where none is given, one line in 100 of the corpus is kept aside.
-        training: How much is measured, how long sequences are, …
-        batch: Sequences of this text a step.
+        model: The model that reads it.
+        tokenizer: The tokenizer of the model.
+        corpus: Text to train on, whatever `Corpus.open` takes.
+        held_out: Text to score on; if None, one line in 100 of the corpus is held out.
+        training: The options.
+        batch: Number of sequences of this text in a step.
     """
     whole = Corpus.open(corpus)
-    learnt, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
-    kind, windows = architecture_of(model), held_out_data(model, tokenizer, kept, training)
-    packed = pack(learnt, tokenizer, excluding=kept)
-    blocks = Blocks(packed, tokenizer, kind, length=training.length, masking=training.masking, seed=training.seed)
+    train_text, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
+    windows = held_out_data(model, tokenizer, kept, training)
+    packed = pack(train_text, tokenizer, excluding=kept)
+    length, masking, seed = training.length, training.masking, training.seed
+    blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     epochs = training.steps * batch / blocks.count
-    logger.info("%d tokens of text, seen %.2f times; measured on %d bytes", len(packed), epochs, windows.bytes)
-    return LanguageData(blocks, windows, {"tokenizer": tokenizer, "held_out": windows, "text": packed.name})
+    logger.info("%d tokens of text, seen %.2f times; scored on %d bytes", len(packed), epochs, windows.bytes)
+    identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
+    return LanguageData(blocks, windows, identity)
 
 
-def held_out_data(model: Any, tokenizer: Any, held_out: Any, training: Training) -> HeldOut:
-    """So much of a text as a training is measured on; arguments as for `language_data`."""
+def held_out_data(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: Any, training: Training
+) -> HeldOut:
+    """Return as much of a held-out text as the options say; arguments as for `language_data`."""
     size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)

@@ -1,7 +1,7 @@
-"""How a grafted model is trained on: stages, and the plans that the papers describe.
+"""Training options: stages, and the plans that the papers describe.
 
-A stage names what it trains; everything else stays bit-equal. Each stage is a run of its own, with its own optimiser
-and its own schedule, since a frozen set that changes inside a run cannot be resumed.
+A stage names what it trains; everything else stays bit-identical. Each stage has its own Trainer run, with its own
+optimizer and schedule, because a run whose frozen parameters change halfway cannot be resumed.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from relexify.errors import InputError
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
-from relexify.storage.fingerprint import NO_EFFECT
+from relexify.storage.fingerprint import NO_EFFECT, describe
 
-__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages"]
+__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
 
-EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 HELD_OUT_EVERY = 100
-"""Where no held-out text is given, one line of the corpus in this many is held out."""
+"""If no held-out text is given, one line of the corpus in this many is held out."""
+EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD = "adamw", "lookahead"
 OPTIMISERS = (ADAM, LOOKAHEAD)
@@ -28,17 +29,17 @@ OPTIMISERS = (ADAM, LOOKAHEAD)
 
 @dataclass(frozen=True)
 class Stage:
-    """One stretch of training.
+    """A part of a training, with its own trained parameters, optimizer and schedule.
 
     Attributes:
-        name: What messages and folders call it.
-        steps: Optimiser steps.
-        trains: `"everything"`, `"embeddings"` (all that has one entry a token: embedding, head, output bias),
+        name: Its name in messages and folders.
+        steps: Optimizer steps.
+        trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
-        learning_rate: The peak.
-        warmup_steps: Steps with a rate that rises from zero to the peak.
-        schedule: What the rate does after them: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s
-            after w steps of warm-up, sqrt(w / s) of the peak).
+        learning_rate: Peak learning rate.
+        warmup_steps: Steps in which the rate rises from zero to the peak.
+        schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
+            steps of warm-up, sqrt(w / s) of the peak).
         optimiser: `adamw`, or `lookahead` around it.
     """
 
@@ -53,39 +54,39 @@ class Stage:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train on; the defaults are those of the WECHSEL paper (Table 6), for fewer steps.
+    """Training options; the defaults are those of the WECHSEL paper (Table 6), for fewer steps.
 
     Attributes:
-        steps: Optimiser steps of all stages together.
-        batch: Sequences a step, over all devices together.
-        length: Tokens a sequence.
-        learning_rate: The peak.
+        steps: Optimizer steps of all stages together.
+        batch: Sequences per step, over all devices together.
+        length: Tokens per sequence.
+        learning_rate: Peak learning rate.
         plan: One of `PLANS`.
-        stages: Stages of your own, in place of a plan; `steps` is then their sum.
-        warmup: Share of the steps with a rising rate.
+        stages: Your own stages instead of a plan; `steps` is then their sum.
+        warmup: Share of the steps in which the rate rises.
         schedule: As in `Stage`.
         optimiser: As in `Stage`.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
-        lookahead_alpha: α of Lookahead: how far the slow weights go towards the fast ones.
-        weight_decay: Of all parameters but biases and norms.
-        beta1: Of Adam.
-        beta2: Of Adam.
-        epsilon: Of Adam.
-        clip: The largest norm of a gradient.
-        masking: Share of the tokens that a masked language model is asked for.
-        micro_batch: Sequences a device takes at once; gradients are accumulated over the rest of a batch. By default
-            as many as a step needs.
-        evaluate_every: Steps between two measurements on held-out text, beside those before the first step, after a
-            tenth and after the last; a twentieth of all steps by default.
-        held_out_bytes: How much held-out text to measure on; 400,000 on a GPU and 40,000 on a CPU by default.
-        patience: Stop after so many measurements without a better one.
-        keep_best: Hand on the best measured model rather than the last; goes with `patience` by default.
+        lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
+        weight_decay: Weight decay of all parameters but biases and norms.
+        beta1: β1 of Adam.
+        beta2: β2 of Adam.
+        epsilon: ε of Adam.
+        clip: Largest norm of a gradient.
+        masking: Share of the tokens that a masked language model has to predict.
+        micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
+            device takes its whole share of the batch.
+        evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
+            of all steps and after the last; a twentieth of all steps by default.
+        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 40,000 on a CPU by default.
+        patience: Stop after this number of scores without a better one.
+        keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
-            processes they are as frequent as measurements.
-        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 where a GPU has it.
-        compile: Compile the blocks of the model; where it pays, if not said: on a GPU, from 100 steps on.
-        tensorboard: Write a log for TensorBoard; where it is installed, if not said.
-        seed: Of the order of the text, of masks and of dropout.
+            processes they are as frequent as scores.
+        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
+        compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
+        tensorboard: Write a log for TensorBoard; by default if it is installed.
+        seed: Seed of the order of the text, of masks and of dropout.
     """
 
     steps: int = 1_000
@@ -122,19 +123,24 @@ class Training:
         return self.batch * self.length
 
     @property
+    def evaluation_interval(self) -> int:
+        """Steps between two scores on held-out text."""
+        return self.evaluate_every or max(1, self.steps // 20)
+
+    @property
     def selects_best(self) -> bool:
-        """Whether the best measured model is handed on rather than the last."""
+        """Whether the model with the best score is kept instead of the last one."""
         return self.patience is not None if self.keep_best is None else self.keep_best
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sequence of stages as a paper has it.
+    """A sequence of stages from a paper.
 
     Attributes:
         summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
-        paper: Where it comes from.
+        paper: The paper and section.
     """
 
     summary: str
@@ -159,11 +165,11 @@ PLANS: Mapping[str, Plan] = {
         "Artetxe et al. 2020; Minixhofer et al. 2022, first version, 5.4.1",
     ),
 }
-"""What `Training.plan` may be."""
+"""The possible values of `Training.plan`."""
 
 
 def plan_stages(training: Training) -> tuple[Stage, ...]:
-    """The stages of a training, checked.
+    """Return the stages of a training, after validating the options.
 
     Raises:
         InputError: An option has an impossible value.
@@ -178,6 +184,21 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     return stages
 
 
+def training_identity(training: Training) -> dict[str, Any]:
+    """Return the options that the trained parameters depend on, as plain data.
+
+    Beside the fields that are marked at their definition, left out are those that are part of something else: the
+    stages follow from the plan, and the held-out text counts by its content. How often it is scored counts only if the
+    best model is selected.
+    """
+    options: dict[str, Any] = describe(training)
+    for name in ("steps", "plan", "learning_rate", "warmup", "schedule", "optimiser", "held_out_bytes"):
+        del options[name]
+    options["stages"] = describe(plan_stages(training))
+    options["evaluate_every"] = training.evaluation_interval if training.selects_best else None
+    return options
+
+
 def _from_plan(training: Training) -> tuple[Stage, ...]:
     if training.plan not in PLANS:
         raise InputError(f"there is no training plan {training.plan!r}: choose one of {', '.join(PLANS)}")
@@ -186,15 +207,24 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
         raise InputError(
             f"steps = {training.steps} is too few for the {len(parts)} stages of the plan {training.plan}: give more"
         )
-    ends = [round(training.steps * sum(part[1] for part in parts[: place + 1])) for place in range(len(parts))]
+    ends = [round(training.steps * sum(part[1] for part in parts[: number + 1])) for number in range(len(parts))]
     ends[-1] = training.steps
     stages, start = [], 0
-    for place, (name, _, trains, warmup) in enumerate(parts):
-        end = max(ends[place], start + 1)
+    for (name, _, trains, warmup), planned_end in zip(parts, ends, strict=True):
+        end = max(planned_end, start + 1)
         # The paper's 10 % are those of the whole run; `training.warmup` scales them.
-        rising = min(end - start, round(training.steps * warmup * training.warmup / 0.1))
-        how = (training.schedule, training.optimiser)
-        stages.append(Stage(name, end - start, trains, training.learning_rate, rising, *how))
+        warmup_steps = min(end - start, round(training.steps * warmup * training.warmup / 0.1))
+        stages.append(
+            Stage(
+                name,
+                steps=end - start,
+                trains=trains,
+                learning_rate=training.learning_rate,
+                warmup_steps=warmup_steps,
+                schedule=training.schedule,
+                optimiser=training.optimiser,
+            )
+        )
         start = end
     return tuple(stages)
 
@@ -255,15 +285,3 @@ def _check_stage(stage: Stage) -> None:
             f"the stage {stage.name!r} trains {stage.trains!r}, which is neither {EVERYTHING}, {EMBEDDINGS} nor "
             f"{INNER}, nor a regular expression ({error})"
         ) from error
-
-
-def scaled(training: Training, steps: int) -> Training:
-    """The same training for another number of steps; stages of one's own are stretched."""
-    if not training.stages:
-        return replace(training, steps=steps)
-    share = steps / sum(stage.steps for stage in training.stages)
-    stages = tuple(
-        replace(stage, steps=max(1, round(stage.steps * share)), warmup_steps=round(stage.warmup_steps * share))
-        for stage in training.stages
-    )
-    return replace(training, steps=sum(stage.steps for stage in stages), stages=stages)

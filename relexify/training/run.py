@@ -1,39 +1,35 @@
-"""A whole training: text packed once, stages one after the other, a model to load at the end.
+"""Train a model: pack the text once, train one stage after the other, write a model that `load_model` loads.
 
-Beside the output lies `OUTPUT.training` until the work is done: checkpoints, results of stages, and logs. The same
-command goes on from there, whenever it was stopped, and ends with the same bits.
+Unfinished work lies in `OUTPUT.training`: checkpoints, results of stages, and logs. If interrupted, the same command
+resumes from there, and ends with the same bits.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
 
-from relexify.storage.files import check_inputs, check_output
-from relexify.storage.work import only_one, read_notes
-from relexify.training.engine.stages import run_stages
-from relexify.training.identity import claim_work, digest_of, identity_of
-from relexify.training.job import TrainingJob, one_language
-from relexify.training.plan import Training, plan_stages
-from relexify.training.result import (
-    CURVE_FILE,
-    TrainingResult,
-    finished_result,
-    is_trained,
-    load_result,
-    work_folder,
-    write_result,
-)
+from relexify.errors import InputError
+from relexify.storage.checkpoints import find_checkpoint
+from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
+from relexify.storage.work import WorkFolder, read_notes
+from relexify.training.curve import Curve, Measurement
+from relexify.training.engine.stage import StageResult, train_stage
+from relexify.training.job import TrainingJob, language_model_job
+from relexify.training.plan import Stage, Training, plan_stages, training_identity
+from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "load_result", "run_training", "train"]
+__all__ = ["run_training", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,26 +43,26 @@ def train(
     held_out: Any = None,
     overwrite: bool = False,
 ) -> TrainingResult:
-    """Train a model on, measure it along the way, and write it to a folder.
+    """Train a model on text, score it along the way, and write it to a folder.
 
     Args:
         model: A folder, a Hub name, or `smollm2-135m`; a decoder or a masked language model.
-        output: The folder to write; checkpoints lie in `OUTPUT.training` until it is written.
-        corpus: Text to learn from, whatever `Corpus.open` takes.
-        training: How.
-        held_out: Text to measure on; where none is given, one line in 100 of the corpus is kept aside. What it shares
-            with the corpus is not learnt from.
-        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        output: The folder to write; unfinished work lies in `OUTPUT.training`.
+        corpus: Text to train on, whatever `Corpus.open` takes.
+        training: The options.
+        held_out: Text to score on; if None, one line in 100 of the corpus is held out. Paragraphs of the corpus that
+            are in the held-out text are not trained on.
+        overwrite: Replace the output, and unfinished work of another run.
 
     Raises:
-        InputError: Something about model, text or options does not fit, or checkpoints are another run's or damaged.
-        VocabularyError: The tokenizer is not the model's.
-        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        InputError: Model, text or options are not possible, or unfinished work is another run's or damaged.
+        VocabularyError: The tokenizer does not belong to the model.
+        TrainingError: The loss is NaN or infinite, or the memory is too small.
         OutputError: A checkpoint or the result cannot be written.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
     return run_training(
-        lambda plan: one_language(model, corpus, held_out, plan, processes),
+        lambda options: language_model_job(model, corpus, held_out, options, processes),
         output,
         training or Training(),
         processes,
@@ -84,38 +80,129 @@ def run_training(
     inputs: Sequence[Any] = (),
     overwrite: bool = False,
 ) -> TrainingResult:
-    """Train whatever subject on, as `train` does with an ordinary model; raises what `train` raises.
+    """Train any job, as `train` does for an ordinary model; raises what `train` raises.
 
     Args:
-        prepare: Loads the model and its text, once it is known that the output can be written.
+        prepare: Loads model and text; called once it is known that the output can be written.
         output: The folder to write.
-        training: How.
-        processes: Those that train together.
-        inputs: Models and texts that are read, none of which may lie in what is replaced or removed.
-        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        training: The options.
+        processes: The processes that train together.
+        inputs: Models and texts that are read; none of them may lie in a folder that is replaced or removed.
+        overwrite: Replace the output, and unfinished work of another run.
     """
-    begun, output = time.monotonic(), Path(output)
-    for folder in (output, work_folder(output)):
-        check_inputs(folder, *inputs)
+    start, output = time.monotonic(), Path(output)
     stages = plan_stages(training)
     training = replace(training, steps=sum(stage.steps for stage in stages))
-    earlier = None if overwrite else read_notes(output).get("training", {}).get("run")
-    if earlier is None and processes.is_main_process:
-        check_output(output, overwrite=overwrite)
-    subject = prepare(training)
-    run = identity_of(subject.identity, training, stages)
-    if earlier == digest_of(run):
-        logger.info("%s is the result of this very training already", output)
-        return finished_result(output, time.monotonic() - begun)
-    work = work_folder(output)
-    if processes.is_main_process:
-        check_output(output, overwrite=overwrite)
-        claim_work(work, run, overwrite)
-    processes.wait_for_everyone()
-    with only_one(work) if processes.is_main_process else nullcontext():
-        curve, chosen, speed = run_stages(subject, stages, training, work, processes)
-        outcome = TrainingResult(output, curve, chosen.step, curve.last.tokens, time.monotonic() - begun, speed)
-        if processes.is_main_process:
-            write_result(subject, chosen.folder, outcome, training, run, overwrite)
+    work = WorkFolder(output, "training", {}, overwrite=overwrite)
+    for folder in (output, work.path):
+        check_inputs(folder, *inputs)
+    is_main = processes.is_main_process
+    if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
+        work.check()
+    job = prepare(training)
+    work = WorkFolder(output, "training", {**job.identity, **training_identity(training)}, overwrite=overwrite)
+    if not overwrite and work.is_finished():
+        logger.info("%s is up to date; nothing to train", output)
+        if is_main:
+            work.clear()  # an earlier call may have been killed while it did this
+        return replace(load_result(output), seconds=time.monotonic() - start)
+    if is_main:
+        work.check()
+    with work.claim() if is_main else nullcontext():
+        if is_main and overwrite:
+            _remove_damaged_stages(work.path)
         processes.wait_for_everyone()
-    return outcome
+        curve, selected, folder, speed = _train_stages(job, stages, training, work.path, processes)
+        result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed)
+        if is_main:
+            write_result(job, training, work, result, folder)
+        processes.wait_for_everyone()
+    return result
+
+
+def _train_stages(
+    job: TrainingJob, stages: Sequence[Stage], training: Training, work: Path, processes: PartialState
+) -> tuple[Curve, int, Path | None, float | None]:
+    """Train all stages that no earlier call has finished.
+
+    Returns:
+        The curve; the selected step; the folder with its model, None for the model that training started from; and
+        tokens per second, None if nothing was trained or too little to measure it.
+    """
+    points: list[Measurement] = []
+    candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
+    model, folder, speed = job.model, None, None
+    first_step = 0
+    for number, stage in enumerate(stages, start=1):
+        stage_folder = work / f"{number}-{stage.name}"
+        before, folder = folder, stage_folder / "result"
+        if not folder.exists():
+            if before is not None:
+                # From disk, as after an interruption, so that both give the same bits.
+                model = job.load(before)
+            is_last = number == len(stages)
+            result = train_stage(model, job.data, stage, training, stage_folder, first_step=first_step, is_last=is_last)
+            speed = result.tokens_per_second or speed
+            if processes.is_main_process:
+                keep_stage(folder, result)
+            processes.wait_for_everyone()
+            del result
+        points += Curve.load(folder / CURVE_FILE).points
+        step = read_notes(folder)["selected"]
+        candidates[step] = folder
+        first_step += stage.steps
+    curve = Curve.of(points)
+    if training.selects_best:
+        step = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
+        if step == 0:
+            logger.warning("training made the model worse on held-out text: keeping the model as it was before")
+    return curve, step, candidates[step], speed
+
+
+def keep_stage(folder: Path, result: StageResult) -> None:
+    """Write the result of a stage, and remove its checkpoints."""
+    with write_folder(folder, internal=True) as beside:
+        result.model.save_pretrained(beside, state_dict=result.weights)
+        result.curve.save(beside / CURVE_FILE)
+        write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
+    for checkpoint in folder.parent.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def write_result(
+    job: TrainingJob, training: Training, work: WorkFolder, result: TrainingResult, folder: Path | None
+) -> None:
+    """Write the trained model with its curve, logs and notes; then remove the unfinished work.
+
+    Args:
+        job: The job.
+        training: Its options.
+        work: Its work folder.
+        result: What is to be noted.
+        folder: The folder of the stage whose model it is; None for the model that training started from.
+    """
+    notes = {
+        **job.notes,
+        "training": {
+            **asdict(training),
+            "selected_step": result.selected,
+            "tokens_seen": result.tokens,
+            "tokens_per_second": result.tokens_per_second,
+        },
+    }
+    trained = job.load(folder)
+    with work.finish(notes) as output:
+        job.save(trained.to(job.dtype), output)
+        result.curve.save(output / CURVE_FILE)
+        for logs in sorted(work.path.glob("*/logs")):
+            shutil.copytree(logs, output / "logs" / logs.parent.name)
+
+
+def _remove_damaged_stages(work: Path) -> None:
+    """Remove stages whose checkpoints are all damaged, so that they start again."""
+    for stage in sorted(work.glob("*/")):
+        try:
+            find_checkpoint(stage)
+        except InputError as error:
+            logger.warning("%s; removing it.", str(error).partition(":")[0])
+            shutil.rmtree(stage)

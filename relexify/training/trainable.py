@@ -1,9 +1,10 @@
-"""What can be trained, and what cannot: found out before any work is done."""
+"""Validate, before any work, that a model can be trained as requested."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, usable_length
@@ -15,38 +16,38 @@ __all__ = ["check_halves", "check_language_model", "check_stages", "check_traina
 
 
 def check_trainable_name(name: str | Path, training: Training) -> None:
-    """Refuse what cannot be trained as asked, by the model's config alone; a graft of the model has the same shape.
+    """Validate that a model can be trained as requested, by its config alone; a graft of it has the same shape.
 
     Args:
         name: As for `load_model`.
-        training: How it is to be trained.
+        training: The options.
 
     Raises:
-        InputError: There is no such model, or it cannot be trained as asked.
+        InputError: There is no such model, or it cannot be trained as requested.
     """
     check_trainable(meta_model(name), training)
 
 
-def check_trainable(model: Any, training: Training) -> None:
-    """Refuse what cannot be trained as asked.
+def check_trainable(model: PreTrainedModel, training: Training) -> None:
+    """Validate that a model can be trained as requested.
 
     Args:
-        model: It may have no weights.
-        training: How it is to be trained.
+        model: The model; it may be on the meta device.
+        training: The options.
 
     Raises:
-        InputError: The model is neither decoder nor masked language model, is too short for the sequences, or a stage
-            trains nothing.
+        InputError: The model is neither decoder nor masked language model, the sequences are too long for it, or a
+            stage trains nothing.
     """
     check_language_model(model, training)
     check_stages(model, training)
 
 
-def check_language_model(model: Any, training: Training) -> None:
-    """Refuse a model that can learn nothing from the sequences of a training.
+def check_language_model(model: PreTrainedModel, training: Training) -> None:
+    """Validate that a model is a language model that takes sequences of the requested length.
 
     Raises:
-        InputError: It is neither decoder nor masked language model, or too short for the sequences.
+        InputError: It is neither decoder nor masked language model, or the sequences are too long for it.
     """
     kind = architecture_of(model)
     if kind not in ("decoder", "encoder"):
@@ -62,14 +63,14 @@ def check_language_model(model: Any, training: Training) -> None:
         )
 
 
-def check_stages(model: Any, training: Training) -> None:
-    """Refuse a stage that trains nothing of a model.
+def check_stages(model: PreTrainedModel, training: Training) -> None:
+    """Validate that every stage trains some parameter of a model.
 
     Raises:
-        InputError: There is one.
+        InputError: One does not.
     """
     for stage in plan_stages(training):
-        trained_names(model, stage.trains)  # what means nothing should not be found out after the stage before it
+        trained_names(model, stage.trains)  # raises now, and not only after the stages before it
 
 
 def check_halves(training: Training, devices: int) -> None:

@@ -59,7 +59,7 @@ def test_killed_run_leaves_no_output_and_the_next_one_goes_on_from_its_steps(wor
     assert not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir())
     again = relexify(*command, *options)
     assert again.status == 0, again.err
-    assert re.search("tokenizer: kept from an earlier run", again.err)
+    assert re.search("Using the cached tokenizer", again.err)
     AutoModelForCausalLM.from_pretrained(folder / "out")
     AutoTokenizer.from_pretrained(folder / "out")
 

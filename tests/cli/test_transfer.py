@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+from relexify.methods.registry import METHODS
 from relexify.mixture import Mixture
 from relexify.storage.files import write_folder
-from relexify.systems.transfer.options import METHODS
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE
@@ -45,14 +45,14 @@ def test_summary_and_provenance_are_kept_beside_the_model(transferred):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("blend", "trelm")])
 def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
-    if METHODS[method].needs_bitext:
+    if "bitext" in METHODS[method].needs:
         pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    evidence = world.vectors if METHODS[method].uses_vectors else ()
-    evidence = ("--bitext", world.bitext) if METHODS[method].needs_bitext else evidence
+    evidence = world.vectors if METHODS[method].takes("vectors") else ()
+    evidence = ("--bitext", world.bitext) if "bitext" in METHODS[method].needs else evidence
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
     assert outcome.status == 0, outcome.err
     assert method in outcome.out
-    assert ("pairs of words used" in outcome.out) == METHODS[method].uses_vectors
+    assert ("pairs of words used" in outcome.out) == METHODS[method].takes("vectors")
     assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == method
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
@@ -75,22 +75,22 @@ def test_second_run_reuses_tokenizer_and_mixture_and_gives_the_same_bytes(world,
     kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
     second = relexify("transfer", world.gpt2, tmp_path / "b", *options)
     assert first.status == second.status == 0, first.err
-    assert "kept from an earlier run" not in first.err
-    assert second.err.count("kept from an earlier run") == 2, "tokenizer and mixture"
+    assert "Using the cached" not in first.err
+    assert second.err.count("Using the cached") == 2, "tokenizer and mixture"
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == kept
     assert "words that both languages write alike" in first.err
     for name in ("model.safetensors", "tokenizer.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
-def test_damaged_step_in_the_cache_is_made_anew(world, tmp_path, cache):
+def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
     options = (*world.text, "--method", "fvt", "--no-score")
     assert relexify("transfer", world.gpt2, tmp_path / "a", *options).status == 0
     (kept,) = cache.rglob("tokenizer.json")
     kept.write_text("{")
     again = relexify("transfer", world.gpt2, tmp_path / "b", *options)
     assert again.status == 0, again.err
-    assert "damaged, and made anew" in again.err
+    assert "is corrupt; rebuilding it" in again.err
     assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_evidence_that_connects_nothing_falls_back_on_old_pieces_and_says_so(wor
     options = ("--target-vectors", world.target_vectors, "--no-score")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
-    assert "going on with old pieces alone" in outcome.err
+    assert "continuing with source pieces alone" in outcome.err
     assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == "fvt"
 
 
@@ -189,14 +189,14 @@ def test_parallel_text_translates_words_and_its_alignment_is_made_once(world, tm
     evidence = (*world.text, "--bitext", world.bitext, "--no-score")
     first = relexify("transfer", world.gpt2, tmp_path / "a", *evidence, "--method", "ramen")
     assert first.status == 0, first.err
-    assert "kept from an earlier run" not in first.err
-    kept = {path: path.stat().st_mtime_ns for path in (cache / "alignments").iterdir()}
+    assert "Using the cached" not in first.err
+    kept = {path: path.stat().st_mtime_ns for path in (cache / "alignments").rglob("*")}
     again = relexify("transfer", world.gpt2, tmp_path / "b", *evidence, "--method", "ramen")
     other = relexify("transfer", world.gpt2, tmp_path / "c", *evidence, "--method", "trans-tokens")
     assert again.status == other.status == 0, other.err
-    assert "alignments: kept from an earlier run" in again.err
-    assert "alignments: kept from an earlier run" in other.err
-    assert {path: path.stat().st_mtime_ns for path in (cache / "alignments").iterdir()} == kept
+    assert "Using the cached alignments" in again.err
+    assert "Using the cached alignments" in other.err
+    assert {path: path.stat().st_mtime_ns for path in (cache / "alignments").rglob("*")} == kept
     files = [(tmp_path / name / "mixture.safetensors") for name in ("a", "b")]
     assert (Mixture.load(files[0]).weights != Mixture.load(files[1]).weights).nnz == 0
     notes = json.loads((tmp_path / "a" / "relexify.json").read_text())
@@ -228,8 +228,8 @@ def test_swapped_parallel_text_is_told(world, tmp_path):
     told = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
     plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
     assert told.status == plain.status == 0, told.err
-    assert "seems to have the new language first" in told.err
-    assert "seems to have the new language first" not in plain.err
+    assert "seems to have the target language first" in told.err
+    assert "seems to have the target language first" not in plain.err
 
 
 def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):

@@ -196,7 +196,7 @@ def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     assert not (tmp_path / "out").exists()
     other = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--objective", "tlm"))
     assert other.status == 2
-    assert "another run left" in other.err
+    assert "unfinished work of another run" in other.err
     assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status == 0
     assert same(tmp_path / "out", whole[0])
 
@@ -230,7 +230,7 @@ def test_text_that_does_not_suffice_leaves_nothing_that_the_right_command_would_
 def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:
     refused = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
     assert refused.status == 2
-    assert "CdLM asks for a TRILayer" in refused.err
+    assert "CdLM needs a TRILayer" in refused.err
     options = texts.options("--no-trilayer", "--objective", "tlm", "--embedding-size", 8)
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err

@@ -8,8 +8,8 @@ import pytest
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.registry import METHODS
 from relexify.storage.files import write_folder
-from relexify.systems.transfer.options import METHODS
 from relexify.version import __version__
 from tests import pico
 from tests.cli.command import relexify

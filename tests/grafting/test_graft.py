@@ -14,7 +14,11 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
-from relexify.methods import fvt, ramen_random, random, shared, shuffle
+from relexify.methods.copying import shared
+from relexify.methods.fvt import fvt
+from relexify.methods.ramen import ramen_random
+from relexify.methods.random import random
+from relexify.methods.shuffle import shuffle
 from relexify.mixture import Fallback, Mixture, Origin
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.lexical import lexical_axes

@@ -10,7 +10,7 @@ import torch
 
 from relexify.errors import VocabularyError
 from relexify.grafting import graft
-from relexify.methods import random
+from relexify.methods.random import random
 from relexify.mixture import PrecomputedRows
 from tests import pico
 

@@ -7,7 +7,12 @@ import pytest
 
 from relexify.errors import VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.methods import blended, fvt, neutral, pieces, random, shared, shuffle, special, translations
+from relexify.methods.blend import blended
+from relexify.methods.copying import neutral, shared, special
+from relexify.methods.fvt import fvt, pieces
+from relexify.methods.random import random
+from relexify.methods.shuffle import shuffle
+from relexify.methods.translations import translations
 from relexify.mixture import Origin, first_of
 from relexify.tokens import vocabulary_of
 from tests import pico
@@ -56,7 +61,7 @@ def test_an_override_may_name_any_token_by_its_text():
 
 
 def test_an_override_of_an_unknown_token_is_refused():
-    with pytest.raises(VocabularyError, match="old vocabulary has no token 'nothing'"):
+    with pytest.raises(VocabularyError, match="source vocabulary has no token 'nothing'"):
         special(OLD, NEW, overrides={"<|endoftext|>": "nothing"})
 
 

@@ -8,19 +8,12 @@ from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors, WordVectors, subwords_from_words
-from relexify.methods import (
-    aligned_tokens,
-    blended,
-    focus,
-    neutral,
-    pieces,
-    ramen,
-    ramen_random,
-    ramen_vectors,
-    shared,
-    special,
-    trans_tokens,
-)
+from relexify.methods.blend import blended
+from relexify.methods.copying import neutral, shared, special
+from relexify.methods.focus import focus
+from relexify.methods.fvt import pieces
+from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
+from relexify.methods.trans_tokens import trans_tokens
 from relexify.mixture import Fallback, Origin, first_of
 from relexify.tokens import vocabulary_of
 from tests import pico

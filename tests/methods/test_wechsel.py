@@ -13,7 +13,7 @@ from relexify.evidence.vectors import (
     subwords_from_words,
     train_vectors,
 )
-from relexify.methods import vector_neighbours, wechsel
+from relexify.methods.wechsel import vector_neighbours, wechsel
 from relexify.mixture import Origin
 from relexify.tokens import vocabulary_of
 from tests import pico

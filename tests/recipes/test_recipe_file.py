@@ -12,11 +12,12 @@ import pytest
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
+from relexify.methods.registry import METHODS
 from relexify.recipes.file.comparing import RUNS, Comparing, Run
 from relexify.recipes.file.schema import RecipeFile, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
-from relexify.systems.transfer.options import METHODS, Transfer
+from relexify.systems.transfer.options import Transfer
 from relexify.training.plan import PLANS, Stage, Training, plan_stages
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

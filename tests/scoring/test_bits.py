@@ -155,7 +155,7 @@ def test_the_mode_of_the_model_comes_back_and_dropout_is_off(training):
 def test_unknown_tokens_are_warned_of(caplog):
     model, tokenizer = pico.pair("bert")
     bits_per_byte(model, tokenizer, "the river 日本語 日本 日本語")
-    assert "unknown to the tokenizer: the scores flatter" in caplog.text
+    assert "unknown to the tokenizer: the scores are too good" in caplog.text
 
 
 def test_a_tokenizer_larger_than_the_model_is_refused():

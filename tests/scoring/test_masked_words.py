@@ -14,7 +14,7 @@ from transformers import CanineTokenizer
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.scoring import MASK_STRIDE, bits_per_byte_of_words
-from relexify.scoring.masked_words import WORDS, _questions, _stretches
+from relexify.scoring.masked_words import WORDS, _masked_copies, _segments
 from tests import pico
 
 LINES = [*pico.sentences(2), "naïve 😀 words,  and more"]
@@ -73,7 +73,7 @@ def test_a_model_that_knows_nothing_pays_for_every_token_once(family):
 
 def test_of_a_hidden_word_only_the_pieces_before_the_one_asked_for_are_seen():
     ids, words = np.array([11, 12, 13, 14, 15]), np.array([0, 0, 0, 1, 1])
-    inputs, labels = _questions(ids, words, 3, ([1], [2]))
+    inputs, labels = _masked_copies(ids, words, 3, [1], [2])
     assert inputs.tolist() == [
         [1, 3, 3, 3, 14, 15, 2],
         [1, 11, 3, 3, 14, 15, 2],
@@ -85,19 +85,19 @@ def test_of_a_hidden_word_only_the_pieces_before_the_one_asked_for_are_seen():
     assert asked == [[(1, 11)], [(2, 12)], [(3, 13)], [(4, 14)], [(5, 15)]]
 
 
-def test_long_paragraphs_come_in_stretches_of_the_same_words_whatever_the_tokenizer():
+def test_long_paragraphs_come_in_segments_of_the_same_words_whatever_the_tokenizer():
     words = [word for line in pico.sentences(40) for word in line.split()][: 2 * WORDS + 5]
     for family in ENCODERS:
-        found = list(_stretches(pico.pair(family)[1], words, 10_000))
+        found = list(_segments(pico.pair(family)[1], words, 10_000))
         assert [len(set(numbers.tolist())) for _, numbers in found] == [WORDS, WORDS, 5]
 
 
 def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_is_refused():
     model, tokenizer = pico.pair("bert")
     words = LINES[0].split()
-    whole = [id for ids, _ in _stretches(tokenizer, words, 10_000) for id in ids]
+    whole = [id for ids, _ in _segments(tokenizer, words, 10_000) for id in ids]
     longest = max(len(word) for word in pieces_of(tokenizer, words))
-    parts = [ids for ids, _ in _stretches(tokenizer, words, longest)]
+    parts = [ids for ids, _ in _segments(tokenizer, words, longest)]
     assert len(parts) > 1
     assert [id for ids in parts for id in ids] == whole
     with pytest.raises(InputError, match="does not fit into a window of 3: whole words"):
@@ -126,7 +126,7 @@ def test_text_without_any_token_is_not_called_no_text():
 
 
 def test_a_decoder_and_no_text_are_refused():
-    with pytest.raises(InputError, match="no masked language model"):
+    with pytest.raises(InputError, match="not a masked language model"):
         bits_per_byte_of_words(*pico.pair("gpt2"), LINES)
     with pytest.raises(InputError, match="no held-out text"):
         bits_per_byte_of_words(*pico.pair("bert"), ["", "  "])

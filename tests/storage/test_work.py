@@ -93,6 +93,14 @@ def test_an_outer_run_is_finished_beside_the_inner_one(tmp_path: Path):
     assert not outer.path.exists()
 
 
+def test_an_output_that_another_run_writes_can_carry_the_notes_of_an_outer_one(tmp_path: Path):
+    outer, inner = WorkFolder(tmp_path / "out", "phases", {"x": 1}), work(tmp_path)
+    with inner.finish(outer.finished_notes) as folder:
+        (folder / "model").touch()
+    assert inner.is_finished()
+    assert outer.is_finished()
+
+
 def test_a_failure_while_finishing_leaves_no_output_and_keeps_the_work(tmp_path: Path):
     run = work(tmp_path)
     with run.claim():

@@ -19,7 +19,9 @@ import torch
 from safetensors.torch import load_file
 
 from relexify.progress import report_to
+from relexify.text import Corpus
 from relexify.training.curve import Curve
+from relexify.training.data.packing import PackedText, pack
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import train
@@ -95,6 +97,13 @@ def save_source(folder: Path, family: str, *, dropout: bool = True, dtype: torch
     model.to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def packed_in(cache: Path, corpus: Corpus, tokenizer: Any) -> PackedText:
+    """Pack text in a cache of one's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(cache))
+        return pack(corpus, tokenizer)
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -182,7 +191,7 @@ _PLACES = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
     "sealing": ("relexify.training.engine.trainer", "seal"),
     "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
-    "keeping a stage": ("relexify.training.engine.stages", "keep_stage"),
+    "keeping a stage": ("relexify.training.run", "keep_stage"),
     "finishing": ("relexify.training.run", "write_result"),
 }
 

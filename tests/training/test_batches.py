@@ -15,8 +15,9 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks, Sequences, TwoTexts
-from relexify.training.data.packing import PackedText, pack
+from relexify.training.data.packing import PackedText
 from tests import pico
+from tests.training.runs import packed_in
 
 LENGTH = 16
 
@@ -42,7 +43,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="module")
 def packed(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> PackedText:
-    return pack(Corpus.from_lines(pico.sentences(600)), tokenizer, folder=tmp_path_factory.mktemp("packed"))
+    return packed_in(tmp_path_factory.mktemp("packed"), Corpus.from_lines(pico.sentences(600)), tokenizer)
 
 
 def masked(packed: PackedText, tokenizer: Any, **options: Any) -> Blocks:
@@ -129,7 +130,7 @@ def test_masks_change_with_the_seed(packed, tokenizer):
 @pytest.mark.parametrize("make", [pico.wordpiece, pico.roberta_tokenizer])
 def test_special_tokens_and_separators_are_never_asked_for(make, tmp_path):
     tokenizer = make()
-    blocks = masked(pack(Corpus.from_lines(pico.sentences(300)), tokenizer, folder=tmp_path), tokenizer, masking=1.0)
+    blocks = masked(packed_in(tmp_path, Corpus.from_lines(pico.sentences(300)), tokenizer), tokenizer, masking=1.0)
     batch = blocks.batch(list(range(blocks.count)))
     special = torch.isin(unmasked(batch), torch.tensor(tokenizer.all_special_ids))
     assert special[:, 1:-1].any(), "there is no separator inside a sequence"

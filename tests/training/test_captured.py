@@ -13,8 +13,8 @@ from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.engine.cuda_graph import WARM_CALLS, CapturedPass
-from relexify.training.loss.forward import loss_forward
-from relexify.training.loss.unpadded import unpadded
+from relexify.training.loss import forward as loss_module
+from relexify.training.loss.forward import loss_forward, whole_sequences
 from tests import pico
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
@@ -26,17 +26,44 @@ def test_logits_do_not_change_where_positions_and_masks_are_not_looked_at(family
     tokens = torch.arange(24).reshape(2, 12) % model.config.vocab_size
     with torch.no_grad():
         expected = model(input_ids=tokens).logits
-        with unpadded():
+        with whole_sequences():
             assert torch.equal(model(input_ids=tokens).logits, expected)
 
 
 def test_transformers_has_its_functions_back_even_after_an_error():
     before = masking_utils.find_packed_sequence_indices, import_utils.is_cuda_stream_capturing
-    with unpadded():
+    with whole_sequences():
         assert masking_utils.find_packed_sequence_indices is not before[0]
-    with pytest.raises(ZeroDivisionError), unpadded():
+    with pytest.raises(ZeroDivisionError), whole_sequences():
         _ = 1 / 0
     assert (masking_utils.find_packed_sequence_indices, import_utils.is_cuda_stream_capturing) == before
+
+
+def test_transformers_is_changed_only_while_the_model_is_called():
+    model = pico.pair("llama tied")[0]
+    tokens = torch.arange(24).reshape(2, 12) % model.config.vocab_size
+    own = masking_utils.find_packed_sequence_indices
+    seen = []
+    model.get_input_embeddings().register_forward_hook(
+        lambda module, inputs, output: seen.append(masking_utils.find_packed_sequence_indices)
+    )
+    with loss_forward(model):
+        seen.clear()
+        assert masking_utils.find_packed_sequence_indices is own
+        model(input_ids=tokens, labels=tokens)
+        assert masking_utils.find_packed_sequence_indices is own
+    assert len(seen) == 1
+    assert seen[0] is not own
+
+
+def test_a_version_of_transformers_without_such_a_function_is_reported_once(monkeypatch, caplog):
+    monkeypatch.delattr(masking_utils, "find_packed_sequence_indices")
+    loss_module._replaced_functions.cache_clear()
+    for _ in range(2):
+        with whole_sequences():
+            assert not hasattr(masking_utils, "find_packed_sequence_indices")
+    loss_module._replaced_functions.cache_clear()
+    assert caplog.text.count("has no transformers.masking_utils.find_packed_sequence_indices") == 1
 
 
 class Small(torch.nn.Module):

@@ -51,18 +51,6 @@ def test_the_nearest_measurement_is_found(step, nearest):
     assert CURVE.at(step).step == nearest
 
 
-@pytest.mark.parametrize(("bits", "step"), [(5.0, 0), (4.0, 0), (3.9, 10), (1.75, 20), (1.5, 20)])
-def test_the_earliest_measurement_as_good_is_found(bits, step):
-    reached = CURVE.first_reaching(bits)
-    assert reached is not None
-    assert reached.step == step
-
-
-def test_a_score_that_was_never_reached_is_not_found():
-    assert CURVE.first_reaching(1.49) is None
-    assert Curve.of([point(0, math.nan)]).first_reaching(10.0) is None
-
-
 numbers = st.floats(allow_nan=False)
 
 

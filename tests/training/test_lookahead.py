@@ -100,13 +100,13 @@ def test_a_stage_that_asks_for_it_gets_it_with_the_options_of_the_training(tmp_p
 
     training = Training(steps=10, beta2=0.97, lookahead_steps=3, lookahead_alpha=0.8)
     stage = Stage("all", 10, learning_rate=0.25, optimiser="lookahead")
-    found = stage_optimiser(stage, training, stage_arguments(stage, training, tmp_path, select=False))
+    found = stage_optimiser(stage, training, stage_arguments(stage, training, tmp_path))
     assert found is not None
     optimiser = found[0](problem()[0].parameters(), **found[1])
     assert (optimiser.ahead, optimiser.alpha) == (3, 0.8)
     assert optimiser.param_groups[0]["lr"] == 0.25
     assert optimiser.param_groups[0]["betas"] == (0.9, 0.97)
-    assert stage_optimiser(Stage("all", 10), training, stage_arguments(stage, training, tmp_path, select=False)) is None
+    assert stage_optimiser(Stage("all", 10), training, stage_arguments(stage, training, tmp_path)) is None
 
 
 def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps():

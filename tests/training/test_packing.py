@@ -20,7 +20,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from relexify.errors import InputError, OutputError, VocabularyError
+from relexify.errors import InputError, VocabularyError
 from relexify.progress import report_to
 from relexify.text import Corpus
 from relexify.tokens import separator_of
@@ -53,6 +53,13 @@ def plain_ids(tokenizer: Any, lines: list[str]) -> list[int]:
     return [id for line in lines for id in (*tokenizer(line, add_special_tokens=False).input_ids, end)]
 
 
+@pytest.fixture(autouse=True)
+def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+    """Use an empty cache; returns a function for its entries, unfinished ones included."""
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return lambda: list(tmp_path.glob("cache/packed/*"))
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     return pico.byte_level()
@@ -70,86 +77,89 @@ class Counted:
 
 
 @pytest.mark.parametrize("maker", TOKENIZERS)
-def test_ids_are_those_of_a_plain_call_for_every_family(tmp_path: Path, maker: str) -> None:
+def test_ids_are_those_of_a_plain_call_for_every_family(maker: str) -> None:
     tokenizer = TOKENIZERS[maker]()
-    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
     assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
     assert len(packed) == len(packed.tokens)
     assert packed.paragraphs == np.count_nonzero([line.strip() for line in LINES]) == len(LINES)
     assert packed.bytes == sum(len(line.encode()) + 1 for line in LINES)
 
 
-def test_a_tokenizer_without_a_fast_backend_is_packed_too(tmp_path: Path) -> None:
+def test_a_tokenizer_without_a_fast_backend_is_packed_too() -> None:
     tokenizer = ByT5Tokenizer()
-    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
     assert packed.tokens.tolist() == plain_ids(tokenizer, LINES)
-    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer(), folder=tmp_path).name == packed.name
-    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer(extra_ids=7), folder=tmp_path).name != packed.name
+    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer()).name == packed.name
+    assert pack(Corpus.from_lines(LINES), ByT5Tokenizer(extra_ids=7)).name != packed.name
 
 
-def test_batches_do_not_show_in_the_stream(tmp_path: Path, tokenizer: Any) -> None:
+def test_batches_do_not_show_in_the_stream(tokenizer: Any) -> None:
     lines = [*pico.sentences(200), "the river " * 150_000, *pico.sentences(40_000)]
-    packed = pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(lines), tokenizer)
     assert packed.tokens.tolist() == [
         id for ids in tokenizer(lines, add_special_tokens=False).input_ids for id in (*ids, packed.separator)
     ]
 
 
 @pytest.mark.parametrize("maker", [ByT5Tokenizer, pico.byte_level])
-def test_a_batch_that_ends_with_the_text_leaves_no_empty_one(tmp_path: Path, maker: Callable[[], Any]) -> None:
+def test_a_batch_that_ends_with_the_text_leaves_no_empty_one(maker: Callable[[], Any]) -> None:
     tokenizer = maker()
-    packed = pack(Corpus.from_lines(["a" * 999_999]), tokenizer, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["a" * 999_999]), tokenizer)
     assert packed.bytes == 1_000_000
     assert packed.tokens[-1] == packed.separator
     with pytest.raises(InputError, match="no text but that of"):
-        pack(Corpus.from_lines(["a"]), tokenizer, excluding=Corpus.from_lines(["a"]), folder=tmp_path)
+        pack(Corpus.from_lines(["a"]), tokenizer, excluding=Corpus.from_lines(["a"]))
 
 
-def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(tmp_path: Path) -> None:
+def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokenizer = pico.roberta_tokenizer()
-    expected, plain = plain_ids(tokenizer, LINES), pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "plain")
+    expected, plain = plain_ids(tokenizer, LINES), pack(Corpus.from_lines(LINES), tokenizer)
     tokenizer(LINES, truncation=True, max_length=4, padding="max_length")
     before = tokenizer.backend_tokenizer.to_str()
-    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "truncating")
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "another"))
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
     assert packed.tokens.tolist() == expected
     assert packed.name == plain.name
     assert tokenizer.backend_tokenizer.to_str() == before, "the caller's tokenizer was changed"
 
 
-def test_special_tokens_that_are_to_be_split_are_split(tmp_path: Path) -> None:
+def test_special_tokens_that_are_to_be_split_are_split() -> None:
     tokenizer = pico.roberta_tokenizer()
-    whole = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    whole = pack(Corpus.from_lines(LINES), tokenizer)
     tokenizer.split_special_tokens = True
-    split = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    split = pack(Corpus.from_lines(LINES), tokenizer)
     assert split.tokens.tolist() == plain_ids(tokenizer, LINES) != whole.tokens.tolist()
 
 
-def test_half_surrogates_do_not_stop_the_packing(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.from_lines(["a \ud83d b", "\ud83d\ude00"]), tokenizer, folder=tmp_path)
+def test_half_surrogates_do_not_stop_the_packing(tokenizer: Any) -> None:
+    packed = pack(Corpus.from_lines(["a \ud83d b", "\ud83d\ude00"]), tokenizer)
     assert packed.tokens.tolist() == plain_ids(tokenizer, ["a \ufffd b", "😀"])
     assert packed.bytes == len("a \ufffd b\n😀\n".encode())
 
 
-def test_ids_beyond_sixteen_bits_are_not_cut_off(tmp_path: Path) -> None:
+def test_ids_beyond_sixteen_bits_are_not_cut_off() -> None:
     backend = Tokenizer(models.WordLevel({f"w{number}": number for number in range(70_000)}, unk_token="w0"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     wide = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="w69999", unk_token="w0")
-    packed = pack(Corpus.from_lines(["w1 w65535 w65536"]), wide, folder=tmp_path)
+    packed = pack(Corpus.from_lines(["w1 w65535 w65536"]), wide)
     assert packed.tokens.dtype == np.uint32
     assert packed.tokens.tolist() == [1, 65535, 65536, 69999]
-    narrow = pack(Corpus.from_lines(LINES), pico.byte_level(), folder=tmp_path)
+    narrow = pack(Corpus.from_lines(LINES), pico.byte_level())
     assert narrow.tokens.dtype == np.uint16
 
 
-def test_tokens_are_a_map_of_the_file_that_nobody_can_write_to(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+def test_tokens_are_a_map_of_the_file_that_nobody_can_write_to(tokenizer: Any) -> None:
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
     assert isinstance(packed.tokens, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         packed.tokens[0] = 1
 
 
-def test_every_block_has_a_label_for_its_last_token_and_no_block_is_missing(tmp_path: Path, tokenizer: Any) -> None:
-    packed = pack(Corpus.from_lines(["the river", "bread"]), tokenizer, folder=tmp_path)
+def test_every_block_has_a_label_for_its_last_token_and_no_block_is_missing(tokenizer: Any) -> None:
+    packed = pack(Corpus.from_lines(["the river", "bread"]), tokenizer)
     for length in range(1, len(packed) + 3):
         whole = [start for start in range(0, len(packed), length) if start + length + 1 <= len(packed)]
         assert packed.blocks(length) == len(whole)
@@ -170,31 +180,29 @@ def test_a_paragraph_ends_with_eos_or_else_sep_or_else_bos(roles: dict[str, str]
     assert separator_of(tokenizer) == tokenizer.convert_tokens_to_ids(text)
 
 
-def test_a_tokenizer_without_any_separator_is_refused(tmp_path: Path) -> None:
+def test_a_tokenizer_without_any_separator_is_refused() -> None:
     with pytest.raises(VocabularyError, match="neither eos_token, sep_token nor bos_token"):
-        pack(Corpus.from_lines(LINES), pico.byte_level(pad_token="<pad>"), folder=tmp_path)
+        pack(Corpus.from_lines(LINES), pico.byte_level(pad_token="<pad>"))
 
 
-def test_what_is_kept_is_not_tokenised_again(tmp_path: Path, tokenizer: Any) -> None:
+def test_what_is_kept_is_not_tokenised_again(tokenizer: Any) -> None:
     lines = Counted(LINES)
     corpus = Corpus.from_lines(lines)
-    first = pack(corpus, tokenizer, folder=tmp_path)
+    first = pack(corpus, tokenizer)
     assert lines.readings == 2, "once for the fingerprint, once for the tokens"
-    second = pack(corpus, tokenizer, folder=tmp_path)
+    second = pack(corpus, tokenizer)
     assert lines.readings == 2
-    pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
+    pack(Corpus.from_lines(lines), tokenizer)
     assert lines.readings == 3, "another corpus has to find its fingerprint, and no more"
     assert second.tokens.tolist() == first.tokens.tolist()
     names = ("separator", "paragraphs", "bytes", "left_out", "name")
     assert [getattr(second, name) for name in names] == [getattr(first, name) for name in names]
 
 
-def test_the_cache_folder_is_used_where_no_other_is_given(
-    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
+def test_tokens_are_in_the_cache_in_two_bytes_each(tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
     packed = pack(Corpus.from_lines(LINES), tokenizer)
-    assert (tmp_path / "packed" / packed.name / "tokens.bin").stat().st_size == 2 * len(packed)
+    (entry,) = entries()
+    assert (entry / "tokens.bin").stat().st_size == 2 * len(packed)
 
 
 def test_names_follow_contents_and_not_paths(tmp_path: Path, tokenizer: Any) -> None:
@@ -202,50 +210,45 @@ def test_names_follow_contents_and_not_paths(tmp_path: Path, tokenizer: Any) -> 
         (tmp_path / name).write_text("\n".join(LINES))
     (tmp_path / "other.txt").write_text("\n".join(LINES[1:]))
     one, two, other = (Corpus.open(tmp_path / name) for name in ("one.txt", "two.txt", "other.txt"))
-    kept = tmp_path / "kept"
-    first = pack(one, tokenizer, folder=kept).name
-    assert pack(two, pico.byte_level(), folder=kept).name == first
+    first = pack(one, tokenizer).name
+    assert pack(two, pico.byte_level()).name == first
     held_out = Corpus.from_lines(["never seen"])
     others = [
-        pack(other, tokenizer, folder=kept).name,
-        pack(one, pico.byte_level(size=380), folder=kept).name,
-        pack(one, pico.wordpiece(), folder=kept).name,
-        pack(one, tokenizer, excluding=held_out, folder=kept).name,
-        pack(one.split(2)[0], tokenizer, folder=kept).name,
-        pack(one.subsample(1000), tokenizer, folder=kept).name,
-        pack(one.subsample(1000, seed=1), tokenizer, folder=kept).name,
+        pack(other, tokenizer).name,
+        pack(one, pico.byte_level(size=380)).name,
+        pack(one, pico.wordpiece()).name,
+        pack(one, tokenizer, excluding=held_out).name,
+        pack(one.split(2)[0], tokenizer).name,
+        pack(one.subsample(1000), tokenizer).name,
+        pack(one.subsample(1000, seed=1), tokenizer).name,
     ]
     assert len({first, *others}) == 8
 
 
-def test_another_separator_is_another_name(tmp_path: Path) -> None:
+def test_another_separator_is_another_name() -> None:
     tokenizer = pico.roberta_tokenizer()
-    first = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    first = pack(Corpus.from_lines(LINES), tokenizer)
     tokenizer.eos_token = "<s>"
-    second = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    second = pack(Corpus.from_lines(LINES), tokenizer)
     assert (first.separator, second.separator) == (2, 0)
     assert first.name != second.name
     assert second.tokens[-1] == 0
 
 
-def test_held_out_paragraphs_do_not_leak_into_the_stream(
-    tmp_path: Path, tokenizer: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_held_out_paragraphs_do_not_leak_into_the_stream(tokenizer: Any, caplog: pytest.LogCaptureFixture) -> None:
     held_out = [LINES[3], LINES[60], "  not in the text  "]
     lines = [*LINES, f"\t{LINES[3]} "]
     with caplog.at_level("INFO"):
-        packed = pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out), folder=tmp_path)
+        packed = pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out))
     left = [line for line in LINES if line not in held_out]
     assert packed.tokens.tolist() == plain_ids(tokenizer, left)
     assert (packed.left_out, packed.paragraphs) == (3, len(left))
     assert packed.bytes == sum(len(line.encode()) + 1 for line in left)
     assert "3 paragraphs of the given text were left out" in caplog.text
-    assert (
-        pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out), folder=tmp_path).left_out == 3
-    )
+    assert pack(Corpus.from_lines(lines), tokenizer, excluding=Corpus.from_lines(held_out)).left_out == 3
 
 
-def test_text_without_tokens_is_refused_and_leaves_nothing(tmp_path: Path, tokenizer: Any) -> None:
+def test_text_without_tokens_is_rejected_and_leaves_nothing(tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
     cases = [
         (Corpus.from_lines([" ", ""]), None, tokenizer, "holds no text"),
         (Corpus.from_lines(LINES), Corpus.from_lines(LINES), tokenizer, "has no text but that of"),
@@ -253,17 +256,18 @@ def test_text_without_tokens_is_refused_and_leaves_nothing(tmp_path: Path, token
     ]
     for corpus, excluding, reader, message in cases:
         with pytest.raises(InputError, match=message):
-            pack(corpus, reader, excluding=excluding, folder=tmp_path)
-    assert not list(tmp_path.iterdir())
+            pack(corpus, reader, excluding=excluding)
+    assert not entries()
 
 
 @pytest.mark.parametrize("damage", ["shorter", "longer", "odd", "no tokens", "no json", "half json", "other json"])
-def test_a_damaged_stream_is_made_anew(
-    tmp_path: Path, tokenizer: Any, caplog: pytest.LogCaptureFixture, damage: str
+def test_a_damaged_stream_is_rebuilt(
+    tokenizer: Any, entries: Callable[[], list[Path]], caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    first = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    first = pack(Corpus.from_lines(LINES), tokenizer)
     expected = first.tokens.tolist()
-    tokens, summary = (tmp_path / first.name / name for name in ("tokens.bin", "packed.json"))
+    (entry,) = entries()
+    tokens, summary = (entry / name for name in ("tokens.bin", "packed.json"))
     content = tokens.read_bytes()
     {
         "shorter": lambda: tokens.write_bytes(content[:-2]),
@@ -274,11 +278,11 @@ def test_a_damaged_stream_is_made_anew(
         "half json": lambda: summary.write_text(summary.read_text()[:20]),
         "other json": lambda: summary.write_text(json.dumps({"tokens": len(expected)})),
     }[damage]()
-    again = pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path)
+    again = pack(Corpus.from_lines(LINES), tokenizer)
     assert again.tokens.tolist() == expected
-    assert "damaged, and made anew" in caplog.text
+    assert "corrupt; rebuilding it" in caplog.text
     caplog.clear()
-    assert pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path).tokens.tolist() == expected
+    assert pack(Corpus.from_lines(LINES), tokenizer).tokens.tolist() == expected
     assert not caplog.records
 
 
@@ -294,19 +298,24 @@ def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -
 
     held_out = Corpus.from_lines(pico.sentences(100))
     with report_to(reporter):
-        packed = pack(Corpus.open(path), tokenizer, excluding=held_out, folder=tmp_path / "kept")
+        packed = pack(Corpus.open(path), tokenizer, excluding=held_out)
     assert told[0] == ("packing text", path.stat().st_size)
     assert len(told) > 2
     assert sum(told[1:]) == path.stat().st_size > packed.bytes
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, tokenizer: Any) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_and_stops_nothing(
+    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = pack(Corpus.from_lines(LINES), tokenizer)
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
-        pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path / "file")
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "file"))
+    packed = pack(Corpus.from_lines(LINES), tokenizer)
+    assert "The cache cannot be written" in caplog.text
+    assert (packed.name, packed.tokens.tolist()) == (expected.name, expected.tokens.tolist())
 
 
-def test_a_failure_to_read_is_not_taken_for_a_full_disk(tmp_path: Path, tokenizer: Any) -> None:
+def test_a_failure_to_read_is_not_reported_as_a_full_disk(tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
     lines = Counted(LINES)
 
     def broken() -> Iterator[str]:
@@ -315,27 +324,28 @@ def test_a_failure_to_read_is_not_taken_for_a_full_disk(tmp_path: Path, tokenize
             raise OSError("the network is gone")
 
     with pytest.raises(InputError, match=r"cannot be read to its end .*network is gone"):
-        pack(Corpus.from_lines(broken), tokenizer, folder=tmp_path)
-    assert not list(tmp_path.iterdir())
+        pack(Corpus.from_lines(broken), tokenizer)
+    assert not entries()
 
 
-def test_the_stream_of_a_run_that_was_faster_is_no_obstacle(tmp_path: Path, tokenizer: Any) -> None:
+def test_the_stream_of_a_run_that_was_faster_is_no_obstacle(tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
     lines = Counted(LINES)
     faster = []
 
     def overtaken() -> Iterator[str]:
         yield from lines()
         if lines.readings == 2:
-            faster.append(pack(Corpus.from_lines(LINES), tokenizer, folder=tmp_path))
+            faster.append(pack(Corpus.from_lines(LINES), tokenizer))
 
-    slower = pack(Corpus.from_lines(overtaken), tokenizer, folder=tmp_path)
+    slower = pack(Corpus.from_lines(overtaken), tokenizer)
     assert slower.name == faster[0].name
     assert slower.tokens.tolist() == faster[0].tokens.tolist() == plain_ids(tokenizer, LINES)
-    assert [path.name for path in tmp_path.iterdir()] == [slower.name]
+    assert len(entries()) == 1
 
 
-def test_runs_that_finish_together_do_not_break_one_another(tmp_path: Path, tokenizer: Any) -> None:
-    expected = plain_ids(tokenizer, LINES)
+def test_runs_that_finish_together_do_not_break_one_another(tokenizer: Any) -> None:
+    texts = [[*LINES, f"text {number}"] for number in range(20)]
+    expected = [plain_ids(tokenizer, text) for text in texts]
     together = Barrier(4)
 
     def meeting(counted: Counted) -> Iterator[str]:
@@ -344,34 +354,32 @@ def test_runs_that_finish_together_do_not_break_one_another(tmp_path: Path, toke
             together.wait(60)
 
     def run(number: int) -> list[bool]:
-        corpora = [Corpus.from_lines(partial(meeting, Counted(LINES))) for _ in range(20)]
-        streams = [pack(corpus, tokenizer, folder=tmp_path / str(round)) for round, corpus in enumerate(corpora)]
-        return [stream.tokens.tolist() == expected for stream in streams]
+        corpora = [Corpus.from_lines(partial(meeting, Counted(text))) for text in texts]
+        streams = [pack(corpus, tokenizer) for corpus in corpora]
+        return [stream.tokens.tolist() == ids for stream, ids in zip(streams, expected, strict=True)]
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(run, range(4))) == [[True] * 20] * 4
 
 
 SCRIPT = """
-import resource, sys, time
-from pathlib import Path
+import resource, time
 from relexify.errors import OutputError
 from relexify.text import Corpus
 from relexify.training.data.packing import pack
 from tests import pico
 
-sentences, folder = pico.sentences(30_000), Path(sys.argv[1])
+sentences = pico.sentences(30_000)
 tokenizer = pico.byte_level()
 """
 
 
-def start(script: str, folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", SCRIPT + script, str(folder)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+def start(script: str, cache: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RELEXIFY_CACHE": str(cache)}
+    return subprocess.Popen([sys.executable, "-c", SCRIPT + script], env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_killed_run_leaves_no_half_stream(tmp_path: Path, tokenizer: Any) -> None:
+def test_a_killed_run_leaves_no_half_stream(tmp_path: Path, tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
     script = """
 readings = []
 def lines():
@@ -380,35 +388,35 @@ def lines():
     if len(readings) > 1:
         print("in the middle", flush=True)
         time.sleep(600)
-pack(Corpus.from_lines(lines), tokenizer, folder=folder)
+pack(Corpus.from_lines(lines), tokenizer)
 """
-    process = start(script, tmp_path)
+    process = start(script, tmp_path / "cache")
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "in the middle\n"
-        (begun,) = tmp_path.glob(".*/tokens.bin")
+        (begun,) = tmp_path.glob("cache/packed/.*/tokens.bin")
         assert begun.stat().st_size > 100_000, "the run was not killed in the middle"
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
     lines = pico.sentences(30_000)
-    packed = pack(Corpus.from_lines(lines), tokenizer, folder=tmp_path)
-    assert begun.parent.name.startswith(f".{packed.name}."), "it was another text"
+    packed = pack(Corpus.from_lines(lines), tokenizer)
+    (entry,) = entries()
+    assert begun.parent.name.startswith(f".{entry.name}."), "it was another text"
     assert packed.paragraphs == len(lines)
-    assert [path.name for path in tmp_path.iterdir()] == [packed.name]
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path: Path, entries: Callable[[], list[Path]]) -> None:
     script = """
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
-    pack(Corpus.from_lines(sentences), tokenizer, folder=folder)
+    pack(Corpus.from_lines(sentences), tokenizer)
 except OutputError as error:
     print(error)
 """
-    output, _ = start(script, tmp_path).communicate()
+    output, _ = start(script, tmp_path / "cache").communicate()
     assert "could not be written (File too large)" in output
-    assert not list(tmp_path.iterdir())
+    assert not entries()
 
 
 def test_text_and_tokens_are_not_gathered_in_memory(tmp_path: Path) -> None:
@@ -417,12 +425,12 @@ def lines():
     for number in range(8):
         for sentence in sentences:
             yield f"{number} {sentence}"
-small = pack(Corpus.from_lines(sentences), tokenizer, folder=folder)
+small = pack(Corpus.from_lines(sentences), tokenizer)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-packed = pack(Corpus.from_lines(lines), tokenizer, folder=folder)
+packed = pack(Corpus.from_lines(lines), tokenizer)
 print(packed.bytes, len(packed), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    output, _ = start(script, tmp_path).communicate()
+    output, _ = start(script, tmp_path / "cache").communicate()
     size, tokens, growth = map(int, output.split())
     assert size > 12_000_000
     assert tokens > 4_000_000

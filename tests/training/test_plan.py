@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.training.plan import PLANS, Stage, Training, plan_stages, scaled
+from relexify.training.plan import PLANS, Stage, Training, plan_stages
 
 
 def summary(training: Training) -> list[tuple[str, int, str, int]]:
@@ -105,15 +105,6 @@ def test_the_best_is_selected_where_patience_or_the_user_asks_for_it():
     assert Training(patience=3).selects_best
     assert Training(keep_best=True).selects_best
     assert not Training(patience=3, keep_best=False).selects_best
-
-
-def test_a_training_scaled_to_other_steps_keeps_its_shape():
-    assert scaled(Training(plan="embeddings-first"), 50) == Training(plan="embeddings-first", steps=50)
-    own = Training(stages=(Stage("a", 10, warmup_steps=10), Stage("b", 90, warmup_steps=20)))
-    half = scaled(own, 50)
-    assert [(stage.steps, stage.warmup_steps) for stage in half.stages] == [(5, 5), (45, 10)]
-    assert half.steps == 50
-    assert len(plan_stages(scaled(own, 1))) == 2
 
 
 def test_tokens_per_step_are_those_of_the_whole_batch():

@@ -106,7 +106,7 @@ def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted,
         run.train_until_killed(Moment("step", 1))
         assert checkpoints(run.work()) == {"1-everything/checkpoint-2"}
         result = run.train()
-    assert "going on from" in caplog.text
+    assert "resuming from" in caplog.text
     assert "checkpoint-4" not in caplog.text
     assert_equal(result, uninterrupted("gpt2", TRAINING))
 

@@ -56,7 +56,7 @@ def test_two_processes_of_torchrun_train_the_model_that_one_trains_and_write_it_
     run = run_of("gpt2", dropout=False)
     script = tmp_path / "script.py"
     script.write_text(
-        "from relexify.training import train\n"
+        "from relexify.training.run import train\n"
         "from tests.training.test_several_processes import TOGETHER\n"
         f"train({str(run.source)!r}, {str(run.output())!r}, {str(run.corpus)!r}, TOGETHER, "
         f"held_out={str(run.held_out)!r})\n"

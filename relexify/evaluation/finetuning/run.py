@@ -76,7 +76,7 @@ def fine_tune(
     folder = Path(folder)
     check_seeds(seeds)
     problem = problem_of(task, data.train, data.test, data.dev)
-    config = encoder_config(model)
+    config = encoder_config(model, task)
     identity = {
         "model": by_content(model),
         "through": by_content(through),

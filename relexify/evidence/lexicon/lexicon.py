@@ -5,11 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon.reading import read_pairs
+from relexify.storage.fingerprint import NO_EFFECT
 
 __all__ = ["BilingualLexicon"]
 
@@ -26,7 +27,7 @@ class BilingualLexicon:
     """
 
     pairs: tuple[Pair, ...]
-    name: str = ""
+    name: str = field(default="", metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", tuple(dict.fromkeys(self.pairs)))

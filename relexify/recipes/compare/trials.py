@@ -17,8 +17,9 @@ from relexify.recipes.file.task_entries import TaskEntry
 from relexify.recipes.measuring import kept_scores, measure
 from relexify.reports import TaskScores
 from relexify.storage.files import MARKER, check_output, check_written, write_file
+from relexify.systems.transfer.checks import with_method
 from relexify.systems.transfer.grafts import clear_graft, graft_once, read_note, transfer_identity
-from relexify.systems.transfer.options import METHODS, Transfer
+from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.plan import HELD_OUT_EVERY, Training
@@ -177,10 +178,6 @@ def trials_of(recipe: RecipeFile, size: int | None, device: str) -> Iterator[Tri
     part = corpus if size is None else corpus.subsample(size)
     for seed in comparing.seeds:
         for run in comparing.runs:
-            method = METHODS[run.method]
-            unused: dict[str, Any] = dict.fromkeys(method.unused)
-            evidence = replace(transfer, **unused)
-            evidence = evidence if method.takes_overrides else replace(evidence, overrides={})
             name = "-".join([*([size_name(size)] if size else []), run.name, f"seed{seed}"])
             folder = recipe.output / "runs" / name
             yield Trial(
@@ -188,8 +185,7 @@ def trials_of(recipe: RecipeFile, size: int | None, device: str) -> Iterator[Tri
                 f"{run.name}, seed {seed}" + (f", {size_name(size)}" if size else ""),
                 folder,
                 replace(
-                    evidence,
-                    method=run.method,
+                    with_method(transfer, run.method),
                     seed=seed,
                     corpus=part,
                     held_out=held_out,

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.methods.registry import METHODS
 from relexify.recipes.file.paths import Place
 from relexify.recipes.file.values import choose, convert_fields
-from relexify.systems.transfer.options import METHODS
 from relexify.training.plan import PLANS
 
 __all__ = ["RUNS", "Comparing", "Run", "method_names", "read_comparing"]

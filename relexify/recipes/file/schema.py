@@ -45,6 +45,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.evidence.vectors.options import validate_vector_training
+from relexify.methods.registry import METHODS
 from relexify.recipes.file.comparing import RUNS, Comparing, Run, method_names, read_comparing
 from relexify.recipes.file.overriding import override
 from relexify.recipes.file.paths import Place, model_name, written_model, written_path
@@ -160,7 +161,7 @@ def recipe_text(recipe: RecipeFile) -> str:
     if recipe.held_out is not None:
         table["held_out"] = written_texts(recipe.held_out, "held_out")
     if recipe.transfer is not None:
-        table["transfer"] = differing(recipe.transfer, leave_out=_ELSEWHERE)
+        table["transfer"] = differing(recipe.transfer, leave_out=(*_ELSEWHERE, "options")) | recipe.transfer.options
         if recipe.transfer.tokenizer is not None:
             table["transfer"]["tokenizer"] = written_model(recipe.transfer.tokenizer)
     if recipe.fresh is not None:
@@ -202,7 +203,16 @@ def _parse(file: Path) -> dict[str, Any]:
 
 def _transfer(table: object, recipe: RecipeFile, top: Place) -> Transfer:
     place = top.below("transfer")
-    values = convert_fields(table, Transfer, place, elsewhere=_ELSEWHERE)
+    # Options of methods are keys of [transfer]; all methods' are, because the runs of a comparison share the table.
+    own: dict[str, Any] = {}
+    if isinstance(table, dict):
+        kinds = [method.options for method in METHODS.values() if method.options is not None]
+        for kind in kinds:
+            names = [entry.name for entry in fields(kind) if entry.name in table]
+            own |= convert_fields({name: table[name] for name in names}, kind, place)
+        table = {key: value for key, value in table.items() if key not in own}
+    values = convert_fields(table, Transfer, place, elsewhere=_ELSEWHERE | {"options": "write them into [transfer]"})
+    values["options"] = own
     if "tokenizer" in values:
         values["tokenizer"] = model_name(values["tokenizer"], place.below("tokenizer"))
     transfer = Transfer(

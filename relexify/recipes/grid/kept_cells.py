@@ -14,9 +14,9 @@ from relexify.recipes.grid.plan import GridCell, GridSearch, cells_folder, label
 from relexify.recipes.grid.scores import GridMaterial
 from relexify.scoring import Score
 from relexify.storage.files import write_file
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.grafts import transfer_identity
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.steps import step_name
 
 __all__ = ["cell_name", "keep_cell", "kept_cell"]
 
@@ -32,14 +32,15 @@ def cell_name(search: GridSearch, recipe: Transfer, material: GridMaterial, cell
         temperature=cell.temperature or 1.0,
         held_out=None,
     )
-    return step_name(
-        "grid cell",
-        graft=transfer_identity(tried),
-        corpus=material.corpus.fingerprint(),
-        held_out=material.held_out,
-        nli=_fingerprint(material.nli),
-        pos=_fingerprint(material.pos),
-        probe=[search.penalty, search.length],
+    return fingerprint(
+        {
+            "graft": transfer_identity(tried),
+            "corpus": material.evidence.corpus,
+            "held_out": material.held_out,
+            "nli": _fingerprint(material.nli),
+            "pos": _fingerprint(material.pos),
+            "probe": [search.penalty, search.length],
+        }
     )
 
 

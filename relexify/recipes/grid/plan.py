@@ -9,9 +9,10 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.evaluation.probing.probes import PairExample, TaggedWords
+from relexify.methods.registry import METHODS
 from relexify.scoring import Score
-from relexify.systems.transfer.checks import check_recipe
-from relexify.systems.transfer.options import METHODS, Transfer
+from relexify.systems.transfer.checks import validate_transfer
+from relexify.systems.transfer.options import Transfer
 
 __all__ = ["GridCell", "GridSearch", "Pairs", "Tagged", "cells_folder", "label_of", "planned_cells"]
 
@@ -74,8 +75,8 @@ def planned_cells(search: GridSearch) -> list[GridCell]:
         InputError: The grid is impossible.
     """
     recipe = search.transfer
-    with_neighbours = [name for name, method in METHODS.items() if method.uses_neighbours]
-    plain = [name for name, method in METHODS.items() if not (method.uses_vectors or method.uses_bitext)]
+    with_neighbours = sorted(name for name, method in METHODS.items() if method.takes("neighbours"))
+    plain = sorted(name for name, method in METHODS.items() if not (method.needs or method.takes("vectors")))
     if recipe.method not in with_neighbours:
         choices = ", ".join(with_neighbours)
         raise InputError(f"the method {recipe.method} has neither neighbours nor temperature: choose one of {choices}")
@@ -90,7 +91,7 @@ def planned_cells(search: GridSearch) -> list[GridCell]:
     if search.training_examples is not None and search.training_examples < 1:
         raise InputError(f"training_examples = {search.training_examples} is not possible: give 1 or more")
     for count, temperature in product(search.neighbours, search.temperatures):
-        check_recipe(replace(recipe, neighbours=count, temperature=temperature, output=cells_folder(recipe) / "new"))
+        validate_transfer(replace(recipe, neighbours=count, temperature=temperature))
     cells = [
         GridCell(recipe.method, count, temperature)
         for count in dict.fromkeys(search.neighbours)

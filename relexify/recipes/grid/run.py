@@ -15,7 +15,6 @@ from relexify.recipes.grid.scores import gather, scored_cells
 from relexify.recipes.grid.table import GridResult, best_cell, grid_rows
 from relexify.reports import markdown
 from relexify.storage.files import write_file
-from relexify.systems.transfer.checks import with_dictionary
 
 __all__ = ["GridCell", "GridResult", "GridSearch", "best_cell", "grid_rows", "run_grid"]
 
@@ -30,7 +29,7 @@ def run_grid(search: GridSearch) -> GridResult:
         InputError: The grid is impossible, or the output folder holds cells of another one.
     """
     planned = planned_cells(search)
-    recipe = with_dictionary(search.transfer)
+    recipe = search.transfer
     material = gather(search, recipe)
     names = {label_of(cell): cell_name(search, recipe, material, cell) for cell in planned}
     cells = {label_of(cell): kept_cell(recipe, cell, names[label_of(cell)]) for cell in planned}

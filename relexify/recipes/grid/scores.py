@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,17 @@ from relexify.errors import InputError
 from relexify.evaluation.data.columns import read_tagged
 from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
+from relexify.evidence.evidence import Evidence
 from relexify.grafting import check_roles, graft
-from relexify.methods import blended, special
-from relexify.methods.grid import neighbour_grid
-from relexify.mixture import Mixture, first_of
+from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.recipes.grid.plan import GridCell, GridSearch, Pairs, Tagged, label_of
 from relexify.scoring import Score, language_model_scores
-from relexify.systems.transfer.checks import open_texts
-from relexify.systems.transfer.mixing import mix, subwords_in_one_space, told_evidence
+from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import needed_roles, new_tokenizer
-from relexify.text import Corpus
+from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
 
 __all__ = ["BITS", "NLI", "PERPLEXITY", "POS", "GridMaterial", "gather", "scored_cells"]
 
@@ -36,9 +33,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GridMaterial:
-    """What is read before the work begins: text to learn from and to score on, and examples, training first."""
+    """What is read before the work begins: evidence, text to score on, and examples, training first."""
 
-    corpus: Corpus
+    evidence: Evidence
     held_out: str
     nli: tuple[Sequence[PairExample], Sequence[PairExample]] | None
     pos: tuple[Sequence[TaggedWords], Sequence[TaggedWords]] | None
@@ -50,11 +47,11 @@ def gather(search: GridSearch, recipe: Transfer) -> GridMaterial:
     Raises:
         InputError: Something is missing, unreadable or empty.
     """
-    corpus, held_out = open_texts(recipe)
+    evidence = check_transfer(recipe)
     limit, nli, pos = search.training_examples, search.nli, search.pos
     return GridMaterial(
-        corpus,
-        held_out.sample_bytes(recipe.score_bytes) if recipe.score else "",
+        evidence,
+        evidence.held_out.sample_bytes(recipe.score_bytes) if recipe.score else "",
         None if nli is None else (_pairs(nli[0])[:limit], _pairs(nli[1])),
         None if pos is None else (_tagged(pos[0])[:limit], _tagged(pos[1])),
     )
@@ -67,12 +64,26 @@ def scored_cells(
     if not pending:
         return
     model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    new = new_tokenizer(recipe, old, material.corpus)
+    new = target_tokenizer(recipe, old, material.evidence)
     check_roles(old, new, needed_roles(model))
     material = _without_language_modelling(material, model) if architecture_of(model) == "headless" else material
-    for cell, mixture in _mixtures(recipe, model, old, new, material.corpus, pending):
-        body = fresh_twin(model, seed=recipe.seed) if cell.initialisation == "fullrand" else model
-        result = graft(body, new, mixture, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of)
+    inputs = method_inputs(recipe, material.evidence, model, old, new)
+    # The nearest k are the first k of the nearest K, so the largest number of neighbours comes first.
+    for cell in sorted(pending, key=lambda cell: -(cell.neighbours or 0)):
+        method = METHODS[cell.initialisation]
+        if cell.neighbours is not None and cell.temperature is not None:
+            built = method.initialise(inputs.at(cell.neighbours, cell.temperature))
+        else:
+            built = method.initialise(replace(inputs, overrides={}))
+        body = fresh_twin(model, seed=recipe.seed) if method.fresh_inner else model
+        result = graft(
+            body,
+            new,
+            built.mixture,
+            precomputed=built.precomputed,
+            seed=recipe.seed,
+            pad_to_multiple_of=recipe.pad_to_multiple_of,
+        )
         scores = _scores(search, result.model.to(recipe.device), new, material)
         logger.info("%s: %s", label_of(cell), ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
         yield replace(cell, scores=scores)
@@ -98,38 +109,6 @@ def _without_language_modelling(material: GridMaterial, model: Any) -> GridMater
         raise InputError(f"{type(model).__name__} has no language-modelling head: give NLI or POS files to score on")
     logger.warning("%s has no language-modelling head, so its perplexity is not scored", type(model).__name__)
     return replace(material, held_out="")
-
-
-def _mixtures(
-    recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus, pending: Sequence[GridCell]
-) -> Iterator[tuple[GridCell, Mixture]]:
-    """The mixture of every pending cell; those with neighbours share their evidence and one search."""
-    grid = {(cell.neighbours, cell.temperature): cell for cell in pending if cell.neighbours and cell.temperature}
-    if grid:
-        source, target, _ = subwords_in_one_space(recipe, model, old, new, corpus)
-        found = neighbour_grid(
-            source,
-            target,
-            neighbours=sorted({count for count, _ in grid}),
-            temperatures=sorted({temperature for _, temperature in grid}),
-            device=recipe.device,
-        )
-        complete = _completion(recipe, old, new)
-        for key, cell in grid.items():
-            yield cell, complete(found[key])
-    for cell in pending:
-        if cell.neighbours is None:
-            baseline = replace(recipe, method=cell.initialisation, overrides={})
-            yield cell, mix(baseline, model, old, new, corpus)[0]
-
-
-def _completion(recipe: Transfer, old: Any, new: Any) -> Callable[[Mixture], Mixture]:
-    """What a method adds to what the vectors say."""
-    if recipe.method == "blend":
-        told = told_evidence(recipe, old, new)
-        return lambda vectors: blended(old, new, vectors, *told, overrides=recipe.overrides)
-    steering = special(old, new, overrides=recipe.overrides)
-    return lambda vectors: first_of(steering, vectors, method=recipe.method)
 
 
 def _scores(search: GridSearch, model: Any, tokenizer: Any, material: GridMaterial) -> dict[str, Score]:

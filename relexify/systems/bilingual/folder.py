@@ -1,7 +1,7 @@
-"""Bilingual models on the disk: weights, and for each language its tokenizer and how it generates.
+"""A bilingual model with its tokenizers, in memory and on disk.
 
 OUTPUT/config.json, model.safetensors      both languages
-OUTPUT/languages/en, OUTPUT/languages/sw   a tokenizer each
+OUTPUT/languages/en, OUTPUT/languages/sw   the tokenizer and the generation config of each
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
@@ -26,7 +26,6 @@ from relexify.systems.bilingual.model import BilingualModel
 
 __all__ = ["BilingualBundle", "load_bilingual_model"]
 
-LANGUAGES = "languages"
 _GENERATION = "generation_config.json"
 
 
@@ -36,70 +35,71 @@ class BilingualBundle:
 
     Attributes:
         model: The model.
-        tokenizers: By the names of the languages.
+        tokenizers: The tokenizer of each language, by its name.
     """
 
     model: BilingualModel
-    tokenizers: Mapping[str, Any]
+    tokenizers: Mapping[str, PreTrainedTokenizerFast]
 
     @classmethod
     def join(cls, source: str | Path, target: str | Path, languages: tuple[str, str]) -> BilingualBundle:
         """Join two models that share an encoder.
 
         Args:
-            source: The model of the first language: a folder, a Hub name, or `smollm2-135m`.
-            target: The same model with another vocabulary, such as `relexify transfer` makes.
-            languages: What the two languages are called.
+            source: The model of the source language: a folder, a Hub name, or `smollm2-135m`.
+            target: The same model with the vocabulary of the target language, as `relexify transfer` writes it.
+            languages: Names of the source and of the target language.
 
         Raises:
-            InputError: A model cannot be loaded, or the names do not do.
-            GraftError: The two are not built alike.
-            VocabularyError: A tokenizer is not its model's.
+            InputError: A model cannot be loaded, or the names are invalid.
+            GraftError: The two do not have the same architecture.
+            VocabularyError: A tokenizer does not belong to its model.
         """
         models = load_model(source), load_model(target)
         tokenizers = load_tokenizer(source), load_tokenizer(target)
         for model, tokenizer in zip(models, tokenizers, strict=True):
             check_fit(model, tokenizer)
-        built = BilingualModel.join(*models, languages)
-        return cls(built, dict(zip(languages, tokenizers, strict=True)))
+        return cls(BilingualModel.join(*models, languages), dict(zip(languages, tokenizers, strict=True)))
 
     @classmethod
     def load(cls, folder: str | Path) -> BilingualBundle:
-        """Read what `save` wrote.
+        """Load a folder that `save` or `relexify bilingual` wrote.
 
         Raises:
-            InputError: It is no bilingual model, or damaged.
+            InputError: It does not hold a bilingual model, or is damaged.
         """
         model = load_bilingual_model(folder)
-        tokenizers = {name: load_tokenizer(Path(folder) / LANGUAGES / name) for name in model.languages}
-        for name, tokenizer in tokenizers.items():
-            check_fit(model.for_language(name), tokenizer)
-            path = Path(folder) / LANGUAGES / name
+        tokenizers = {}
+        for language in model.languages:
+            path = Path(folder) / LANGUAGES / language
+            tokenizers[language] = load_tokenizer(path)
+            check_fit(model.for_language(language), tokenizers[language])
             if (path / _GENERATION).is_file():
-                model.for_language(name).generation_config = GenerationConfig.from_pretrained(path)
+                model.for_language(language).generation_config = GenerationConfig.from_pretrained(path)
         return cls(model, tokenizers)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write a folder, all of it or nothing."""
+        """Write a folder, completely or not at all."""
         with write_folder(folder, overwrite=overwrite) as beside:
             self.write_into(beside)
         return Path(folder)
 
     def write_into(self, folder: Path) -> None:
-        """Write all files into a folder that is there."""
+        """Write all files into an existing folder."""
         self.model.save_pretrained(folder)
-        for name, tokenizer in self.tokenizers.items():
-            place = folder / LANGUAGES / name
-            place.mkdir(parents=True)
-            save_tokenizer(tokenizer, place)
-            if self.model.for_language(name).can_generate():
-                self.model.for_language(name).generation_config.save_pretrained(place)
+        for language, tokenizer in self.tokenizers.items():
+            path = folder / LANGUAGES / language
+            path.mkdir(parents=True)
+            save_tokenizer(tokenizer, path)
+            model = self.model.for_language(language)
+            if model.can_generate():
+                model.generation_config.save_pretrained(path)
 
     def export(self, language: str, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the model of one language, with its tokenizer, as a folder that needs nothing of relexify.
+        """Write the model of one language, with its tokenizer, as an ordinary folder of transformers.
 
         Raises:
-            InputError: The model does not know the language.
+            InputError: The model does not have this language.
             OutputError: The folder cannot be written.
         """
         model = self.model.for_language(language)
@@ -112,10 +112,10 @@ class BilingualBundle:
 
 
 def load_bilingual_model(folder: str | Path) -> BilingualModel:
-    """The model alone, in the dtype it was saved in.
+    """Load the model without its tokenizers, in the dtype it was saved in.
 
     Raises:
-        InputError: It is no bilingual model, or damaged.
+        InputError: The folder does not hold a bilingual model, or is damaged.
     """
     if kind_of_folder(folder) is not BILINGUAL:
         raise InputError(f"{folder} holds no bilingual model: give a folder that relexify bilingual wrote")
@@ -123,9 +123,9 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
         model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(
-            f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it anew"
+            f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it again"
         ) from error
     if missing := sorted(loaded["missing_keys"]):
-        raise InputError(f"{folder} lacks {len(missing)} parameters of its model ({missing[0]}, …): write it anew")
-    found: BilingualModel = model.eval()
-    return found
+        raise InputError(f"{folder} lacks {len(missing)} parameters of its model ({missing[0]}, …): write it again")
+    loaded_model: BilingualModel = model.eval()
+    return loaded_model

@@ -1,8 +1,8 @@
-"""A bilingual language model: one encoder, and for each of two languages embeddings and an output layer of its own.
+"""A bilingual language model: one encoder, and embeddings and an output layer for each of two languages.
 
-RAMEN (section 2.3) plugs the vocabulary of a second language into a pretrained model and trains both languages on.
-Here the two languages are two ordinary models of transformers which share every module but those of the vocabulary:
-what one of them computes is what it would compute alone, whatever its family does with positions, scales or caps, and
+RAMEN (section 2.3) gives a pretrained model the vocabulary of a second language and trains both languages together.
+Here the two languages are two ordinary models of transformers that share every module except those of the vocabulary.
+Each computes exactly what it would compute alone, whatever its architecture does with positions, scales or caps, and
 nothing is copied when the language changes.
 """
 
@@ -23,33 +23,32 @@ from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
 from relexify.pretrained.lexical import lexical_axes
 from relexify.systems.bilingual.kind import MODEL_TYPE
-from relexify.systems.compression.model import is_compressed
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
 
 MEMBERS = ("source", "target")
-"""What the two models are called inside, whatever the languages are called."""
+"""The attributes of the two models, whatever the names of the languages are."""
 
 logger = logging.getLogger(__name__)
 
 
 class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
-    """What a bilingual model is made of.
+    """The config of a bilingual model.
 
     Attributes:
-        source: The config of the model of the first language.
-        target: The config of the model of the second one.
-        languages: What the two languages are called.
-        lexical: Names of the parameters and buffers that each language has for itself.
+        source: The config of the model of the source language.
+        target: The config of the model of the target language.
+        languages: Names of the source and of the target language.
+        lexical: Names of the parameters and buffers that are not shared.
     """
 
     model_type = MODEL_TYPE
-    sub_configs = {"source": AutoConfig, "target": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
+    sub_configs = {"source": AutoConfig, "target": AutoConfig}  # noqa: RUF012 (transformers requires it)
 
     def __init__(
         self,
-        source: Any = None,
-        target: Any = None,
+        source: PreTrainedConfig | dict[str, Any] | None = None,
+        target: PreTrainedConfig | dict[str, Any] | None = None,
         languages: Sequence[str] = MEMBERS,
         lexical: Sequence[str] = (),
         **rest: Any,
@@ -62,7 +61,12 @@ class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
 
 
 class BilingualModel(PreTrainedModel):  # type: ignore[misc]
-    """Two language models with one encoder between them."""
+    """Two language models that share one encoder.
+
+    Attributes:
+        source: The ordinary model of the source language.
+        target: The ordinary model of the target language; all but its vocabulary are the modules of `source`.
+    """
 
     config_class = BilingualConfig
     base_model_prefix = ""
@@ -73,73 +77,70 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     def __init__(self, config: BilingualConfig) -> None:
         super().__init__(config)
-        self.source = _member(config.source)
-        self.target = _member(config.target)
-        single, inside = _share(self.source, self.target, frozenset(config.lexical))
-        self._single = {f"target.{name}": f"source.{name}" for name in single}
-        # What is named here is written once.
-        self._tied_weights_keys = {f"target.{name}": f"source.{name}" for name in (*single, *inside)}
+        self.source = _build(config.source)
+        self.target = _build(config.target)
+        tensors, inside_modules = _share(self.source, self.target, frozenset(config.lexical))
+        self._shared_tensors = {f"target.{name}": f"source.{name}" for name in tensors}
+        # save_pretrained writes tensors that are named here only once.
+        self._tied_weights_keys = {f"target.{name}": f"source.{name}" for name in (*tensors, *inside_modules)}
         self.post_init()
 
     @classmethod
-    def join(cls, source: Any, target: Any, languages: Sequence[str] = MEMBERS) -> BilingualModel:
-        """A bilingual model of two, with the first one's encoder; both stay as they are.
+    def join(
+        cls, source: PreTrainedModel, target: PreTrainedModel, languages: Sequence[str] = MEMBERS
+    ) -> BilingualModel:
+        """Return a bilingual model of two models, with the encoder of the first; neither is changed.
 
         Args:
             source: A decoder or a masked language model.
             target: The same model with another vocabulary, as `graft` makes it.
-            languages: What the two languages are called.
+            languages: Names of the source and of the target language.
 
         Raises:
-            InputError: The names of the languages do not do.
-            GraftError: The two models are not built alike.
+            InputError: The names of the languages are invalid.
+            GraftError: The two models do not have the same architecture, or one is compressed.
         """
         check_languages(languages)
-        _check_alike(source, target)
         lexical = sorted(lexical_axes(source))
-        _check_inner(source, target, lexical)
-        first, second = (_config_of(model, source.dtype) for model in (source, target))
-        built: BilingualModel = cls(BilingualConfig(first, second, languages, lexical)).to(source.dtype)
-        values, foreign = source.state_dict(), target.state_dict()
-        built.source.load_state_dict(values)
-        built.target.load_state_dict({name: (foreign if name in lexical else values)[name] for name in foreign})
-        for name, model in zip(MEMBERS, (source, target), strict=True):
+        lexical_axes(target)  # raises for a compressed model, whose tokens share parameters
+        _check_architecture(source, target)
+        _check_encoder(source, target, lexical)
+        configs = [_config_of(model, source.dtype) for model in (source, target)]
+        joined: BilingualModel = cls(BilingualConfig(*configs, languages, lexical)).to(source.dtype)
+        own, foreign = source.state_dict(), target.state_dict()
+        joined.source.load_state_dict(own)
+        joined.target.load_state_dict({name: (foreign if name in lexical else own)[name] for name in foreign})
+        for member, model in ((joined.source, source), (joined.target, target)):
             if model.can_generate():
-                getattr(built, name).generation_config = copy.deepcopy(model.generation_config)
-        built.to(source.device).eval()
-        return built
+                member.generation_config = copy.deepcopy(model.generation_config)
+        joined.to(source.device).eval()
+        return joined
 
     @property
     def languages(self) -> tuple[str, str]:
-        """What the two languages are called."""
-        first, second = self.config.languages
-        return first, second
+        """Names of the source and of the target language."""
+        source, target = self.config.languages
+        return source, target
 
-    def for_language(self, language: str | None) -> Any:
-        """The ordinary model of one language; its encoder is the one of both, not a copy.
-
-        Raises:
-            InputError: The model does not know the language.
-        """
-        return getattr(self, MEMBERS[self.index_of(language)])
-
-    def index_of(self, language: str | None) -> int:
-        """0 for the first language, 1 for the second.
+    def for_language(self, language: str | None) -> PreTrainedModel:
+        """Return the ordinary model of one language; its encoder is the shared one, not a copy.
 
         Raises:
-            InputError: The model does not know the language.
+            InputError: The model does not have this language, or none is given.
         """
-        if language not in self.languages:
-            known = " or ".join(map(repr, self.languages))
-            found = "no language was named" if language is None else f"it does not know the language {language!r}"
-            raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
-        return self.languages.index(language)
+        if language == self.languages[0]:
+            return self.source
+        if language == self.languages[1]:
+            return self.target
+        known = " or ".join(map(repr, self.languages))
+        found = "no language was named" if language is None else f"it does not know the language {language!r}"
+        raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
 
     def lexical_parameter_names(self) -> set[str]:
         """Return the names of the parameters and buffers that belong to one language alone."""
         return {f"{member}.{name}" for member in MEMBERS for name in self.config.lexical}
 
-    def loss_members(self) -> tuple[Any, Any]:
+    def loss_members(self) -> tuple[PreTrainedModel, PreTrainedModel]:
         """Return the two models; see `relexify.training.protocol.JointModel`."""
         return self.source, self.target
 
@@ -163,30 +164,32 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         return nats
 
     def forward(self, input_ids: torch.Tensor | None = None, *, language: str | None = None, **inputs: Any) -> Any:
-        """What the model of a language makes of its tokens.
+        """Return the output of the model of one language.
 
         Args:
-            input_ids: Tokens of that language's tokenizer [batch × tokens].
-            language: Which one.
-            **inputs: Whatever else the model of one language takes: attention_mask, labels, …
+            input_ids: Tokens of that language's tokenizer [batch × positions].
+            language: Name of the language.
+            **inputs: Any other argument of that model: attention_mask, labels, …
         """
-        return getattr(self, MEMBERS[self.index_of(language)])(input_ids=input_ids, **inputs)
+        return self.for_language(language)(input_ids=input_ids, **inputs)
 
-    def get_input_embeddings(self) -> Any:
-        """Those of the first language."""
-        return self.source.get_input_embeddings()
+    def get_input_embeddings(self) -> nn.Module:
+        """Return those of the source language."""
+        embeddings: nn.Module = self.source.get_input_embeddings()
+        return embeddings
 
-    def get_output_embeddings(self) -> Any:
-        """Those of the first language."""
-        return self.source.get_output_embeddings()
+    def get_output_embeddings(self) -> nn.Module:
+        """Return those of the source language."""
+        head: nn.Module = self.source.get_output_embeddings()
+        return head
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
-        """What has to be tied anew after loading: what its family ties within each language.
+        """Return what must be tied again after loading: shared tensors, and what each architecture ties itself.
 
-        Whole modules that are shared need no tying, since what is loaded into one is loaded into the other; and tying
-        pads biases to the length of their weights, which is right for a head alone.
+        Modules that are shared as a whole need no tying, since what is loaded into one is loaded into the other; and
+        tying would pad biases to the length of their weights, which is right for a head only.
         """
-        found = dict(self._single)
+        found = dict(self._shared_tensors)
         if all_submodels:
             for member in MEMBERS:
                 own = getattr(self, member).get_expanded_tied_weights_keys(all_submodels=True)
@@ -194,15 +197,15 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         return found
 
     def _init_weights(self, module: nn.Module) -> None:
-        """All modules belong to a member, whose own rule holds."""
+        """Do nothing: all modules belong to a member, which initialises them itself."""
 
 
-def _member(config: Any) -> Any:
-    """A model of one language, by the class that its config names."""
+def _build(config: PreTrainedConfig) -> PreTrainedModel:
+    """Return a model of one language, in the class that its config names."""
     return getattr(transformers, config.architectures[0])._from_config(config)
 
 
-def _config_of(model: Any, dtype: torch.dtype) -> Any:
+def _config_of(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedConfig:
     config = copy.deepcopy(model.config)
     config.architectures = [type(model).__name__]
     config.dtype = dtype
@@ -212,34 +215,40 @@ def _config_of(model: Any, dtype: torch.dtype) -> Any:
 def _share(
     source: nn.Module, target: nn.Module, lexical: frozenset[str], prefix: str = ""
 ) -> tuple[list[str], list[str]]:
-    """Put the source's modules into the target, but for the lexical ones.
+    """Put the modules of the source into the target, except those with lexical parameters.
+
+    Args:
+        source: A module of the source model.
+        target: The same module of the target model; changed in place.
+        lexical: Names of parameters and buffers that are not shared.
+        prefix: The name of the module inside the model, and a dot.
 
     Returns:
-        Names of the single parameters and buffers that were shared because they lie beside a lexical one, and of those
-        inside shared modules.
+        Names of the tensors that were shared one by one, because they are in a module with a lexical one (such as the
+        dense layer of a head), and names of the tensors inside modules that were shared as a whole.
     """
-    single: list[str] = []
-    inside: list[str] = []
-    kept = source.state_dict(prefix=prefix)
-    for owned in ("_parameters", "_buffers"):
-        for name, tensor in getattr(source, owned).items():
-            if prefix + name in kept and prefix + name not in lexical:
-                getattr(target, owned)[name] = tensor
-                single.append(prefix + name)
+    tensors: list[str] = []
+    inside_modules: list[str] = []
+    saved = source.state_dict(prefix=prefix)  # leaves out buffers that are not part of a checkpoint
+    for kind in ("_parameters", "_buffers"):
+        for name, tensor in getattr(source, kind).items():
+            if prefix + name in saved and prefix + name not in lexical:
+                getattr(target, kind)[name] = tensor
+                tensors.append(prefix + name)
     for name, module in source.named_children():
         below = f"{prefix}{name}."
         if any(each.startswith(below) for each in lexical):
-            found = _share(module, target.get_submodule(name), lexical, below)
-            single, inside = single + found[0], inside + found[1]
+            more_tensors, more_inside = _share(module, target.get_submodule(name), lexical, below)
+            tensors += more_tensors
+            inside_modules += more_inside
         else:
             setattr(target, name, module)
-            inside += list(module.state_dict(prefix=below))
-    return single, inside
+            inside_modules += list(module.state_dict(prefix=below))
+    return tensors, inside_modules
 
 
-def _check_alike(source: Any, target: Any) -> None:
-    if is_compressed(source) or is_compressed(target):
-        raise GraftError("a compressed model cannot be one of two languages: expand it first (relexify expand)")
+def _check_architecture(source: PreTrainedModel, target: PreTrainedModel) -> None:
+    """Validate that two models have the same architecture, one that can be bilingual."""
     if type(source) is not type(target):
         raise GraftError(
             f"the models are a {type(source).__name__} and a {type(target).__name__}: give two of one family, "
@@ -249,6 +258,7 @@ def _check_alike(source: Any, target: Any) -> None:
         raise GraftError(
             f"{type(source).__name__} is neither a decoder nor a masked language model: only those can be bilingual"
         )
+    # Positions that are counted from the padding id must be the same in both languages.
     if position_padding(source) is not None and source.config.pad_token_id != target.config.pad_token_id:
         raise GraftError(
             f"{type(source).__name__} counts positions from its padding id, which is {source.config.pad_token_id} in "
@@ -256,26 +266,29 @@ def _check_alike(source: Any, target: Any) -> None:
         )
 
 
-def _check_inner(source: Any, target: Any, lexical: Sequence[str]) -> None:
-    """Refuse encoders of different shapes, and tell of different values."""
-    ours, theirs = source.state_dict(), target.state_dict()
-    for name in sorted({*ours, *theirs} - set(lexical)):
-        here, there = (tuple(values[name].shape) if name in values else None for values in (ours, theirs))
-        if here != there:
+def _check_encoder(source: PreTrainedModel, target: PreTrainedModel, lexical: Sequence[str]) -> None:
+    """Validate that two encoders have the same shapes, and warn if their values differ."""
+    own, other = source.state_dict(), target.state_dict()
+    for name in sorted({*own, *other} - set(lexical)):
+        own_shape = tuple(own[name].shape) if name in own else None
+        other_shape = tuple(other[name].shape) if name in other else None
+        if own_shape != other_shape:
             raise GraftError(
-                f"the two models do not share an encoder: {name} is {here} in one and {there} in the other; "
+                f"the two models do not share an encoder: {name} is {own_shape} in one and {other_shape} in the other; "
                 "give the model that the other was transferred from"
             )
-    for name in lexical:
-        here, there = tuple(ours[name].shape), tuple(theirs[name].shape)
-        if here[1:] != there[1:]:
-            raise GraftError(f"the two models do not share an encoder: {name} is {here} in one, {there} in the other")
-    inner = [name for name in ours if name not in lexical]
-    changed = [name for name in inner if not torch.equal(ours[name].cpu().float(), theirs[name].cpu().float())]
+    for name in lexical:  # these differ in their number of tokens, but not in their width
+        own_shape, other_shape = tuple(own[name].shape), tuple(other[name].shape)
+        if own_shape[1:] != other_shape[1:]:
+            raise GraftError(
+                f"the two models do not share an encoder: {name} is {own_shape} in one, {other_shape} in the other"
+            )
+    inner = [name for name in own if name not in lexical]
+    changed = [name for name in inner if not torch.equal(own[name].cpu().float(), other[name].cpu().float())]
     if changed:
         logger.warning(
-            "the encoders of the two models differ in %d of %d parameters: the first one's is taken, "
-            "to which the embeddings of the second were not trained",
+            "the encoders of the two models differ in %d of %d parameters: that of the first is used, "
+            "although the embeddings of the second were trained with another",
             len(changed),
             len(inner),
         )

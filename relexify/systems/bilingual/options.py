@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from relexify.text import TextInput
+from relexify.storage.fingerprint import content_of
+from relexify.text import Corpus, TextInput
 from relexify.training.plan import LOOKAHEAD, Training
 
 __all__ = ["RAMEN", "BilingualOptions"]
@@ -36,6 +37,6 @@ class BilingualOptions:
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: TextInput | None = None
-    source_held_out: TextInput | None = None
+    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     training: Training = RAMEN

@@ -1,11 +1,11 @@
-"""Training a bilingual model (RAMEN, section 2.3): all parameters, every batch half of each language."""
+"""Train a bilingual model (RAMEN, section 2.3): all parameters, and half of every batch in each language."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -13,13 +13,13 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
-from relexify.scoring import HeldOut
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
-from relexify.systems.bilingual.model import MEMBERS
+from relexify.systems.bilingual.model import MEMBERS, BilingualModel
 from relexify.systems.bilingual.options import RAMEN
+from relexify.text import TextInput
 from relexify.training.data.batches import TwoTexts
-from relexify.training.job import TrainingData, TrainingJob, language_data, source_notes
+from relexify.training.job import LanguageData, TrainingData, TrainingJob, language_data, source_notes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -34,89 +34,102 @@ def train_bilingual(
     source: str | Path,
     target: str | Path,
     output: str | Path,
-    corpus: Any,
-    source_corpus: Any,
+    corpus: TextInput,
+    source_corpus: TextInput,
     training: Training = RAMEN,
     *,
     languages: tuple[str, str] = MEMBERS,
-    held_out: Any = None,
-    source_held_out: Any = None,
+    held_out: TextInput | None = None,
+    source_held_out: TextInput | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
     """Join two models that share an encoder, train both languages together, and write the bilingual model.
 
     Args:
-        source: The model of the first language: a folder, a Hub name, or `smollm2-135m`.
-        target: The same model with the vocabulary of the second language, as `relexify transfer` makes it.
-        output: The folder to write; checkpoints lie in `OUTPUT.training` until it is written.
-        corpus: Text in the second language, whatever `Corpus.open` takes.
-        source_corpus: Text in the first language.
-        training: How; half of every batch is of each language.
-        languages: What the two languages are called.
-        held_out: Text of the second language to measure on; where none is given, one line in 100 is kept aside.
-        source_held_out: The same of the first language.
-        overwrite: Replace the output, and checkpoints of another training that lie in its way.
+        source: The model of the source language: a folder, a Hub name, or `smollm2-135m`.
+        target: The same model with the vocabulary of the target language, as `relexify transfer` writes it.
+        output: The folder to write; checkpoints lie in `OUTPUT.training` until it is complete.
+        corpus: Text in the target language.
+        source_corpus: Text in the source language.
+        training: How to train; half of every batch is in each language.
+        languages: Names of the source and of the target language.
+        held_out: Text in the target language to score on; if None, one line in 100 is held out.
+        source_held_out: Text in the source language to score on; if None, one line in 100 is held out.
+        overwrite: Replace the output, and unfinished work of another training.
 
     Raises:
-        InputError: Something about models, texts or options does not fit, or checkpoints are another run's or damaged.
+        InputError: Models, texts or options do not fit, or unfinished work belongs to another run or is damaged.
         GraftError: The two models do not share an encoder.
-        VocabularyError: A tokenizer is not its model's.
-        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        VocabularyError: A tokenizer does not belong to its model.
+        TrainingError: The loss is NaN, or there is not enough memory.
         OutputError: A checkpoint or the result cannot be written.
     """
     check_languages(languages)
     processes = PartialState(cpu=not torch.cuda.is_available())
     check_halves(training, processes.num_processes)
-    corpora = ((source_corpus, source_held_out), (corpus, held_out))
-    return run_training(
-        lambda plan: _two_languages((source, target), languages, corpora, plan, processes),
-        output,
-        training,
-        processes,
-        inputs=(source, target, corpora),
-        overwrite=overwrite,
-    )
+    texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
+
+    def prepare(plan: Training) -> TrainingJob:
+        return _bilingual_job(source, target, languages, texts, plan, processes)
+
+    inputs = (source, target, source_corpus, source_held_out, corpus, held_out)
+    return run_training(prepare, output, training, processes, inputs=inputs, overwrite=overwrite)
 
 
-def _two_languages(
-    sources: tuple[str | Path, str | Path],
+def _bilingual_job(
+    source: str | Path,
+    target: str | Path,
     languages: tuple[str, str],
-    corpora: tuple[tuple[Any, Any], tuple[Any, Any]],
+    texts: Mapping[str, tuple[TextInput, TextInput | None]],
     training: Training,
     processes: PartialState,
 ) -> TrainingJob:
-    """Both models as one, and both texts."""
+    """Load both models as one, and both texts.
+
+    Args:
+        source: As in `train_bilingual`.
+        target: As in `train_bilingual`.
+        languages: As in `train_bilingual`.
+        texts: Corpus and held-out text, by language.
+        training: How to train.
+        processes: Those that train together; the first one fills the caches that the others read.
+    """
     with processes.main_process_first():
-        both = BilingualBundle.join(*sources, languages)
-    dtype, model = both.model.dtype, both.model.float()
+        bundle = BilingualBundle.join(source, target, languages)
+    dtype, model = bundle.model.dtype, bundle.model.float()
     for language in languages:
         check_language_model(model.for_language(language), training)
-        check_fit(model.for_language(language), both.tokenizers[language])
+        check_fit(model.for_language(language), bundle.tokenizers[language])
     check_stages(model, training)
-    texts = []
-    for language, (corpus, held_out) in zip(languages, corpora, strict=True):
+    data: dict[str, LanguageData] = {}
+    for language, (corpus, held_out) in texts.items():
         logger.info("text of %s:", language)
+        member, tokenizer = model.for_language(language), bundle.tokenizers[language]
         with processes.main_process_first():
             try:
-                speaker, tokenizer = model.for_language(language), both.tokenizers[language]
-                half = training.batch // 2
-                texts.append(language_data(speaker, tokenizer, corpus, held_out, training, half))
+                data[language] = language_data(member, tokenizer, corpus, held_out, training, training.batch // 2)
             except InputError as error:
-                raise InputError(f"the text of the language {language!r} does not do: {error}") from error
-    measured: dict[str | None, HeldOut] = {
-        language: text.held_out for language, text in zip(languages, texts, strict=True)
-    }
-    identities = {language: text.identity for language, text in zip(languages, texts, strict=True)}
+                raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 
-    def reload(folder: Path | None) -> Any:
-        return BilingualBundle.join(*sources, languages).model if folder is None else load_bilingual_model(folder)
+    def reload(folder: Path | None) -> BilingualModel:
+        if folder is None:  # the model before training, which training has changed in place
+            return BilingualBundle.join(source, target, languages).model
+        return load_bilingual_model(folder)
 
     return TrainingJob(
-        model,
-        dtype,
-        TrainingData(TwoTexts(*(text.blocks for text in texts)), measured, architecture_of(model.source)),
-        {"model": fingerprint(model), "languages": list(languages), "texts": identities},
-        source_notes(sources[1]) | {"bilingual": {"languages": list(languages), "source": str(sources[0])}},
-        reload,
-        lambda trained, folder: replace(both, model=trained).write_into(folder),
+        model=model,
+        dtype=dtype,
+        data=TrainingData(
+            TwoTexts(*(part.blocks for part in data.values())),
+            {language: part.held_out for language, part in data.items()},
+            architecture_of(model.source),
+        ),
+        identity={
+            "model": fingerprint(model),
+            "languages": list(languages),
+            "texts": {language: part.identity for language, part in data.items()},
+        },
+        notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
+        reload=reload,
+        write=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
     )

@@ -40,7 +40,7 @@ from relexify.storage.files import (
     write_folder,
 )
 from relexify.storage.fingerprint import describe
-from relexify.storage.work import read_notes
+from relexify.storage.work import inherited_notes
 from relexify.systems.compression.codes import check_codes, codes_of, smallest_base, table_sizes
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.model import (
@@ -202,7 +202,7 @@ def compress_folder(
     inputs = {"model": describe(Path(model))}
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))
-    notes = read_notes(model)
+    notes = inherited_notes(model)
     notes.pop("bits_per_byte_before_training", None)  # that of the model before compression
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
@@ -233,7 +233,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
     small, tokenizer = load_model(model), load_tokenizer(model)
     if not is_compressed(small):
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
-    notes = read_notes(model)
+    notes = inherited_notes(model)
     notes["expanded_from"] = str(model)
     provenance = Provenance(__version__, {"model": str(model)}, {"model": describe(Path(model))})
     notes["provenance"] = provenance.as_dict()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from relexify.errors import InputError
 from relexify.steps import ModelName
+from relexify.storage.fingerprint import BY_CONTENT
 from relexify.systems.compression.tables import split_width
 
 __all__ = ["Compression", "check_options", "check_values"]
@@ -33,7 +34,7 @@ class Compression:
     k: int = 3
     clusters: int | None = None
     codes: Literal["clustered", "digits", "random"] = "clustered"
-    codes_from: ModelName | None = None
+    codes_from: ModelName | None = field(default=None, metadata=BY_CONTENT)
     equal_size: bool = False
     init: Literal["least-squares", "random"] = "least-squares"
     head: Literal["keep", "compress"] = "keep"

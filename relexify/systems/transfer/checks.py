@@ -1,116 +1,149 @@
-"""Find out before the work begins what would stop it at the end."""
+"""Validate the options of a transfer, and open its evidence, before any work."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon import BilingualLexicon
-from relexify.storage.files import check_inputs, check_output
-from relexify.systems.transfer.aligned_text import check_bitext
-from relexify.systems.transfer.options import METHODS, Transfer
-from relexify.text import Corpus
-from relexify.training.plan import HELD_OUT_EVERY
+from relexify.evidence.bitext import import_eflomal, validate_word_alignment
+from relexify.evidence.bitext.aligned_tokens import is_aligned
+from relexify.evidence.evidence import Evidence, open_evidence
+from relexify.evidence.vectors.options import validate_vector_training
+from relexify.methods.inputs import AlignedBy
+from relexify.methods.registry import METHODS, Input, Method
+from relexify.systems.transfer.options import Transfer
 
-__all__ = ["check_recipe", "open_texts", "transfer_inputs", "with_dictionary"]
+__all__ = ["check_transfer", "method_options", "transfer_inputs", "unused_options", "validate_transfer", "with_method"]
 
-_LEAST = {"vocab_size": 1, "neighbours": 1, "alphabet": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+_LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+
+_USED_BY: Mapping[str, tuple[Input, ...]] = {
+    "dictionary": ("dictionary",),
+    "rotation": ("vectors",),
+    "source_vectors": ("vectors",),
+    "target_vectors": ("vectors", "token vectors"),
+    "source_corpus": ("vectors", "source text"),
+    "bitext": ("bitext",),
+    "alignment": ("bitext",),
+}
+"""Options with evidence, and the inputs of a method that they are part of."""
+
+_MISSING: Mapping[Input, tuple[str, str]] = {
+    "bitext": ("bitext", "parallel text: give it with --bitext, or choose another"),
+    "source text": ("source_corpus", "text of the model's language too: give --source-corpus"),
+    "dictionary": ("dictionary", "a dictionary: give it with --dictionary, or choose another"),
+}
+"""What a method may need: the option, and the end of a message that it is missing."""
 
 logger = logging.getLogger(__name__)
 
 
-def check_recipe(recipe: Transfer) -> None:
-    """Refuse what no transfer can be made of.
+def check_transfer(options: Transfer) -> Evidence:
+    """Validate the options of a transfer, open its evidence, and return it.
 
     Raises:
-        InputError: An option has an impossible value, or a file is missing.
-        MissingExtra: A package is missing that the method needs.
-        OutputError: The output cannot be written.
+        InputError: An option has an impossible value, or evidence is missing, unreadable or empty.
+        MissingExtra: Parallel text has not been aligned yet, and eflomal is not installed.
     """
-    if recipe.method not in METHODS:
-        raise InputError(f"there is no method {recipe.method!r}: choose one of {', '.join(METHODS)}")
-    for name, least in _LEAST.items():
-        value = getattr(recipe, name)
-        if value is not None and value < least:
-            raise InputError(f"{name} = {value} is not possible: give {least} or more")
-    if recipe.aligned_by not in get_args(get_type_hints(Transfer)["aligned_by"]):
-        raise InputError(
-            f"vectors cannot be aligned by {recipe.aligned_by!r}: choose dictionary, identical or unsupervised"
-        )
-    if recipe.initialisation not in get_args(get_type_hints(Transfer)["initialisation"]):
-        raise InputError(
-            f"there is no initialisation {recipe.initialisation!r}: choose random, random-align, fasttext or "
-            "fasttext-align"
-        )
-    if recipe.map not in get_args(get_type_hints(Transfer)["map"]):
-        raise InputError(f"there is no map {recipe.map!r}: choose linear or orthogonal")
-    if not 0 < recipe.temperature < float("inf"):
-        raise InputError(f"temperature = {recipe.temperature} is not possible: give a number above 0, such as 0.1")
-    for path in (recipe.dictionary, recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors):
-        if isinstance(path, str | Path) and not Path(path).exists():
-            raise InputError(f"{path} does not exist: check the path")
-    _check_method(recipe)
-    check_bitext(recipe)
-    check_inputs(recipe.output, *transfer_inputs(recipe))
-    check_output(recipe.output, overwrite=recipe.overwrite)
-
-
-def transfer_inputs(recipe: Transfer) -> tuple[Any, ...]:
-    """Return everything that a transfer reads, for `check_inputs`."""
-    files = (recipe.alignment, recipe.rotation, recipe.source_vectors, recipe.target_vectors)
-    texts = (recipe.corpus, recipe.source_corpus, recipe.held_out, recipe.bitext)
-    return (recipe.model, recipe.tokenizer, recipe.dictionary, *files, *texts)
-
-
-def with_dictionary(recipe: Transfer) -> Transfer:
-    """The same recipe with its dictionary read, since a dictionary that cannot be read should not cost an hour.
-
-    Raises:
-        InputError: The dictionary cannot be read.
-    """
-    if not isinstance(recipe.dictionary, str | Path):
-        return recipe
-    lexicon = BilingualLexicon.load(recipe.dictionary, swapped=recipe.dictionary_swapped)
-    return replace(recipe, dictionary=lexicon, dictionary_swapped=False)
-
-
-def open_texts(recipe: Transfer) -> tuple[Corpus, Corpus]:
-    """The text to learn from and the text to measure on, which never meet.
-
-    Raises:
-        InputError: One of them is missing, unreadable or empty.
-    """
-    corpus = Corpus.open(recipe.corpus)
-    training, held_out = corpus.split(HELD_OUT_EVERY)
-    if recipe.held_out is not None:
-        training, held_out = corpus, Corpus.open(recipe.held_out)
-    training.ensure_text()
-    if recipe.source_corpus is not None:
-        Corpus.open(recipe.source_corpus).ensure_text()
-    if recipe.score:
-        _ensure_held_out(held_out)
-    return training, held_out
-
-
-def _ensure_held_out(held_out: Corpus) -> None:
-    try:
-        held_out.ensure_text()
-    except InputError as error:
-        reason = str(error).partition(":")[0] if held_out.parts else str(error)
-        raise InputError(f"{reason}: give text to score on (--held-out), or do not score (--no-score)") from error
-
-
-def _check_method(recipe: Transfer) -> None:
-    """Refuse or tell of evidence that the method has no use for."""
-    method = METHODS[recipe.method]
-    if recipe.overrides and not method.takes_overrides:
-        raise InputError(f"the method {recipe.method} takes no overrides: leave them out, or choose another method")
-    if method.needs_source_text and recipe.source_corpus is None:
-        raise InputError(f"the method {recipe.method} needs text of the model's language too: give --source-corpus")
-    unused = [name for name in method.unused if getattr(recipe, name) is not None]
+    validate_transfer(options)
+    evidence = open_evidence(
+        options.corpus,
+        held_out=options.held_out,
+        source_corpus=options.source_corpus,
+        dictionary=options.dictionary,
+        dictionary_swapped=options.dictionary_swapped,
+        bitext=options.bitext,
+        alignment=options.alignment,
+        aligning=options.aligning,
+        source_vectors=options.source_vectors,
+        target_vectors=options.target_vectors,
+        rotation=options.rotation,
+        scored=options.score,
+    )
+    method = METHODS[options.method]
+    unused = [name for name in unused_options(method) if getattr(options, name) is not None]
     if unused:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
-        logger.warning("the method %s makes no use of %s", recipe.method, names)
+        logger.warning("the method %s makes no use of %s", options.method, names)
+    to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
+    if to_align is not None and not is_aligned(to_align):
+        import_eflomal()
+    return evidence
+
+
+def validate_transfer(options: Transfer) -> None:
+    """Validate the options of a transfer without opening any file.
+
+    Raises:
+        InputError: An option has an impossible value, or evidence that the method needs is not given.
+    """
+    _check_values(options)
+    validate_vector_training(options.vectors)
+    validate_word_alignment(options.aligning)
+    method = METHODS.get_or_raise(options.method)
+    method_options(options)
+    if options.overrides and not method.takes("overrides"):
+        raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
+    for kind in method.needs:
+        name, missing = _MISSING[kind]
+        if getattr(options, name) is None:
+            raise InputError(f"the method {options.method} needs {missing}")
+
+
+def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
+    """Return everything that a transfer reads, for `check_inputs`."""
+    return (
+        options.model,
+        options.tokenizer,
+        options.corpus,
+        options.held_out,
+        *(getattr(options, name) for name in _USED_BY),
+    )
+
+
+def method_options(options: Transfer) -> Any:
+    """Return the method's own options; None if it has none.
+
+    Options of other methods are ignored, because the runs of a comparison share their options.
+
+    Raises:
+        InputError: A value is impossible, or no method has an option of this name.
+    """
+    known = {field.name for method in METHODS.values() if method.options for field in fields(method.options)}
+    if foreign := sorted(set(options.options) - known):
+        raise InputError(f"no method has an option {foreign[0]!r}: choose from {', '.join(sorted(known))}")
+    kind = METHODS[options.method].options
+    if kind is None:
+        return None
+    own = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in options.options.items() if name in own})
+
+
+def with_method(options: Transfer, method: str) -> Transfer:
+    """Return the options for another method, without the evidence that it does not use."""
+    taken = METHODS[method]
+    unused: dict[str, Any] = dict.fromkeys(unused_options(taken))
+    if not taken.takes("overrides"):
+        unused["overrides"] = {}
+    return replace(options, method=method, **unused)
+
+
+def unused_options(method: Method) -> tuple[str, ...]:
+    """Return the names of the options with evidence that a method does not use."""
+    return tuple(name for name, kinds in _USED_BY.items() if not any(method.takes(kind) for kind in kinds))
+
+
+def _check_values(options: Transfer) -> None:
+    for name, least in _LEAST.items():
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    if options.aligned_by not in get_args(AlignedBy):
+        raise InputError(
+            f"vectors cannot be aligned by {options.aligned_by!r}: choose dictionary, identical or unsupervised"
+        )
+    if not 0 < options.temperature < float("inf"):
+        raise InputError(f"temperature = {options.temperature} is not possible: give a number above 0, such as 0.1")

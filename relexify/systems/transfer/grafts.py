@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relexify.evidence.bitext import Bitext
-from relexify.evidence.lexicon import BilingualLexicon
-from relexify.storage.files import MARKER, check_output, sha256_of, write_file
+from relexify.storage.files import MARKER, check_output, write_file
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
-from relexify.text import Corpus
 
 __all__ = ["clear_graft", "graft_once", "is_grafted", "read_note", "transfer_identity"]
 
@@ -56,26 +53,7 @@ def read_note(path: Path) -> Any:
 
 def transfer_identity(transfer: Transfer) -> str:
     """A name that changes with everything that a graft depends on, by content."""
-    texts = ("corpus", "source_corpus", "held_out")
-    files = ("alignment", "rotation", "source_vectors", "target_vectors")
-    values: dict[str, Any] = {}
-    for entry in fields(transfer):
-        value = getattr(transfer, entry.name)
-        if entry.name in ("output", "overwrite", "device", "score", "score_bytes") or value is None:
-            continue
-        if entry.name == "dictionary" and isinstance(value, str | Path):  # it may be spread over several files
-            value = BilingualLexicon.load(value, swapped=transfer.dictionary_swapped).pairs
-        elif entry.name in texts:
-            value = Corpus.open(value).fingerprint()
-        elif entry.name == "bitext":
-            value = Bitext.open(value, fields=transfer.aligning.fields, swapped=transfer.aligning.swapped).fingerprint()
-        elif (entry.name in files and isinstance(value, str | Path)) or (
-            entry.name in ("model", "tokenizer") and Path(value).is_dir()
-        ):
-            value = sha256_of(value)
-        values[entry.name] = value
-    text = json.dumps(values, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return fingerprint(transfer)
 
 
 def _note_of(folder: Path) -> Path:

@@ -1,48 +1,64 @@
-"""The main job: from a model and a text in another language to a model of that language."""
+"""The main job: from a model and text in another language to a model of that language."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from relexify.evidence.alignment import Rotation
-from relexify.evidence.bitext import Bitext, WordAlignmentOptions
-from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import VectorTraining
-from relexify.grafting import Graft, check_roles, graft
-from relexify.methods import random, shuffle
-from relexify.mixture import Mixture
+from relexify.evidence.evidence import Evidence
+from relexify.grafting import MIXTURE_FILE, Graft, check_roles, graft
+from relexify.methods.inputs import Inputs
+from relexify.methods.random import random
+from relexify.methods.registry import METHODS, Initialisation
+from relexify.methods.shuffle import shuffle
+from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import bits_per_byte
-from relexify.storage.files import Provenance, sha256_of
-from relexify.systems.transfer.aligned_text import bitext_of
-from relexify.systems.transfer.checks import check_recipe, open_texts, with_dictionary
-from relexify.systems.transfer.mixing import mix
-from relexify.systems.transfer.options import METHODS, Transfer
-from relexify.systems.transfer.steps import kept_mixture, kept_tokenizer, step_name
-from relexify.systems.trelm.method import joint_tokenizer, trelm_rows
-from relexify.text import Corpus
-from relexify.tokens import encoder_of, train_tokenizer_like, vocabulary_of
+from relexify.storage.cache import cached
+from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
+from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import WorkFolder, read_notes
+from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
+from relexify.systems.transfer.options import Transfer
+from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
-__all__ = ["TransferResult", "needed_roles", "new_tokenizer", "run_transfer"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = [
+    "TransferResult",
+    "initialise",
+    "load_transfer",
+    "method_inputs",
+    "needed_roles",
+    "run_transfer",
+    "target_tokenizer",
+]
+
+_ROTATION_FILE = "rotation.safetensors"
+_PRECOMPUTED_FILE = "precomputed.safetensors"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TransferResult:
-    """What a transfer made.
+    """The result of a transfer.
 
     Attributes:
         graft: The model, its tokenizer and its mixture.
-        rotation: How the languages' vectors were aligned, where they were.
+        rotation: The alignment of the languages' vectors, if there is one.
         scores: Bits per byte before training, by initialisation.
         output: The folder.
     """
@@ -53,117 +69,183 @@ class TransferResult:
     output: Path
 
 
-def run_transfer(recipe: Transfer) -> TransferResult:
-    """Carry a transfer out: tokenizer, vectors, alignment, mixture, graft, score, save.
+def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
+    """Run a transfer: tokenizer, vectors, alignment, mixture, graft, score, save.
 
-    Finished steps are kept in the cache, so that a killed run goes on where it was.
+    Slow steps are cached, so that an interrupted run resumes if it is started again.
+
+    Args:
+        options: What to do.
+        work: If given, the output is recorded as the result of this run.
+
+    Raises:
+        InputError: An option or an input is not possible.
+        OutputError: The output cannot be written.
     """
-    check_recipe(recipe)
-    training, held_out = open_texts(recipe)
-    evidence = with_dictionary(recipe)
-    model, old = load_model(recipe.model), load_tokenizer(recipe.model)
-    lexical_axes(model)  # one that can be given no new vocabulary should not cost the work before
-    new = new_tokenizer(recipe, old, training)
-    check_roles(old, new, needed_roles(model))
-    mixture, rotation = _mixture(evidence, model, old, new, training)
-    ready = trelm_rows(recipe, model, old, new, training) if recipe.method == "trelm" else None
-    body = fresh_twin(model, seed=recipe.seed) if recipe.method == "fullrand" else model
+    check_inputs(options.output, *transfer_inputs(options))
+    check_output(options.output, overwrite=options.overwrite)
+    evidence = check_transfer(options)
+    model, source = load_model(options.model), load_tokenizer(options.model)
+    lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
+    target = target_tokenizer(options, source, evidence)
+    check_roles(source, target, needed_roles(model))
+
+    built = initialise(options.method, method_inputs(options, evidence, model, source, target))
+    body = fresh_twin(model, seed=options.seed) if METHODS[options.method].fresh_inner else model
     result = graft(
-        body, new, mixture, precomputed=ready, seed=recipe.seed, pad_to_multiple_of=recipe.pad_to_multiple_of
+        body,
+        target,
+        built.mixture,
+        precomputed=built.precomputed,
+        seed=options.seed,
+        pad_to_multiple_of=options.pad_to_multiple_of,
     )
-    scores = _scores(recipe, model, old, result, held_out) if recipe.score else {}
-    summary = {"alignment": rotation.summary() if rotation else None, "bits_per_byte_before_training": scores}
-    result.save(
-        recipe.output, overwrite=recipe.overwrite, provenance=_provenance(recipe, training, new), summary=summary
-    )
-    return TransferResult(result, rotation, scores, Path(recipe.output))
+
+    scores = _scores(options, model, source, result, evidence) if options.score else {}
+    summary = {
+        "alignment": built.rotation.summary() if built.rotation else None,
+        "bits_per_byte_before_training": scores,
+    }
+    with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
+        result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+    return TransferResult(result, built.rotation, scores, Path(options.output))
 
 
-def new_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
-    """The tokenizer that a recipe names, or one trained on the text, which is kept."""
-    if recipe.tokenizer is not None:
-        return load_tokenizer(recipe.tokenizer)
-    if recipe.method == "trelm":
-        return joint_tokenizer(recipe, old, corpus)
-    name = step_name(
+def load_transfer(output: Path) -> TransferResult:
+    """Read the result of an earlier transfer; its vector alignment was not kept."""
+    scores = read_notes(output).get("bits_per_byte_before_training", {})
+    return TransferResult(Graft.load(output), None, scores, output)
+
+
+def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
+    """Load the tokenizer that the options name, or train one on the text; trained ones are cached."""
+    if options.tokenizer is not None:
+        return load_tokenizer(options.tokenizer)
+    train = METHODS[options.method].train_tokenizer
+    if train is not None:
+        return train(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
+    corpus = evidence.corpus
+    return cached(
         "tokenizer",
-        corpus=corpus.fingerprint(),
-        like=old.backend_tokenizer.to_str(),
-        special=old.special_tokens_map,
-        chat_template=old.chat_template,
-        padding_side=old.padding_side,
-        size=recipe.vocab_size,
-    )
-    return kept_tokenizer(
-        name, lambda: train_tokenizer_like(old, lambda: iter(corpus), recipe.vocab_size, size=corpus.size())
+        {"corpus": corpus, "like": source, "vocab_size": options.vocab_size},
+        make=lambda: train_tokenizer_like(source, lambda: iter(corpus), options.vocab_size, size=corpus.size()),
+        save=save_tokenizer,
+        load=load_tokenizer,
     )
 
 
-def _mixture(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> tuple[Mixture, Rotation | None]:
-    """The mixture, or that of an earlier run with the same evidence."""
-    if not METHODS[recipe.method].uses_vectors:
-        return mix(recipe, model, old, new, corpus)
-    text, lexicon = recipe.source_corpus, recipe.dictionary
-    bitext = bitext_of(recipe)
-    files = {name: getattr(recipe, name) for name in ("alignment", "rotation", "source_vectors", "target_vectors")}
-    own = None if text is not None or recipe.source_vectors is not None else model.get_input_embeddings().weight
-    name = step_name(
-        "mixture",
-        method=recipe.method,
-        tokenizers=[encoder_of(old).identity, encoder_of(new).identity],
-        roles=[vocabulary_of(old).special, vocabulary_of(new).special],  # which tokenizer.json does not tell
-        corpus=corpus.fingerprint(),
-        source_corpus=None if text is None else Corpus.open(text).fingerprint(),
-        dictionary=lexicon.pairs if isinstance(lexicon, BilingualLexicon) else None,
-        bitext=None if bitext is None else [bitext.fingerprint(), asdict(recipe.aligning)],
-        files={name: None if path is None else sha256_of(path) for name, path in files.items()},
-        embedding=None if own is None else hashlib.sha256(own.detach().float().cpu().numpy().tobytes()).hexdigest(),
-        aligned_by=recipe.aligned_by,
-        options=[recipe.neighbours, recipe.temperature, asdict(recipe.vectors), recipe.seed, dict(recipe.overrides)],
-    )
-    return kept_mixture(name, lambda: mix(recipe, model, old, new, corpus))
-
-
-def needed_roles(model: Any) -> tuple[str, ...]:
-    """The steering tokens that a tokenizer must have for a model."""
+def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:
+    """Return the special tokens that a tokenizer must have for a model."""
     kind = architecture_of(model)
     return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
 
-def _scores(recipe: Transfer, model: Any, old: Any, result: Graft, held_out: Corpus) -> dict[str, float]:
-    """Bits per byte before training, of this initialisation and of two that know nothing."""
+def method_inputs(
+    options: Transfer,
+    evidence: Evidence,
+    model: PreTrainedModel,
+    source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast,
+) -> Inputs:
+    """Return what the method of a transfer builds its mixture from."""
+    return Inputs(
+        source=source,
+        target=target,
+        evidence=evidence,
+        read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),
+        neighbours=options.neighbours,
+        temperature=options.temperature,
+        aligned_by=options.aligned_by,
+        vectors=options.vectors,
+        overrides=options.overrides,
+        options=method_options(options),
+        seed=options.seed,
+        device=options.device,
+    )
+
+
+def initialise(method: str, inputs: Inputs) -> Initialisation:
+    """Build the initialisation of a method; one that takes word vectors is cached, because their search is slow."""
+    if not METHODS[method].takes("vectors"):
+        return METHODS[method].initialise(inputs)
+    # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
+    embedding = inputs.embedding if inputs.reads_own_embedding else None
+    return cached(
+        "mixture",
+        {"method": method, "inputs": inputs, "embedding": embedding},
+        make=lambda: METHODS[method].initialise(inputs),
+        save=_save_initialisation,
+        load=_load_initialisation,
+    )
+
+
+def _save_initialisation(built: Initialisation, folder: Path) -> None:
+    built.mixture.save(folder / MIXTURE_FILE)
+    if built.rotation is not None:
+        built.rotation.save(folder / _ROTATION_FILE)
+    if built.precomputed is not None:
+        arrays = {"ids": built.precomputed.ids, "vectors": built.precomputed.vectors}
+        save_arrays(folder / _PRECOMPUTED_FILE, arrays, {"kind": "precomputed rows"})
+
+
+def _load_initialisation(folder: Path) -> Initialisation:
+    rotation, ready = folder / _ROTATION_FILE, folder / _PRECOMPUTED_FILE
+    rows = None
+    if ready.exists():
+        arrays, _ = load_arrays(ready, "precomputed rows")
+        rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]))
+    return Initialisation(
+        Mixture.load(folder / MIXTURE_FILE),
+        precomputed=rows,
+        rotation=Rotation.load(rotation) if rotation.exists() else None,
+    )
+
+
+def _scores(
+    options: Transfer, model: PreTrainedModel, source: PreTrainedTokenizerFast, result: Graft, evidence: Evidence
+) -> dict[str, float]:
+    """Return bits per byte before training, of this initialisation and of two baselines without evidence."""
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    text = held_out.sample_bytes(recipe.score_bytes)
-    new, scores = result.tokenizer, {}
-    for name, mixture in (("random", random(old, new)), ("shuffle", shuffle(old, new, seed=recipe.seed))):
-        baseline = graft(model, new, mixture, seed=recipe.seed).model.to(recipe.device)
-        scores[name] = bits_per_byte(baseline, new, text).value
-    scores[recipe.method] = bits_per_byte(result.model.to(recipe.device), new, text).value
+    text = evidence.held_out.sample_bytes(options.score_bytes)
+    target = result.tokenizer
+    scores = {}
+    for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
+        baseline = graft(model, target, mixture, seed=options.seed).model.to(options.device)
+        scores[mixture.method] = bits_per_byte(baseline, target, text).value
+    scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
     return scores
 
 
-def _provenance(recipe: Transfer, corpus: Corpus, tokenizer: Any) -> Provenance:
-    """Hashes of all that went in, and what was asked."""
-    named = ("dictionary", "alignment", "rotation", "source_vectors", "target_vectors")
-    files = {name: getattr(recipe, name) for name in named}
-    inputs = {name: sha256_of(path) for name, path in files.items() if isinstance(path, str | Path)}
-    texts = {"corpus": corpus, "source_corpus": recipe.source_corpus, "held_out": recipe.held_out}
-    inputs |= {name: Corpus.open(text).fingerprint() for name, text in texts.items() if text is not None}
-    if (bitext := bitext_of(recipe)) is not None:
-        inputs["bitext"] = bitext.fingerprint()
-    inputs["tokenizer"] = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
-    command = {entry.name: _plain(getattr(recipe, entry.name)) for entry in fields(recipe)}
-    return Provenance(version=__version__, command=command, inputs=inputs, seed=recipe.seed)
+def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast) -> Provenance:
+    """Return the hashes of all inputs, and the options."""
+    parts = {
+        "corpus": evidence.corpus,
+        "held_out": evidence.held_out,
+        "source_corpus": evidence.source_corpus,
+        "dictionary": evidence.lexicon,
+        "bitext": evidence.bitext,
+        "alignment": evidence.links,
+        "source_vectors": evidence.source_vectors,
+        "target_vectors": evidence.target_vectors,
+        "rotation": evidence.rotation,
+        "tokenizer": target,
+    }
+    inputs = {name: fingerprint(part) for name, part in parts.items() if part is not None}
+    command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
+    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
 
 
 def _plain(value: Any) -> Any:
-    """What json can hold; of texts and dictionaries in memory, their name."""
-    if isinstance(value, VectorTraining | WordAlignmentOptions):
-        return asdict(value)
+    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
-    if isinstance(value, str | int | float | bool | dict | None):
-        return value
-    return getattr(value, "name", "") if isinstance(value, Corpus | BilingualLexicon | Bitext) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and not isinstance(value, Path):
+        return name
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

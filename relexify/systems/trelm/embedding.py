@@ -1,4 +1,15 @@
-"""Static vectors of a new vocabulary, moved into a model's embedding space (3.1 and Table 5, TreLM)."""
+"""Embedding initialisation (section 3.1): static vectors of the joint vocabulary, mapped into the model's space.
+
+U are rows of the model's embedding, V the static vectors of the joint vocabulary's tokens, both with the most frequent
+tokens first. U stays as it is; V is centred, scaled to one length and mapped:
+
+    orthogonal   mean(U) + spread(U) · V W        W found without pairs, by adversarial training (Eqs. 1 and 2),
+                                                  principal axes or frequency; or fitted to tokens that both have
+    linear       mean(U) + V M                    M by ridge regression on the tokens that W brings together
+
+The paper's map is orthogonal after refinement. A linear map predicts a model's row better, because vectors carry only a
+part of what the row does, and more in some directions than in others.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +33,24 @@ __all__ = [
     "MAPS",
     "Initialisation",
     "Map",
-    "check_pairs",
     "embedding_rows",
-    "fitted_linear",
-    "fitted_map",
+    "fit_linear_map",
     "identical_tokens",
     "tokens_in_embedding_space",
 ]
 
 Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
+"""Where rows come from, as in Table 5: random or skip-gram vectors, mapped into the model's space or not."""
 INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
 Map = Literal["linear", "orthogonal"]
 MAPS: tuple[str, ...] = get_args(Map)
-LEAST_EXPLAINED = 0.01
-"""Of the variance of a model's rows: vectors that tell more are believed. Random ones told -0.01, others 0.08, 0.13."""
-LEAST_LETTERS = 2
-"""Shorter tokens are pieces of anything, and say little in either vocabulary."""
-RESTRAINTS = np.geomspace(1e-3, 10, 13)
-"""What may be added to the variance of a component, which is one on average; the more, the shorter the rows."""
+MIN_EXPLAINED = 0.01
+"""Share of the variance of the model's rows that vectors must explain to be trusted. Random vectors explained -0.01,
+trained ones 0.08 to 0.13."""
+MIN_LETTERS = 2
+"""Shorter tokens are parts of any word, so that they mean little in either vocabulary."""
+PENALTIES = np.geomspace(1e-3, 10, 13)
+"""Ridge penalties to choose from, relative to the variance of a component, which is one on average."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,42 +69,52 @@ def tokens_in_embedding_space(
     seed: int = 0,
     device: str = "cpu",
 ) -> tuple[PrecomputedRows, FoundMap | None]:
-    """Rows for the tokens of a new vocabulary, as `graft` takes them.
+    """Return rows for the tokens of a vocabulary in a model's embedding space, as `graft` takes them.
 
     Args:
-        vocabulary: The new vocabulary.
+        vocabulary: The target vocabulary.
         vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding; tokens without
-            one get no row. None where rows are random: all tokens get one.
-        anchor: The model's rows that stand for its space, [m × d], most frequent tokens first.
-        initialisation: One of Table 5's. What is random is drawn by the seed and the ids, the same with a map and
-            without.
-        by: What kind of map makes the rows, see `embedding_rows`.
-        counts: How often each token occurs in text of the model's language [vocabulary]. Given, a map is sought among
-            the tokens that are frequent there, whose like the embedding has, rather than among those of both languages.
-        anchor_forms: What the tokens of the anchor's rows say [m]. Given, no game is played: the map is fitted on the
+            one get no row. None if rows are random: all tokens get one.
+        anchor: U: rows of the model's embedding [m × d], most frequent tokens first.
+        initialisation: One of Table 5's. Random vectors depend on the seed and the ids only.
+        by: The kind of map, see `embedding_rows`.
+        counts: How often each token occurs in text of the source language [vocabulary]. If given, the map is fitted
+            on tokens that are frequent there, which the embedding knows, rather than on those frequent in both.
+        anchor_forms: The forms of the anchor's tokens [m]. If given, nothing is searched for: the map is fitted on the
             tokens that both vocabularies have.
         options: How the map is trained.
-        insist: Refuse a map of fastText vectors that cannot be told from chance.
-        seed: Of all that is random.
+        insist: Reject a map of skip-gram vectors that is no better than chance.
+        seed: Random seed.
         device: Where to train.
+
+    Returns:
+        The rows, and the result of the search for a map, if there was one.
 
     Raises:
         InputError: There is no such initialisation, or the widths differ.
         EvidenceError: The vectors could not be aligned with the embedding.
     """
-    if vectors is None and not initialisation.startswith("random"):
-        raise InputError(f"the initialisation {initialisation!r} needs vectors of the tokens: give some")
-    vectors = None if initialisation.startswith("random") else vectors
-    if vectors is None:
+    if initialisation.startswith("random"):
+        vectors = None
         ids = list(range(len(vocabulary.forms)))
+    elif vectors is None:
+        raise InputError(f"the initialisation {initialisation!r} needs vectors of the tokens: give some")
     else:
         ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
     ids = [id for id in ids if not vocabulary.forms[id].is_special]
     if counts is not None:
         ids.sort(key=lambda id: -int(counts[id]))
+    if vectors is not None:
+        static = vectors.lookup([vocabulary.tokens[id] for id in ids])
+    else:
+        # Drawn for the whole vocabulary, so that a token's vector does not depend on the order or on other tokens.
+        size = (len(vocabulary.forms), anchor.shape[1])
+        static = np.random.default_rng(seed).normal(size=size).astype(np.float32)[ids]
     pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
     rows, found = embedding_rows(
-        *(_static(vocabulary, vectors, ids, anchor.shape[1], seed), anchor, initialisation),
+        static,
+        anchor,
+        initialisation,
         by=by,
         pairs=pairs,
         options=options,
@@ -102,15 +123,6 @@ def tokens_in_embedding_space(
         device=device,
     )
     return PrecomputedRows(np.array(ids, dtype=np.int64), rows), found
-
-
-def _static(vocabulary: Vocabulary, vectors: WordVectors | None, ids: list[int], width: int, seed: int) -> np.ndarray:
-    """Vectors of tokens before any map [ids × width]: those that were given, or drawn by the seed and the id."""
-    if vectors is not None:
-        return vectors.lookup([vocabulary.tokens[id] for id in ids])
-    drawn = np.random.default_rng(seed).normal(size=(len(vocabulary.forms), width)).astype(np.float32)
-    rows: np.ndarray = drawn[ids]
-    return rows
 
 
 def embedding_rows(
@@ -125,133 +137,113 @@ def embedding_rows(
     seed: int = 0,
     device: str = "cpu",
 ) -> tuple[np.ndarray, FoundMap | None]:
-    """Static vectors moved into the space of a model's rows, which stay as they are.
+    """Map static vectors into the space of a model's rows, which stay as they are.
 
     Args:
-        static: Vectors of new tokens [n × d], most frequent first.
-        anchor: The model's rows [m × d], most frequent tokens first.
-        initialisation: With `-align`, a map is sought; else vectors get the mean and the spread of the model's rows.
-        by: An orthogonal map turns the vectors. A linear one is fitted to the tokens that the orthogonal one makes one
-            another's nearest, or to the pairs: it foretells the model's row of a token from its vector. Both give the
-            spread of the model's rows about their mean, but a linear map that knows nothing leaves rows as short as it
-            makes them.
-        pairs: Rows of both that belong together [pairs × 2]; given, the map is fitted on them, and no game is played.
-        options: How it is trained.
-        insist: Refuse a map of fastText vectors that cannot be told from chance.
-        seed: Of all that is random.
+        static: V: vectors of tokens [n × d], most frequent first.
+        anchor: U: rows of the model's embedding [m × d], most frequent tokens first.
+        initialisation: With `-align`, they are mapped; otherwise they only get the mean and the spread of the rows.
+        by: `orthogonal` rotates the vectors. `linear` predicts a token's row from its vector; it is fitted to the
+            pairs, or to the tokens that are nearest neighbours of each other under the orthogonal map. Both give the
+            spread of the model's rows about their mean, but predictions that explain nothing are left short.
+        pairs: Indices of rows of both that belong together [pairs × 2]; if given, the map is fitted on them, and
+            nothing is searched for.
+        options: How the map is trained.
+        insist: Reject a map of skip-gram vectors that is no better than chance.
+        seed: Random seed.
         device: Where to train.
 
     Returns:
-        float32 [n × d], and what the games came to, if any were played.
+        float32 [n × d], and the result of the search for a map, if there was one.
+
+    Raises:
+        InputError: There is no such initialisation or map, or the widths differ.
+        EvidenceError: The vectors could not be aligned with the embedding.
     """
     for name, value, choices in (("initialisation", initialisation, INITIALISATIONS), ("map", by, MAPS)):
         if value not in choices:
             raise InputError(f"no rows can be made by the {name} {value!r}: choose one of {', '.join(choices)}")
     validate_matrices(static, anchor)
     options = resolve_options(options, static.shape[1])
-    rows = prepare_space(static, options, "cpu").double().numpy()
+    rows = prepare_space(static, options, "cpu").double().numpy()  # a component has a mean square of one
     mean = anchor.mean(axis=0, dtype=np.float64)
     spread = float(np.sqrt(np.mean((anchor - mean) ** 2)))
     if not initialisation.endswith("-align"):
         return (mean + spread * rows).astype(np.float32), None
+    is_trained = initialisation == "fasttext-align"  # random vectors carry nothing: their map is for comparison only
     found = None
     if pairs is None:
-        # Nothing can be found in random vectors; there the map is for comparison alone.
-        insist = insist and initialisation == "fasttext-align"
-        found = find_map(static, anchor, options, insist=insist, seed=seed, device=device)
+        found = find_map(static, anchor, options, insist=insist and is_trained, seed=seed, device=device)
         pairs = np.stack([found.agreement.source, found.agreement.target], axis=1)
-    else:
-        check_pairs(pairs, static.shape[1])
-    if by == "orthogonal":
-        matrix = (
-            found.matrix if found else fitted_map(rows, prepare_space(anchor, options, "cpu").double().numpy(), pairs)
+    elif len(pairs) < static.shape[1]:
+        raise EvidenceError(
+            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {static.shape[1]} wide need as many "
+            'at least: align them by their shapes (aligned_by = "unsupervised")'
         )
+    if by == "orthogonal":
+        if found is not None:
+            matrix = found.matrix
+        else:
+            prepared = prepare_space(anchor, options, "cpu").double().numpy()
+            matrix, _ = orthogonal_procrustes(rows[pairs[:, 0]], prepared[pairs[:, 1]])
         return (mean + spread * rows @ matrix).astype(np.float32), found
-    foretold = _foretold(rows, anchor - mean, pairs, found, spread, warn=initialisation == "fasttext-align")
-    return (mean + foretold).astype(np.float32), found
-
-
-def _foretold(
-    rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray, found: FoundMap | None, spread: float, *, warn: bool
-) -> np.ndarray:
-    """What a linear map makes of all vectors [n × d], at the spread of the model's rows if it is believed."""
-    matrix, explained = fitted_linear(rows, deviations, pairs)
-    logger.info("vectors foretell %.1f %% of the variance of a model's rows", 100 * explained)
-    foretold: np.ndarray = rows @ matrix
-    if found.converged if found else explained >= LEAST_EXPLAINED:
-        foretold *= spread / max(float(np.sqrt(np.mean(foretold[rows.any(axis=1)] ** 2))), 1e-30)
-    elif warn:
+    matrix, explained = fit_linear_map(rows, anchor - mean, pairs)
+    logger.info("The vectors explain %.1f%% of the variance of the model's embeddings.", 100 * explained)
+    predicted: np.ndarray = rows @ matrix
+    if found.converged if found else explained >= MIN_EXPLAINED:
+        # Ridge regression shrinks its predictions; a model expects rows of the usual length. Zero rows do not count.
+        length = float(np.sqrt(np.mean(predicted[rows.any(axis=1)] ** 2)))
+        predicted *= spread / max(length, 1e-30)
+    elif is_trained:
         logger.warning(
-            "the vectors of %d common tokens tell nothing of the model's rows, and all new rows stay close to their "
-            "mean: train vectors on more text",
+            "The vectors of %d common tokens explain nothing of the model's embeddings, so that all rows stay close to "
+            "their mean: train vectors on more text.",
             len(pairs),
         )
-    return foretold
+    return (mean + predicted).astype(np.float32), found
 
 
-def identical_tokens(new: Sequence[TokenForm], old: Sequence[TokenForm]) -> np.ndarray:
-    """Which new tokens are written like which old ones, as places among both, int64 [pairs × 2]."""
-    places = {form: place for place, form in enumerate(old) if len(form.text) >= LEAST_LETTERS}
-    pairs = [(place, places[form]) for place, form in enumerate(new) if form in places]
+def identical_tokens(target: Sequence[TokenForm], source: Sequence[TokenForm]) -> np.ndarray:
+    """Return which target tokens are written like which source tokens, as indices of both, int64 [pairs × 2]."""
+    indices = {form: index for index, form in enumerate(source) if len(form.text) >= MIN_LETTERS}
+    pairs = [(index, indices[form]) for index, form in enumerate(target) if form in indices]
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def check_pairs(pairs: np.ndarray, width: int) -> None:
-    """Refuse to fit a map on too little.
+def fit_linear_map(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, float]:
+    """Fit the linear map that predicts how far a model's rows are from their mean, by ridge regression.
 
-    Raises:
-        EvidenceError: There are fewer pairs than a map has dimensions.
-    """
-    if len(pairs) < width:
-        raise EvidenceError(
-            f"the two vocabularies have {len(pairs)} tokens in common, and vectors {width} wide need as many "
-            'at least: align them by their shapes (aligned_by = "unsupervised")'
-        )
-
-
-def fitted_map(rows: np.ndarray, anchor: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """The orthogonal map that brings the rows of pairs closest together, [d × d], for row vectors.
-
-    Args:
-        rows: Prepared vectors [n × d].
-        anchor: The model's rows, prepared likewise [m × d].
-        pairs: Places in both [pairs × 2].
-    """
-    fitted, _ = orthogonal_procrustes(rows[pairs[:, 0]], anchor[pairs[:, 1]])
-    matrix: np.ndarray = fitted
-    return matrix
-
-
-def fitted_linear(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, float]:
-    """The map that foretells how far a model's rows are from their mean, by ridge regression.
-
-    It is restrained so far that each pair is foretold best by all others. Unlike an orthogonal map, it makes short
-    rows where vectors tell little of the model's.
+    The penalty is the one under which each pair is predicted best by all others. Unlike an orthogonal map, it makes
+    short rows if the vectors explain little of the model's.
 
     Args:
         rows: Prepared vectors [n × d].
         deviations: The model's rows without their mean [m × d].
-        pairs: Places in both [pairs × 2].
+        pairs: Indices of both [pairs × 2].
 
     Returns:
-        The map [d × d], and which share of the variance of a pair's row the other pairs foretell beyond what all
-        pairs have in common; it may be negative.
+        M [d × d], and the share of the variance of a pair's row that a map of the other pairs explains beyond the mean
+        of all pairs; it may be negative.
     """
     if not len(pairs):
         return np.zeros((rows.shape[1], rows.shape[1])), 0.0
-    known, wanted = rows[pairs[:, 0]], deviations[pairs[:, 1]]
+    known, expected = rows[pairs[:, 0]], deviations[pairs[:, 1]]
+    # With X = known, Y = expected and XᵀX = A diag(v) Aᵀ, the map of a penalty p is A diag(1 / (v + p)) (X A)ᵀ Y.
     variances, axes = np.linalg.eigh(known.T @ known)
     turned = known @ axes
-    product = turned.T @ wanted
+    product = turned.T @ expected
 
-    def missed(restraint: float) -> float:
-        """The mean square of what a map of all other pairs misses of a pair's row: by its leverage, no fit each."""
-        weights = 1 / (variances + restraint)
-        residuals = wanted - turned @ (weights[:, None] * product)
+    def squared_error(penalty: float) -> float:
+        """Return the mean square error of a pair's row under the map of all others.
+
+        It is the residual over 1 - leverage (the diagonal of the hat matrix), so that one fit serves all pairs.
+        """
+        weights = 1 / (variances + penalty)
+        residuals = expected - turned @ (weights[:, None] * product)
         leverage = turned**2 @ weights
         return float(np.mean((residuals / (1 - leverage)[:, None]) ** 2))
 
-    restraint = min(RESTRAINTS * len(pairs), key=missed)
-    fitted = axes @ (product / (variances + restraint)[:, None])
-    variance = float(np.mean((wanted - wanted.mean(axis=0)) ** 2))
-    return fitted, 1 - missed(restraint) / variance if variance else 0.0
+    penalty = min(PENALTIES * len(pairs), key=squared_error)
+    fitted = axes @ (product / (variances + penalty)[:, None])
+    variance = float(np.mean((expected - expected.mean(axis=0)) ** 2))
+    return fitted, 1 - squared_error(penalty) / variance if variance else 0.0

@@ -4,81 +4,84 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from relexify.errors import InputError
+from relexify.evidence.evidence import Evidence
 from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.inputs import Inputs
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained.tokenizers import train_joint_tokenizer
-from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.steps import kept_file, kept_tokenizer, step_name
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
+from relexify.storage.cache import cached
 from relexify.systems.trelm.embedding import tokens_in_embedding_space
+from relexify.systems.trelm.registration import TrelmInitialisation
 from relexify.text import Corpus
 from relexify.tokens import TokenForm, Vocabulary, encoder_of, interleave_lines, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 __all__ = ["anchor_ids", "joint_tokenizer", "token_counts", "token_vectors", "trelm_rows"]
 
 BATCH = 1_000
+_VECTORS = "vectors.safetensors"
 COUNTED_BYTES = 8_000_000
 """Of the model's language: enough to tell frequent tokens from rare ones."""
 
 logger = logging.getLogger(__name__)
 
 
-def joint_tokenizer(recipe: Transfer, old: Any, corpus: Corpus) -> Any:
-    """The WordPiece tokenizer over both languages, or that of an earlier run on the same texts."""
-    texts = _texts(recipe, corpus)
-    name = step_name(
-        "joint tokenizer",
-        corpora=[text.fingerprint() for text in texts],
-        like=old.backend_tokenizer.to_str(),
-        special=old.special_tokens_map,
-        size=recipe.vocab_size,
-        alphabet=recipe.alphabet,
-    )
-    return kept_tokenizer(
-        name,
-        lambda: train_joint_tokenizer(texts, like=old, vocab_size=recipe.vocab_size, alphabet=recipe.alphabet),
+def joint_tokenizer(
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, options: TrelmInitialisation
+) -> PreTrainedTokenizerFast:
+    """Train a WordPiece tokenizer over both languages, or load it from the cache."""
+    texts = _texts(evidence)
+    return cached(
+        "joint-tokenizer",
+        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": options.alphabet},
+        make=lambda: train_joint_tokenizer(texts, like=source, vocab_size=vocab_size, alphabet=options.alphabet),
+        save=save_tokenizer,
+        load=load_tokenizer,
     )
 
 
-def trelm_rows(recipe: Transfer, model: Any, old: Any, new: Any, corpus: Corpus) -> PrecomputedRows:
-    """Rows for the tokens of the new vocabulary that the text has.
+def trelm_rows(inputs: Inputs) -> PrecomputedRows:
+    """Return rows for the tokens of the joint vocabulary that the text has.
 
     Args:
-        recipe: What is wanted.
-        model: The source model, whose rows are the space to move into.
-        old: Its tokenizer.
-        new: The joint tokenizer.
-        corpus: Text of the new language.
+        inputs: With the joint tokenizer as target, and the source embedding as the space to move into.
 
     Raises:
-        InputError: The vectors that were given have another width than the model.
+        InputError: The given vectors have another width than the model.
         EvidenceError: The vectors could not be aligned with the embedding.
         MissingExtra: gensim is needed.
     """
-    width = int(model.get_input_embeddings().weight.shape[1])
-    drawn = recipe.initialisation.startswith("random")
-    vectors = None if drawn else _vectors(recipe, new, corpus, width)
-    anchor, forms, counts = _anchor(recipe, model, old, new)
+    options: TrelmInitialisation = inputs.options
+    vectors = None if options.initialisation.startswith("random") else _vectors(inputs)
+    anchor, forms, counts = _anchor(inputs)
     rows, found = tokens_in_embedding_space(
-        *(vocabulary_of(new), vectors, anchor, recipe.initialisation),
-        by=recipe.map,
+        vocabulary_of(inputs.target),
+        vectors,
+        anchor,
+        options.initialisation,
+        by=options.map,
         counts=counts,
-        anchor_forms=forms if recipe.aligned_by == "identical" else None,
-        seed=recipe.seed,
-        device=recipe.device,
+        anchor_forms=forms if inputs.aligned_by == "identical" else None,
+        seed=inputs.seed,
+        device=inputs.device,
     )
     if found is not None and found.stability:
         logger.info("two maps by frequency send %.1f %% of the frequent tokens to the same row", 100 * found.stability)
     elif found is not None and found.chance is not None:
         logger.info(
             "%.1f %% of the frequent tokens are one another's nearest in the embedding, under random rotations %.1f %%",
-            *(100 * found.agreement.share, 100 * found.chance.share),
+            100 * found.agreement.share,
+            100 * found.chance.share,
         )
     return rows
 
@@ -90,50 +93,47 @@ def token_vectors(texts: list[Corpus], tokenizer: Any, options: VectorTraining) 
         MissingExtra: gensim is needed.
     """
     encoder = encoder_of(tokenizer)
-    key = step_name(
-        "token vectors",
-        corpora=[text.fingerprint() for text in texts],
-        tokenizer=encoder.identity,
-        options=asdict(options),
-    )
-    return kept_file(
-        "vectors",
-        key,
-        load_vectors,
-        lambda: train_vectors(_sentences(texts, tokenizer), options),
-        lambda vectors, path: vectors.save(path),
+    return cached(
+        "token-vectors",
+        {"texts": texts, "tokenizer": encoder.identity, "options": options},
+        make=lambda: train_vectors(_sentences(texts, tokenizer), options),
+        save=lambda vectors, folder: vectors.save(folder / _VECTORS),
+        load=lambda folder: load_vectors(folder / _VECTORS),
     )
 
 
-def _anchor(recipe: Transfer, model: Any, old: Any, new: Any) -> tuple[np.ndarray, list[TokenForm], np.ndarray]:
-    """The model's rows and what their tokens say, most frequent first; and how often new tokens occur in its language.
+def _anchor(inputs: Inputs) -> tuple[np.ndarray, list[TokenForm], np.ndarray]:
+    """Return the model's rows and the forms of their tokens, most frequent first, and the counts of the target tokens.
 
-    Both are counted in the same text of the model's language: a map is sought where the two vocabularies speak of the
-    same things.
+    Both are counted in the same text of the model's language, so that the map is sought where the two vocabularies
+    describe the same things.
     """
-    text = Corpus.open(recipe.source_corpus).sample_bytes(COUNTED_BYTES)
-    vocabulary = vocabulary_of(old)
-    ids = anchor_ids(vocabulary, token_counts(old, text))
-    embedding = model.get_input_embeddings().weight.detach().float().cpu().numpy()
-    return embedding[ids], [vocabulary.forms[id] for id in ids], token_counts(new, text)
+    source_corpus, _ = _texts(inputs.evidence)
+    text = source_corpus.sample_bytes(COUNTED_BYTES)
+    vocabulary = vocabulary_of(inputs.source)
+    ids = anchor_ids(vocabulary, token_counts(inputs.source, text))
+    return inputs.embedding[ids], [vocabulary.forms[id] for id in ids], token_counts(inputs.target, text)
 
 
-def _vectors(recipe: Transfer, new: Any, corpus: Corpus, width: int) -> WordVectors:
-    """Vectors of the new tokens by their spelling: those that were given, or skip-gram ones."""
-    if recipe.target_vectors is None:
-        options = replace(recipe.vectors, method="skipgram", width=width, seed=recipe.seed)
-        return token_vectors(_texts(recipe, corpus), new, options)
-    given = load_vectors(recipe.target_vectors)
-    if given.width != width:
+def _vectors(inputs: Inputs) -> WordVectors:
+    """Return vectors of the target tokens by their spelling: the given ones, or skip-gram vectors."""
+    width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
+    if given is None:
+        options = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
+        return token_vectors(_texts(inputs.evidence), inputs.target, options)
+    vectors = load_vectors(given)
+    if vectors.width != width:
         raise InputError(
-            f"{recipe.target_vectors} is {given.width} wide and the model's embedding {width}: trelm takes vectors of "
+            f"{given} is {vectors.width} wide and the model's embedding {width}: trelm takes vectors of "
             "tokens in the width of the model, or trains them if none are given"
         )
-    return given
+    return vectors
 
 
-def _texts(recipe: Transfer, corpus: Corpus) -> list[Corpus]:
-    return [Corpus.open(recipe.source_corpus), corpus]
+def _texts(evidence: Evidence) -> list[Corpus]:
+    if evidence.source_corpus is None:
+        raise InputError("the method trelm needs text of the model's language too: give --source-corpus")
+    return [evidence.source_corpus, evidence.corpus]
 
 
 def _sentences(texts: list[Corpus], tokenizer: Any) -> Callable[[], Iterator[list[str]]]:

@@ -1,4 +1,4 @@
-"""What TreLM is told: texts, objective, and how each phase is trained."""
+"""The options of TreLM: its texts, its objective, and how each phase is trained."""
 
 from __future__ import annotations
 
@@ -7,64 +7,80 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import WordAlignmentOptions, validate_word_alignment
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
+from relexify.steps import ModelName
+from relexify.storage.fingerprint import BY_CONTENT, content_of
+from relexify.text import Corpus
 from relexify.training.plan import Training
 
-__all__ = ["COMMONALITY", "SPECIFIC", "TRANSFER", "Direction", "Objective", "Trelm", "check_objective", "check_trelm"]
+__all__ = [
+    "COMMONALITY",
+    "SPECIFIC",
+    "TRANSFER",
+    "Direction",
+    "Objective",
+    "Trelm",
+    "check_objective",
+    "check_trelm",
+    "trelm_inputs",
+]
 
 Objective = Literal["cdlm", "tlm", "brlm"]
-"""CdLM writes the translation; TLM fills gaps in a sentence and its translation, written one after the other; BRLM
-fills them from the last state of the word that the gap is aligned to."""
+"""What transfer training learns from a sentence pair. CdLM predicts the translation from the sentence. TLM predicts
+masked tokens of both, which are concatenated. BRLM does so too, but from the last state of the token that the masked
+one is aligned to."""
 Direction = Literal["source-to-target", "target-to-source"]
+"""The two models of transfer training (Algorithm 1)."""
 
 COMMONALITY = Training(
     steps=20_000, batch=128, length=511, learning_rate=3e-5, beta2=0.999, epsilon=1e-8, weight_decay=0.01
 )
-"""Section 4.1; of the paper's 512 tokens one is the placeholder [P]."""
+"""Section 4.1; one of the paper's 512 tokens is the placeholder [P]."""
 TRANSFER = COMMONALITY
-"""The same, for each of the two directions."""
+"""For each of the two directions."""
 SPECIFIC = replace(COMMONALITY, steps=80_000, learning_rate=2e-5, warmup=0.0)
 """The paper gives an initial rate here and a peak above, hence no warm-up."""
 
 
 @dataclass(frozen=True)
 class Trelm:
-    """How a masked language model goes over to another language.
+    """How a masked language model is transferred to another language in three phases.
 
     Attributes:
-        languages: What the model's language and the new one are called.
-        source_corpus: Text in the model's language.
-        source_held_out: Text in the model's language to measure on; where none is given, a part of it is kept aside.
-        bitext: Sentences in the model's language and their translations.
-        alignment: A ready alignment of it; eflomal aligns it if not given.
-        aligning: How parallel text is read; its symmetrisation, smoothing and min_count have no meaning here.
-        test_bitext: Other pairs, to measure translations on at the end of transfer training.
-        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: it has that of the new
-            language, the model that it came from has its own, and each language keeps its vocabulary and word
-            embeddings; there are no language embeddings then.
-        source_model: The model that it came from, for separate vocabularies; in a recipe with `[transfer]` it is known.
-        objective: What is learnt from pairs: `cdlm`, or `tlm` or `brlm` in its place.
+        languages: Names of the source language and of the target language.
+        source_corpus: Text in the source language.
+        source_held_out: Text in the source language to score on; if None, a part of its corpus is held out.
+        bitext: Parallel text: sentences in the source language and their translations.
+        alignment: A file with the word alignment of the parallel text; if None, eflomal aligns it.
+        aligning: How parallel text is read; its symmetrisation, smoothing and min_count have no effect here.
+        test_bitext: Other parallel text, to score translations on at the end of transfer training.
+        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: it has that of the target
+            language, the model that it was transferred from has that of the source language, and each language keeps
+            its vocabulary and word embeddings; there are no language embeddings (section 6.3, CdLM*).
+        source_model: With separate vocabularies, the model that it was transferred from; in a recipe with
+            `[transfer]`, the recipe's model by default.
+        objective: What is learned from sentence pairs: `cdlm`, or `tlm` or `brlm` instead.
         trilayer: Whether there is a TRILayer; without it, the objective is `tlm` or `brlm`.
         until: The last phase: `specific`, or `commonality` to stop after the first one, as the paper's Table 5 does.
-        embedding_size: Width of the word embeddings, where it is not the model's.
-        next_sentence: Ask for next sentences in the last phase; where the model can, if not said.
-        source_words: How sacrebleu cuts the model's language into words: `13a`, `char`, …
-        target_words: The same of the new language.
+        embedding_size: Width of the word embeddings, if it is not the model's.
+        next_sentence: Whether the last phase predicts next sentences; if None, it does if the model has the head.
+        source_words: How sacrebleu splits the source language into words: `13a`, `char`, …
+        target_words: How sacrebleu splits the target language into words.
         commonality: How both languages are trained together.
         transfer: How each direction is trained.
-        specific: How the new language is trained at the end.
-        seed: Of the language embeddings; that of texts and masks is each training's own.
+        specific: How the target language is trained at the end.
+        seed: Random seed of the language embeddings; those of text order and masks belong to each training.
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = None
-    source_held_out: Any = None
-    bitext: Any = None
+    source_corpus: Any = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: Any = field(default=None, metadata=content_of(Corpus.open))
+    bitext: Any = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    test_bitext: Any = None
+    test_bitext: Any = field(default=None, metadata=content_of(Bitext.open))
     vocabularies: Literal["joint", "separate"] = "joint"
-    source_model: str | None = None
+    source_model: ModelName | None = field(default=None, metadata=BY_CONTENT)
     objective: str = "cdlm"
     trilayer: bool = True
     until: Literal["commonality", "specific"] = "specific"
@@ -79,22 +95,28 @@ class Trelm:
 
 
 def check_trelm(options: Trelm) -> None:
-    """Refuse what cannot be, before any work is done.
+    """Validate the options by themselves; files and models are not opened.
 
     Raises:
         InputError: A text is missing, or an option has an impossible value.
     """
-    for name in ("source_corpus", *(() if options.until == "commonality" else ("bitext",))):
+    needed = ("source_corpus",) if options.until == "commonality" else ("source_corpus", "bitext")
+    for name in needed:
         if getattr(options, name) is None:
             raise InputError(f"TreLM lacks {name}: give it with --{name.replace('_', '-')}, or in [trelm] of a recipe")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
         raise InputError(f"the languages are called {list(options.languages)}: give two different names")
     check_objective(options.objective)
     if options.objective == "cdlm" and not options.trilayer:
-        raise InputError("CdLM asks for a TRILayer: take the objective tlm or brlm without one")
+        raise InputError("CdLM needs a TRILayer: choose the objective tlm or brlm without one")
     if options.until not in ("commonality", "specific"):
         raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
-    _check_vocabularies(options)
+    if options.vocabularies not in ("joint", "separate"):
+        raise InputError(f"there are no {options.vocabularies!r} vocabularies: choose joint or separate")
+    if options.vocabularies == "joint" and options.source_model is not None:
+        raise InputError("source_model is for separate vocabularies: leave it out, or choose vocabularies = separate")
+    if options.vocabularies == "separate" and options.embedding_size is not None:
+        raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
     validate_word_alignment(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
         raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
@@ -104,7 +126,7 @@ def check_trelm(options: Trelm) -> None:
 
 
 def check_objective(objective: str) -> None:
-    """Refuse an objective that there is not.
+    """Validate the name of an objective.
 
     Raises:
         InputError: There is no such objective.
@@ -113,10 +135,7 @@ def check_objective(objective: str) -> None:
         raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
 
 
-def _check_vocabularies(options: Trelm) -> None:
-    if options.vocabularies not in ("joint", "separate"):
-        raise InputError(f"there are no {options.vocabularies!r} vocabularies: choose joint or separate")
-    if options.vocabularies == "joint" and options.source_model is not None:
-        raise InputError("source_model is for separate vocabularies: leave it out, or choose vocabularies = separate")
-    if options.vocabularies == "separate" and options.embedding_size is not None:
-        raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
+def trelm_inputs(options: Trelm) -> tuple[Any, ...]:
+    """Return the files and folders that the options name, which an output must not replace."""
+    texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
+    return (options.source_model, options.alignment, *texts)

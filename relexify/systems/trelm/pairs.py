@@ -1,4 +1,4 @@
-"""Pairs of sentences with, for every token, the place of the token it corresponds to."""
+"""Sentence pairs with the word alignment O: for every token, the position of the token it is aligned to (Eq. 3)."""
 
 from __future__ import annotations
 
@@ -22,153 +22,78 @@ from relexify.evidence.bitext import (
     parse_links,
     read_links,
 )
+from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
 from relexify.pretrained.architecture import encoder_frame
-from relexify.systems.transfer.aligned_text import is_aligned, kept_links
 from relexify.systems.trelm.model.encoder import UNALIGNED
+from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
 
-__all__ = ["AlignedPairs", "Sentence", "aligned_pairs", "check_pairs", "open_pairs", "pairs_to_learn"]
-
+__all__ = ["AlignedPairs", "Sentence", "align_pairs", "check_bitext", "load_pairs", "open_bitext"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """One side of a pair.
+    """One side of a sentence pair.
 
     Attributes:
         ids: Its tokens, int64 [n].
-        places: For every token the place of the other side's token that it is aligned to, or `UNALIGNED`, int64 [n].
+        positions: For every token the position of the other side's token that it is aligned to, or `UNALIGNED`,
+            int64 [n].
     """
 
     ids: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedPairs:
-    """Parallel text to learn from.
+    """Parallel text to train on.
 
     Attributes:
-        sides: The source language's tokens and the target language's.
-        places: For every token of either side its place in the other sentence, int32 [tokens] each.
-        lines: The pairs that are learnt from, int64 [n].
+        sides: The tokens of the source language and of the target language.
+        positions: For every token of either side its position in the other sentence, int32 [tokens] each.
+        lines: The lines of the parallel text that are used, int64 [n].
     """
 
     sides: tuple[Side, Side]
-    places: tuple[np.ndarray, np.ndarray]
+    positions: tuple[np.ndarray, np.ndarray]
     lines: np.ndarray
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def pair(self, number: int) -> tuple[Sentence, Sentence]:
-        """A pair: source and target."""
+        """Return a pair: source and target."""
         line = int(self.lines[number])
-        first, second = (_sentence(side, places, line) for side, places in zip(self.sides, self.places, strict=True))
+        first, second = (
+            _sentence(side, positions, line) for side, positions in zip(self.sides, self.positions, strict=True)
+        )
         return first, second
 
-    def identity(self) -> str:
-        """What changes with every token and every link."""
+    def fingerprint(self) -> str:
+        """Return a sha256 that changes with every token and every link."""
         digest = hashlib.sha256(self.lines.tobytes())
-        for side, places in zip(self.sides, self.places, strict=True):
-            for array in (side.ids, side.units, side.lines, places):
+        for side, positions in zip(self.sides, self.positions, strict=True):
+            for array in (side.ids, side.units, side.lines, positions):
                 digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
 
-def aligned_pairs(
-    pairs: EncodedBitext, links: DirectedLinks | Links, *, longest: int, together: int | None = None
-) -> AlignedPairs:
-    """Pairs that a model can take, and their alignment in both directions.
-
-    Of several tokens that one is aligned to, the first counts. Of two words that are linked, the first pieces
-    correspond, the second ones, and so on; pieces beyond the last of the other word correspond to that.
-
-    Args:
-        pairs: Both sides in tokens, of one vocabulary or of two.
-        links: What an aligner found: both directions, or one alignment for both.
-        longest: Tokens that a sentence may have; pairs with longer ones are left out.
-        together: Tokens that both may have together.
-
-    Raises:
-        EvidenceError: No pair is left.
-    """
-    forward, reverse = (links.forward, links.reverse) if isinstance(links, DirectedLinks) else (links, links)
-    to_target = _token_places(reverse.line, reverse.source, reverse.target, pairs.source, pairs.target)
-    to_source = _token_places(forward.line, forward.target, forward.source, pairs.target, pairs.source)
-    lengths = np.stack([_tokens_of_lines(side) for side in (pairs.source, pairs.target)])
-    complete = (lengths > 0).all(axis=0)
-    short = (lengths <= longest).all(axis=0) & (lengths.sum(axis=0) <= (together or 2 * longest))
-    lines = np.flatnonzero(complete & short)
-    if not len(lines):
-        raise EvidenceError(
-            f"none of the {len(pairs)} pairs of parallel text has tokens on both sides and no more than {longest} of "
-            "them: give parallel text of single sentences, or a greater length"
-        )
-    if long := int((complete & ~short).sum()):
-        logger.warning("%d pairs are too long for sequences of %d tokens and are left out", long, longest)
-    found = AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
-    _tell_of(found)
-    return found
-
-
-def _tell_of(pairs: AlignedPairs) -> None:
-    aligned = [float((places != UNALIGNED).mean()) for places in pairs.places]
-    logger.info(
-        "%d pairs; %.0f %% of the source tokens and %.0f %% of the target tokens are aligned",
-        len(pairs),
-        *(100 * share for share in aligned),
-    )
-    if max(aligned) == 0:
-        raise EvidenceError("no token of the parallel text is aligned to another: is it the right alignment?")
-
-
-def _tokens_of_lines(side: Side) -> np.ndarray:
-    counts: np.ndarray = np.diff(side.units[side.lines])
-    return counts
-
-
-def _sentence(side: Side, places: np.ndarray, line: int) -> Sentence:
-    part = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
-    return Sentence(side.ids[part].astype(np.int64), places[part].astype(np.int64))
-
-
-def _token_places(
-    lines: np.ndarray, own: np.ndarray, other: np.ndarray, own_side: Side, other_side: Side
-) -> np.ndarray:
-    """For every token of one side its place in the other sentence, or `UNALIGNED`, int32 [tokens]."""
-    units, others = own_side.lines[lines] + own, other_side.lines[lines] + other
-    order = np.lexsort((others, units))
-    _, first = np.unique(units[order], return_index=True)
-    chosen = order[first]
-    lines, units, others = lines[chosen], units[chosen], others[chosen]
-    lengths, widths = (np.diff(side.units)[which] for side, which in ((own_side, units), (other_side, others)))
-    known = widths > 0
-    lines, units, others, lengths, widths = (each[known] for each in (lines, units, others, lengths, widths))
-    piece = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    starts = other_side.units[others] - other_side.units[other_side.lines[lines]]
-    places = np.full(len(own_side.ids), UNALIGNED, np.int32)
-    places[np.repeat(own_side.units[units], lengths) + piece] = np.repeat(starts, lengths) + np.minimum(
-        piece, np.repeat(widths, lengths) - 1
-    )
-    return places
-
-
-def open_pairs(bitext: Any, options: Trelm) -> Bitext:
-    """Parallel text, read as the options say."""
+def open_bitext(bitext: Any, options: Trelm) -> Bitext:
+    """Open parallel text with the fields and the order of sides that the options give."""
     return Bitext.open(bitext, fields=options.aligning.fields, swapped=options.aligning.swapped)
 
 
-def check_pairs(options: Trelm) -> None:
-    """Find out before the work begins what would stop it.
+def check_bitext(options: Trelm) -> None:
+    """Validate, before any work, that the parallel text can be read and aligned.
 
     Raises:
-        InputError: Parallel text or its alignment cannot be read.
+        InputError: Parallel text or its word alignment cannot be read.
         MissingExtra: A package is needed to align what no earlier run aligned.
     """
-    bitext = open_pairs(options.bitext, options)
+    bitext = open_bitext(options.bitext, options)
     bitext.ensure_pairs()
     if options.alignment is None and not is_aligned(bitext):
         import_eflomal()
@@ -176,21 +101,112 @@ def check_pairs(options: Trelm) -> None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
 
 
-def pairs_to_learn(tokenizers: tuple[Any, Any], options: Trelm) -> AlignedPairs:
-    """Parallel text with its alignment, which is kept in the cache where eflomal finds it.
+def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
+    """Load the parallel text with its word alignment; an alignment by eflomal is cached.
 
     Args:
-        tokenizers: Of the model's language and of the new one.
-        options: Which text, how it is read, and how long sentences may be.
+        tokenizers: Of the source language and of the target language.
+        options: The text, how it is read, and how long sentences may be.
+
+    Raises:
+        EvidenceError: No sentence pair is short enough, or none is aligned.
     """
-    bitext, aligning = open_pairs(options.bitext, options), options.aligning
-    most = None if options.alignment is not None else aligning.most_pairs
-    pairs = encode_bitext(bitext, *tokenizers, units=aligning.units, most_pairs=most)
+    source, target = tokenizers
+    bitext, aligning = open_bitext(options.bitext, options), options.aligning
+    # A given alignment has one line for every line of the text, so no line may be skipped then.
+    most_pairs = None if options.alignment is not None else aligning.most_pairs
+    pairs = encode_bitext(bitext, source, target, units=aligning.units, most_pairs=most_pairs)
     frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
-    longest = options.transfer.length - max(len(before) + len(after) for before, after in frames)
-    together = None if options.objective == "cdlm" else longest - max(len(after) for _, after in frames)
+    max_tokens = options.transfer.length - max(len(before) + len(after) for before, after in frames)
+    max_together = None
+    if options.objective != "cdlm":  # both sentences stand in one sequence, each followed by a separator
+        max_together = max_tokens - max(len(after) for _, after in frames)
+    links: DirectedLinks | Links
     if options.alignment is not None:
-        ready = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
-        return aligned_pairs(pairs, ready, longest=longest, together=together)
-    links = kept_links(bitext, pairs, tokenizers, aligning.most_pairs)
-    return aligned_pairs(pairs, links, longest=longest, together=together)
+        links = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
+    else:
+        links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
+    return align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
+
+
+def align_pairs(
+    pairs: EncodedBitext, links: DirectedLinks | Links, *, max_tokens: int, max_together: int | None = None
+) -> AlignedPairs:
+    """Return the pairs that a model can take, with the word alignment in both directions.
+
+    If a token is aligned to several, the first counts. If two words of several tokens are linked, their first tokens
+    are aligned, their second tokens, and so on; further tokens are aligned to the last token of the other word.
+
+    Args:
+        pairs: Both sides in tokens, of one vocabulary or of two.
+        links: The output of an aligner: both directions, or one alignment for both.
+        max_tokens: Tokens that a sentence may have; pairs with longer ones are left out.
+        max_together: Tokens that both sentences may have together.
+
+    Raises:
+        EvidenceError: No pair is left, or no token is aligned.
+    """
+    forward, reverse = (links.forward, links.reverse) if isinstance(links, DirectedLinks) else (links, links)
+    to_target = _token_positions(reverse.line, reverse.source, reverse.target, pairs.source, pairs.target)
+    to_source = _token_positions(forward.line, forward.target, forward.source, pairs.target, pairs.source)
+    lengths = np.stack([np.diff(side.units[side.lines]) for side in (pairs.source, pairs.target)])  # [2 × lines]
+    complete = (lengths > 0).all(axis=0)
+    short = (lengths <= max_tokens).all(axis=0) & (lengths.sum(axis=0) <= (max_together or 2 * max_tokens))
+    lines = np.flatnonzero(complete & short)
+    if not len(lines):
+        raise EvidenceError(
+            f"none of the {len(pairs)} pairs of parallel text has tokens on both sides and no more than {max_tokens} "
+            "of them: give parallel text of single sentences, or a greater length"
+        )
+    if long := int((complete & ~short).sum()):
+        logger.warning("%d sentence pairs are too long for sequences of %d tokens and are left out.", long, max_tokens)
+    shares = [float((positions != UNALIGNED).mean()) for positions in (to_target, to_source)]
+    logger.info(
+        "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned.",
+        len(lines),
+        100 * shares[0],
+        100 * shares[1],
+    )
+    if max(shares) == 0:
+        raise EvidenceError("no token of the parallel text is aligned to another: is it the right alignment?")
+    return AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
+
+
+def _sentence(side: Side, positions: np.ndarray, line: int) -> Sentence:
+    part = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
+    return Sentence(side.ids[part].astype(np.int64), positions[part].astype(np.int64))
+
+
+def _token_positions(
+    lines: np.ndarray, own: np.ndarray, other: np.ndarray, own_side: Side, other_side: Side
+) -> np.ndarray:
+    """Return for every token of one side its position in the other sentence, or `UNALIGNED`, int32 [tokens].
+
+    Links are between units (words, or tokens): `side.lines` has the first unit of every line, and `side.units` the
+    first token of every unit.
+
+    Args:
+        lines: The line of every link [links].
+        own: The unit of this side, counted within its line [links].
+        other: The unit of the other side [links].
+        own_side: This side.
+        other_side: The other one.
+    """
+    units, others = own_side.lines[lines] + own, other_side.lines[lines] + other  # counted over all lines
+    # Of several links of a unit, keep the one to the first unit of the other side.
+    order = np.lexsort((others, units))
+    _, first = np.unique(units[order], return_index=True)
+    chosen = order[first]
+    lines, units, others = lines[chosen], units[chosen], others[chosen]
+    lengths, other_lengths = np.diff(own_side.units)[units], np.diff(other_side.units)[others]
+    known = other_lengths > 0  # a word may have no token at all
+    lines, units, others = lines[known], units[known], others[known]
+    lengths, other_lengths = lengths[known], other_lengths[known]
+    # One entry for every token of a linked unit: which piece of its unit it is.
+    piece = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    starts = other_side.units[others] - other_side.units[other_side.lines[lines]]  # positions within the sentence
+    positions = np.full(len(own_side.ids), UNALIGNED, np.int32)
+    positions[np.repeat(own_side.units[units], lengths) + piece] = np.repeat(starts, lengths) + np.minimum(
+        piece, np.repeat(other_lengths, lengths) - 1
+    )
+    return positions

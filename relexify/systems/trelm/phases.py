@@ -1,13 +1,12 @@
-"""The three phases of TreLM (section 3.3), each a training of its own that a killed run goes on with.
+"""The three phases of training (section 3.3), each a training of its own that resumes from its checkpoints.
 
-Commonality: masked tokens of both languages, the layers of the backbone frozen. Transfer: from the source language to
-the target language with the lower half frozen, and the other way round with the upper half frozen; the two models are
-combined. Language-specific: masked tokens of the target language, and next sentences where the backbone knows them.
+Commonality: masked tokens of both languages, with the layers of the backbone frozen. Transfer: CdLM and masked tokens,
+from source to target with the lower half frozen, and from target to source with the upper half frozen; the two models
+are combined. Language-specific: masked tokens of the target language, and next sentences if the model has the head.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,16 +17,18 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
+from relexify.scoring import HeldOut
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
-from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
+from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.job import LanguageData, TrainingData, TrainingJob, held_out_data, language_data, source_notes
+from relexify.training.job import TrainingData, TrainingJob, held_out_data, language_data, source_notes
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -36,10 +37,7 @@ from relexify.training.trainable import check_halves, check_trainable
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 
 TARGET = 1
-Tokenizers = tuple[Any, Any]
-"""Of the source language and of the target language; the same where the vocabulary is joint."""
-
-logger = logging.getLogger(__name__)
+"""Index of the target language."""
 
 
 def train_commonality(
@@ -54,22 +52,22 @@ def train_commonality(
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
-    """Masked tokens of both languages, half of every batch of each; embeddings and TRILayer alone are trained.
+    """Train the embeddings and the TRILayer on masked tokens of both languages, half of every batch of each.
 
     Args:
         model: A folder with a TRILayer model.
         output: The folder to write.
-        corpus: Text of the target language, whatever `Corpus.open` takes.
-        source_corpus: Text of the source language.
-        training: How; its stages are not asked for.
-        held_out: Text of the target language to measure on; else one line in 100 is kept aside.
-        source_held_out: The same of the source language.
-        notes: What the folder is to tell beside its training.
+        corpus: Text in the target language, whatever `Corpus.open` takes.
+        source_corpus: Text in the source language.
+        training: Steps, rates and so on; without stages.
+        held_out: Text in the target language to score on; if None, one line in 100 is held out.
+        source_held_out: Text in the source language to score on; likewise.
+        notes: What `relexify.json` is to say besides the training.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Something about model, text or options does not fit.
-        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        InputError: Model, text and options do not fit together.
+        TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
     check_halves(training, processes.num_processes)
@@ -98,31 +96,31 @@ def train_direction(
     objective: Objective = "cdlm",
     overwrite: bool = False,
 ) -> TrainingResult:
-    """One of the two models of transfer training (Algorithm 1): half of every batch pairs, half masked sentences.
+    """Train one of the two models of transfer training (Algorithm 1): half of a batch pairs, half masked sentences.
 
     Args:
-        model: A folder with a TRILayer model, as commonality training leaves it.
+        model: A folder with a TRILayer model, as commonality training writes it.
         output: The folder to write.
         pairs: Parallel text.
-        training: How; its stages are not asked for.
+        training: Steps, rates and so on; without stages.
         direction: From the source language, with the lower half frozen, or to it, with the upper half frozen.
-        held_out: Text of the target language to measure on, whatever `Corpus.open` takes.
-        objective: CdLM, or TLM or BRLM in its place.
+        held_out: Text in the target language to score on, whatever `Corpus.open` takes.
+        objective: CdLM, or TLM or BRLM instead.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Something about model, text or options does not fit.
-        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        InputError: Model, text and options do not fit together.
+        TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
     check_objective(objective)
     processes = PartialState(cpu=not torch.cuda.is_available())
     check_halves(training, processes.num_processes)
-    if training.compile is None:  # sentences have many lengths, and every one of them would be compiled for
+    if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
         training = replace(training, compile=False)
 
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         if objective == "cdlm" and not learner.config.trilayer:
-            raise InputError("CdLM asks for a TRILayer, and the model has none: take the objective tlm or brlm")
+            raise InputError("CdLM needs a TRILayer, and the model has none: choose the objective tlm or brlm")
         measured = held_out_data(learner, tokenizers[TARGET], held_out, plan)
         batches = PairBatches(
             pairs,
@@ -134,8 +132,12 @@ def train_direction(
             masking=plan.masking,
             seed=plan.seed,
         )
-        weighing = {"objective": objective, "losses": "a mean each"}  # or an older run would go on with another loss
-        identity = {"pairs": pairs.identity(), **weighing, "tokenizer": tokenizers[TARGET], "held_out": measured}
+        identity = {
+            "pairs": pairs.fingerprint(),
+            "objective": objective,
+            "tokenizer": encoder_of(tokenizers[TARGET]).identity,
+            "held_out": measured,
+        }
         return _Prepared(batches, {None: measured}, identity)
 
     return _train(direction, model, output, prepare, training, processes, overwrite)
@@ -144,7 +146,7 @@ def train_direction(
 def combine_directions(
     source_to_target: str | Path, target_to_source: str | Path, output: str | Path, *, overwrite: bool = False
 ) -> None:
-    """Write the model that two directions make together (Algorithm 1, line 17).
+    """Write the combination of the two directions (Algorithm 1, line 17).
 
     Raises:
         InputError: The two models are not built alike.
@@ -154,7 +156,7 @@ def combine_directions(
     if processes.is_main_process:
         check_inputs(output, source_to_target, target_to_source)
         check_output(Path(output), overwrite=overwrite)
-        both = combine_halves(_loaded(source_to_target), _loaded(target_to_source))
+        both = combine_halves(_load(source_to_target), _load(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
             both.save_pretrained(folder)
@@ -174,32 +176,36 @@ def train_specific(
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
-    """Masked tokens of the target language, everything trained; next sentences too where the model has a head for them.
+    """Train everything on masked tokens of the target language, and on next sentences if the model has the head.
 
     Args:
-        model: A folder with a TRILayer model, as transfer training leaves it.
+        model: A folder with a TRILayer model, as transfer training writes it.
         output: The folder to write.
-        corpus: Text of the target language.
-        training: How; its stages are not asked for.
-        held_out: Text to measure on; else one line in 100 is kept aside.
-        next_sentence: Ask for next sentences; where the model can, if not said.
-        notes: What the folder is to tell beside its training.
+        corpus: Text in the target language.
+        training: Steps, rates and so on; without stages.
+        held_out: Text to score on; if None, one line in 100 is held out.
+        next_sentence: Whether to predict next sentences; if None, if the model has the head.
+        notes: What `relexify.json` is to say besides the training.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Something about model, text or options does not fit.
-        TrainingError: The loss is no longer a number, or the memory does not suffice.
+        InputError: Model, text and options do not fit together.
+        TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
-    able = _loaded(model).config.next_sentence
-    follows = able if next_sentence is None else next_sentence
-    if follows and not able:
+    has_head = _load(model).config.next_sentence
+    follows = has_head if next_sentence is None else next_sentence
+    if follows and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
     def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
         text = language_data(learner, tokenizer, corpus, held_out, plan, plan.batch)
-        blocks = _segments(text, tokenizer, plan) if follows else text.blocks
+        blocks: Batches = text.blocks
+        if follows:
+            blocks = SegmentPairs(
+                text.blocks.packed, tokenizer, length=plan.length, masking=plan.masking, seed=plan.seed
+            )
         return _Prepared(InLanguage(blocks, TARGET), {None: text.held_out}, {**text.identity, "follows": follows})
 
     phase: Phase = "specific with next sentences" if follows else "specific"
@@ -208,10 +214,16 @@ def train_specific(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The text of a phase: to learn from, to measure on, and what tells it from others."""
+    """The text of a phase.
+
+    Attributes:
+        batches: To train on.
+        held_out: To score on, by language; the key None stands for the last language.
+        identity: What the result depends on besides the model and the options.
+    """
 
     batches: Batches
-    held_out: dict[Any, Any]
+    held_out: dict[str | None, HeldOut]
     identity: dict[str, Any]
 
 
@@ -225,18 +237,24 @@ def _train(
     overwrite: bool,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
-    """One phase as one stage of a training."""
+    """Run a phase as a training with one stage."""
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
-    if torch.cuda.is_available():  # every phase compiles for two lengths anew, and only so many are kept
+    if torch.cuda.is_available():  # every phase compiles the model for two lengths, and torch keeps only a few of them
         torch.compiler.reset()
-    pattern = phase_pattern(_loaded(model), phase)
-    rising = round(training.steps * training.warmup)
-    stage = Stage(phase.replace(" ", "-"), training.steps, pattern, training.learning_rate, rising, training.schedule)
+    pattern = phase_pattern(_load(model), phase)
+    stage = Stage(
+        name=phase.replace(" ", "-"),
+        steps=training.steps,
+        trains=pattern,
+        learning_rate=training.learning_rate,
+        warmup_steps=round(training.steps * training.warmup),
+        schedule=training.schedule,
+    )
 
-    def subject(plan: Training) -> TrainingJob:
+    def job(plan: Training) -> TrainingJob:
         with processes.main_process_first():
-            learner = _loaded(model)
+            learner = _load(model)
             tokenizers = load_tokenizers(model, learner.config)
         dtype, learner = learner.dtype, learner.float()
         check_trainable(learner, plan)
@@ -244,7 +262,7 @@ def _train(
         with processes.main_process_first():
             found = prepare(plan, learner, tokenizers)
 
-        def write(trained: Any, folder: Path) -> None:
+        def write(trained: TriLayerForMaskedLM, folder: Path) -> None:
             trained.save_pretrained(folder)
             save_tokenizers(tokenizers, folder, learner.config)
 
@@ -259,7 +277,7 @@ def _train(
         )
 
     return run_training(
-        subject,
+        job,
         output,
         replace(training, stages=(stage,)),
         processes,
@@ -268,20 +286,16 @@ def _train(
     )
 
 
-def _loaded(model: str | Path) -> TriLayerForMaskedLM:
+def _load(model: str | Path) -> TriLayerForMaskedLM:
     found = load_model(model)
     if not isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")
     return found
 
 
-def _sizes(held_out: dict[Any, Any], languages: Sequence[str]) -> dict[str, dict[str, int]]:
-    """How much text was measured on, by language; where one is not named, it is the last."""
+def _sizes(held_out: dict[str | None, HeldOut], languages: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return how much text a phase was scored on, by language."""
     return {
         languages[-1] if name is None else name: {"tokens": text.tokens, "bytes": text.bytes}
         for name, text in held_out.items()
     }
-
-
-def _segments(text: LanguageData, tokenizer: Any, plan: Training) -> SegmentPairs:
-    return SegmentPairs(text.blocks.packed, tokenizer, length=plan.length, masking=plan.masking, seed=plan.seed)

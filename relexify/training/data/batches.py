@@ -1,7 +1,7 @@
-"""Which block of text comes when: a fixed order that depends on the seed alone.
+"""Batches of text in a fixed order that depends on the seed alone.
 
-Every sequence of a run has a position, from the first step's first to the last step's last. Its block and its masks
-follow from the position, so a run that was killed, or is spread over more devices, sees what it would have seen.
+Every sequence of a run has a position, from the first of the first step to the last of the last step. Its text and its
+masks follow from the position, so a run that was resumed, or is distributed over more devices, sees the same batches.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
@@ -24,30 +25,30 @@ Batch = dict[str, torch.Tensor]
 
 
 class Batches(Protocol):
-    """What gives the sequences at some positions."""
+    """A source of training sequences, by position."""
 
     @property
     def label_share(self) -> float:
-        """The share of places that are asked for: less than 1 where gaps are filled."""
+        """Expected share of positions with a label; less than 1 in masked language modelling."""
 
     @property
     def objectives(self) -> int:
-        """Rows take turns between so many objectives, and the means of their losses are added."""
+        """Number of objectives that rows alternate between; the means of their losses are added."""
 
     def batch(self, positions: list[int]) -> Batch:
-        """Inputs and labels of the sequences at some positions."""
+        """Return inputs and labels of the sequences at some positions."""
 
 
 class Blocks:
-    """A packed text as blocks, in an order that changes from epoch to epoch.
+    """A packed text as blocks, shuffled in every epoch.
 
     Args:
         packed: The text.
         tokenizer: Its tokenizer.
-        kind: Of the model: a decoder is asked for the next token everywhere, an encoder for masked ones.
-        length: Tokens a sequence, special ones included.
-        masking: Share of an encoder's tokens to ask for.
-        seed: Of the order and of the masks.
+        kind: Kind of the model: a decoder predicts the next token everywhere, an encoder masked tokens.
+        length: Tokens per sequence, special ones included.
+        masking: Share of the tokens that an encoder has to predict.
+        seed: Seed of the order and of the masks.
 
     Raises:
         InputError: The text is shorter than one sequence.
@@ -57,7 +58,7 @@ class Blocks:
     def __init__(
         self,
         packed: PackedText,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizerBase,
         kind: Architecture,
         *,
         length: int,
@@ -77,7 +78,7 @@ class Blocks:
 
     @property
     def label_share(self) -> float:
-        """The share of places that are asked for."""
+        """Share of positions with a label."""
         return 1.0 if self.masks is None else self.masks.share
 
     @property
@@ -86,34 +87,34 @@ class Blocks:
         return 1
 
     def batch(self, positions: list[int]) -> Batch:
-        """Inputs and labels of the sequences at some positions."""
-        wide = self.body + (self.masks is None)
+        """Return inputs and labels of the sequences at some positions [sequences × length]."""
+        width = self.body + (self.masks is None)  # a decoder needs the next token as the last label
         starts = np.array([self._block(position) * self.body for position in positions])
-        rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(wide)].astype(np.int64))
+        rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64))
         if self.masks is None:
             return {"input_ids": rows[:, :-1].contiguous(), "labels": rows[:, 1:].contiguous()}
         before, after = (torch.tensor(ids, dtype=torch.int64).expand(len(rows), -1) for ids in self.frame)
         return self.masks(torch.cat([before, rows, after], dim=1), positions)
 
     def _block(self, position: int) -> int:
-        epoch, place = divmod(position, self.count)
-        return int(self._order(epoch)[place])
+        epoch, index = divmod(position, self.count)
+        return int(self._order(epoch)[index])
 
-    @lru_cache(maxsize=2)  # noqa: B019 (as long as its Blocks)
+    @lru_cache(maxsize=2)  # noqa: B019 (lives as long as the Blocks, which live as long as the run)
     def _order(self, epoch: int) -> np.ndarray:
         return np.random.default_rng((self.seed, epoch)).permutation(self.count)
 
 
 @dataclass(frozen=True)
 class TwoTexts:
-    """Blocks of two languages, in turn: even positions are the first one's, odd ones the second one's.
+    """Two languages in turn: even positions are of the first, odd positions of the second.
 
-    Whatever even stretch of positions a device takes at once, half of it is of each language; so a step sees the same
-    sequences on any number of devices.
+    Half of any even number of consecutive positions is of each language, so that a step sees the same sequences on any
+    number of devices.
 
     Attributes:
-        first: Of one language.
-        second: Of the other.
+        first: Text of the first language.
+        second: Text of the second language.
     """
 
     first: Batches
@@ -121,16 +122,16 @@ class TwoTexts:
 
     @property
     def label_share(self) -> float:
-        """The larger share of places that are asked for."""
+        """The larger one of the two shares of positions with a label."""
         return max(self.first.label_share, self.second.label_share)
 
     @property
     def objectives(self) -> int:
-        """One: tokens of both languages count alike."""
+        """One: tokens of both languages count equally."""
         return 1
 
     def batch(self, positions: list[int]) -> Batch:
-        """Inputs and labels: first the rows of the first language, then as many of the second."""
+        """Return inputs and labels: first the rows of the first language, then as many of the second."""
         sides = [
             text.batch([position // 2 for position in positions if position % 2 == side])
             for side, text in enumerate((self.first, self.second))
@@ -139,36 +140,37 @@ class TwoTexts:
 
 
 class Sequences(Dataset[Any]):
-    """The sequences of one stage for a DataLoader, which takes them in order and gets ready batches.
+    """The sequences of one stage, for a DataLoader that takes them in order and gets whole batches.
 
     Args:
-        blocks: The text.
-        first: The position of the stage's first sequence in the run.
-        count: How many sequences the stage sees.
+        batches: The text.
+        first: Position of the first sequence of the stage in the run.
+        count: Number of sequences of the stage.
     """
 
-    def __init__(self, blocks: Batches, first: int, count: int) -> None:
-        self.blocks, self.first, self.count = blocks, first, count
+    def __init__(self, batches: Batches, first: int, count: int) -> None:
+        self.batches, self.first, self.count = batches, first, count
 
     def __len__(self) -> int:
         return self.count
 
-    def __getitems__(self, places: list[int]) -> Batch:
-        """A whole batch at once."""
-        return self.blocks.batch([self.first + place for place in places])
+    def __getitems__(self, indices: list[int]) -> Batch:
+        """Return a whole batch at once."""
+        return self.batches.batch([self.first + index for index in indices])
 
-    def __getitem__(self, place: int) -> Batch:
-        return {name: rows[0] for name, rows in self.__getitems__([place]).items()}
+    def __getitem__(self, index: int) -> Batch:
+        return {name: rows[0] for name, rows in self.__getitems__([index]).items()}
 
 
 class Masks:
-    """Dynamic masking: other tokens of a block are masked whenever it comes again.
+    """Dynamic masking: in every epoch, other tokens of a block are masked.
 
-    Of the tokens asked for, 80 % are masked, 10 % replaced and 10 % left, as in BERT. transformers' collator draws for
-    a whole batch at once; here a sequence's draws follow from its position, or other devices would mean other masks.
+    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. The collator of transformers
+    draws for a whole batch at once; here the random numbers of a sequence follow from its position, so that masks do
+    not depend on the number of devices.
     """
 
-    def __init__(self, tokenizer: Any, share: float, seed: int) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, share: float, seed: int) -> None:
         if tokenizer.mask_token_id is None:
             raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
         self.mask, self.tokens = tokenizer.mask_token_id, len(tokenizer)
@@ -176,14 +178,16 @@ class Masks:
         self.share, self.seed = share, seed
 
     def __call__(self, rows: torch.Tensor, positions: list[int]) -> Batch:
-        """Inputs with gaps and labels for them, of the rows at some positions."""
+        """Return masked inputs and labels of rows [sequences × length] at some positions."""
         draws = torch.from_numpy(np.stack([self._draws(position, rows.shape[1]) for position in positions], axis=1))
-        asked = (draws[0] < self.share) & ~torch.isin(rows, self.special)
-        others = ((draws[1] * 10) % 1 * self.tokens).long()  # the digits below the one that chooses
-        inputs = torch.where(asked & (draws[1] >= 0.9), others, rows).masked_fill(asked & (draws[1] < 0.8), self.mask)
-        return {"input_ids": inputs, "labels": rows.masked_fill(~asked, IGNORED)}
+        is_label = (draws[0] < self.share) & ~torch.isin(rows, self.special)
+        # The first decimal of a number chooses what is done, the others a random token.
+        random_tokens = ((draws[1] * 10) % 1 * self.tokens).long()
+        inputs = torch.where(is_label & (draws[1] >= 0.9), random_tokens, rows)
+        inputs = inputs.masked_fill(is_label & (draws[1] < 0.8), self.mask)
+        return {"input_ids": inputs, "labels": rows.masked_fill(~is_label, IGNORED)}
 
     def _draws(self, position: int, length: int) -> np.ndarray:
-        """Two numbers in [0, 1) for every place [2 × length]."""
+        """Return two random numbers in [0, 1) for every token [2 × length]."""
         bits = np.random.Philox(key=np.array([self.seed, position], dtype=np.uint64))
         return np.random.Generator(bits).random((2, length))

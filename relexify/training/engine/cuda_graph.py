@@ -1,7 +1,7 @@
 """The forward and backward pass of a step as one CUDA graph.
 
-A small model on a fast GPU waits for the CPU, which launches a thousand kernels a step. All steps launch the same ones
-on arrays of the same shapes, so they are recorded once and replayed, with one launch a step.
+With a small model, a fast GPU waits for the CPU, which launches a thousand kernels per step. All steps launch the same
+kernels on arrays of the same shapes, so they are recorded once and replayed, with one launch per step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relexify.errors import first_line
 __all__ = ["CapturedPass"]
 
 WARM_CALLS = 3
-"""Calls before the recording: compilation, and whatever libraries allocate when they are first used."""
+"""Calls before the recording, for compilation and for what libraries allocate when they are first used."""
 
 Arrays = Mapping[str, torch.Tensor]
 
@@ -27,9 +27,9 @@ class CapturedPass:
     """Calls a pass a few times, records it, and from then on replays the recording.
 
     Args:
-        run: Takes arrays on a GPU, gives the loss, and leaves or adds gradients in the parameters.
-        parameters: All that get a gradient.
-        accumulates: Whether gradients of several calls are added up before they are used.
+        run: Takes arrays on a GPU, returns the loss, and adds gradients to the parameters.
+        parameters: All parameters that get a gradient.
+        accumulates: Whether gradients of several calls are summed before they are used.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class CapturedPass:
         self.recording: _Recording | None = None
 
     def __call__(self, arrays: Arrays) -> torch.Tensor:
-        """The loss; gradients are where an ordinary backward pass leaves them."""
+        """Return the loss; gradients are where an ordinary backward pass leaves them."""
         self.calls += 1
         if self.calls == WARM_CALLS + 1:
             self.recording = self._record(arrays)
@@ -59,7 +59,7 @@ class CapturedPass:
         return loss
 
     def _record(self, arrays: Arrays) -> _Recording | None:
-        """The recording, or None where the pass does something that cannot be recorded."""
+        """Return the recording, or None if the pass does something that cannot be recorded."""
         before = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
@@ -83,7 +83,7 @@ class _Recording:
     ) -> None:
         self.inputs = {name: array.clone() for name, array in arrays.items()}
         self.graph = torch.cuda.CUDAGraph()
-        # Of this thread alone: the one that pins the next batch may go on.
+        # Only this thread is watched, so that the one that pins the next batch may continue.
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.loss = run(self.inputs)
         self.gradients = [parameter.grad for parameter in parameters]
@@ -95,7 +95,7 @@ class _Recording:
         }
 
     def replay(self, arrays: Arrays) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
-        """Loss and gradients; the gradients are overwritten by the next call."""
+        """Return loss and gradients; the gradients are overwritten by the next call."""
         for name, array in arrays.items():
             self.inputs[name].copy_(array, non_blocking=True)
         self.graph.replay()

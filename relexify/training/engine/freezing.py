@@ -1,9 +1,10 @@
-"""Which parameters a stage trains; all others stay as they are, bit for bit."""
+"""Select the parameters that a stage trains; all others stay as they are, bit for bit."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
@@ -12,15 +13,15 @@ from relexify.training.protocol import lexical_parameter_names
 __all__ = ["freeze_all_but", "trained_names"]
 
 
-def trained_names(model: Any, trains: str) -> set[str]:
-    """Names of the parameters that a stage trains.
+def trained_names(model: PreTrainedModel, trains: str) -> set[str]:
+    """Return the names of the parameters that a stage trains.
 
     Args:
         model: The model.
         trains: As in `Stage.trains`.
 
     Raises:
-        InputError: No parameter is meant.
+        InputError: No parameter is selected.
     """
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     if trains == EVERYTHING:
@@ -37,10 +38,10 @@ def trained_names(model: Any, trains: str) -> set[str]:
     return found
 
 
-def freeze_all_but(model: Any, trains: str) -> list[str]:
-    """Let gradients reach only what a stage trains; gives the names of those parameters.
+def freeze_all_but(model: PreTrainedModel, trains: str) -> list[str]:
+    """Freeze all parameters but those that a stage trains, and return the names of these.
 
-    A parameter under two names, such as a tied head, is trained if either is meant.
+    A parameter with two names, such as a tied head, is trained if either is selected.
     """
     chosen = trained_names(model, trains)
     for parameter in model.parameters():

@@ -1,11 +1,11 @@
 """Lookahead around Adam: k steps forward, one step back (Zhang et al., 2019).
 
-Slow weights φ wait while Adam takes k steps with the fast weights θ; then
+The slow weights φ stay the same while Adam takes k steps with the fast weights θ; then
 
     φ ← φ + α (θ − φ),    θ ← φ
 
-The slow weights are part of the optimiser's state, so that checkpoints hold them. They take the memory of one more copy
-of what is trained.
+The slow weights are part of the optimizer state, so that checkpoints contain them. They take the memory of one more
+copy of the trained parameters.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ class LookaheadAdamW(AdamW):
     Args:
         parameters: As for `AdamW`.
         ahead: k, the steps of Adam between two of the slow weights.
-        alpha: α, how far the slow weights go towards the fast ones.
-        **options: For `AdamW`.
+        alpha: α, how far the slow weights move towards the fast ones.
+        **options: As for `AdamW`.
     """
 
     def __init__(self, parameters: Any, *, ahead: int = 5, alpha: float = 0.5, **options: Any) -> None:
         super().__init__(parameters, **options)
         self.ahead, self.alpha = ahead, alpha
         for group in self.param_groups:
-            group.setdefault(_TAKEN, 0)  # in the group, since a number there needs no device to be asked
+            group.setdefault(_TAKEN, 0)  # in the group, because reading a tensor would wait for the device
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of Adam, and after every k-th one of the slow weights."""
+        """Take a step of Adam, and after every k-th also one of the slow weights."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         trained = [(group, each) for group in self.param_groups for each in group["params"] if each.grad is not None]
-        # Adam begins its own state where a parameter has none at all: ours comes after it.
-        begun = {each: each.detach().clone() for _, each in trained if each not in self.state}
+        # Adam initialises the state of a parameter only if it is empty, so ours is added after its step.
+        initial = {each: each.detach().clone() for _, each in trained if each not in self.state}
         super().step()
-        for parameter, slow in begun.items():
+        for parameter, slow in initial.items():
             self.state[parameter][_SLOW] = slow
         for group in self.param_groups:
             group[_TAKEN] += 1

@@ -1,4 +1,4 @@
-"""The caller's random state, given back after a Trainer has set seeds."""
+"""Restore the random state of the caller after a Trainer has set seeds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["isolated_randomness"]
 
 @contextmanager
 def isolated_randomness() -> Iterator[None]:
-    """Let what happens inside seed and draw as it likes, and leave no trace of it."""
-    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
+    """Let the code inside seed and draw random numbers, and restore the state of Python, numpy and torch after it."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the Trainer seeds the legacy one)
     with torch.random.fork_rng():
         try:
             yield
         finally:
-            random.setstate(python)
-            np.random.set_state(arrays)  # noqa: NPY002
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)  # noqa: NPY002

@@ -1,14 +1,26 @@
-"""transformers' Trainer for one stage: summed nats as loss, a fixed order, sealed checkpoints, held-out scores.
+"""The Trainer of a stage: batches in a fixed order, a loss without logits, sealed checkpoints, held-out scores.
 
-Everything that makes training hard (devices, accumulation, precision, schedules, resuming) is the Trainer's and
-accelerate's own. Here is only what they leave open.
+Devices, gradient accumulation, precision, schedules and resuming are the Trainer's and accelerate's. `StageTrainer`
+overrides these methods, and `_check_trainer` makes sure that the installed version of transformers has them:
+
+    get_batch_samples       count the labels of a step for each objective
+    training_step           no walks through all modules, which keep a fast GPU waiting; CUDA graphs
+    compute_loss            the model returns its loss, summed
+    evaluate                bits per byte and perplexity of held-out text
+    floating_point_ops      not counted: it walks through all modules in every step
+    _get_train_sampler      `Sequences` are in order already
+    _clip_grad_norm         without a walk through all modules, on one device
+    _determine_best_metric  save a new best model at once
+    _save_checkpoint        seal checkpoints, report a full disk, keep the last two and the best
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,64 +28,166 @@ from statistics import fmean
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from torch.utils.data import Sampler, SequentialSampler
-from transformers import PrinterCallback, Trainer
+from transformers import (
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from relexify.errors import OutputError, TrainingError, first_line
 from relexify.pretrained.architecture import IGNORED
-from relexify.progress import track
+from relexify.progress import Advance, track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
 from relexify.training.data.batches import Sequences
-from relexify.training.engine.callbacks import Schedule, Watch
 from relexify.training.engine.cuda_graph import CapturedPass
+from relexify.training.job import TrainingData
 
-__all__ = ["StageTrainer"]
+__all__ = ["BITS", "PERPLEXITY", "StageMonitor", "StageTrainer"]
 
 BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
 CHECKPOINTS_KEPT = 2
 FORGETTING = 0.03
-"""How much worse the first of two languages may get before a warning says so."""
-_COUNT = "labels that count"
+"""By what share the score of the first of two languages may get worse before a warning."""
+LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
+CHECKPOINT_SHARE = 0.03
+"""Share of the time that checkpoints may take, if their interval is not given."""
+WARM_STEPS = 5
+"""Steps that do not count for the speed, because of compilation and first allocations."""
+_COUNT = "number of labels"
+
+_OVERRIDDEN = {
+    "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
+    "training_step": ("model", "inputs", "num_items_in_batch"),
+    "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
+    "evaluate": ("eval_dataset", "ignore_keys", "metric_key_prefix"),
+    "floating_point_ops": ("inputs",),
+    "_get_train_sampler": ("train_dataset",),
+    "_clip_grad_norm": ("model",),
+    "_determine_best_metric": ("metrics", "trial"),
+    "_save_checkpoint": ("model", "trial"),
+}
 
 logger = logging.getLogger(__name__)
 
 
+class StageMonitor(TrainerCallback):  # type: ignore[misc]
+    """Decides when to score and to save, reports progress, and measures the speed.
+
+    Args:
+        evaluated: Steps after which the model is scored, besides the last one.
+        save_every: Steps between two checkpoints; if None, as often as `CHECKPOINT_SHARE` allows.
+        advance: Called with the number of finished steps.
+    """
+
+    def __init__(self, evaluated: frozenset[int], save_every: int | None, advance: Advance) -> None:
+        self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
+        self.reported = 0  # steps
+        self.saved, self.saving_took, self.step_ended = time.monotonic(), 0.0, 0.0
+        self.last_step: float | None = None
+        self.was_interrupted = False  # by scoring or saving, after the last step
+        self.steps_seen, self.steps_timed, self.seconds_timed = 0, 0, 0.0
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """Mean time of a step, without scoring and saving; None if there were too few steps."""
+        return self.seconds_timed / self.steps_timed if self.seconds_timed else None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Find the best checkpoint, and set the model to training, which `StageTrainer.training_step` does not."""
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if best.exists():  # the folder may have been moved since the checkpoint was written
+            state.best_model_checkpoint = str(best)
+        rest["model"].train()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
+        """Report the step, and request scoring and saving when they are due."""
+        step = state.global_step
+        self.advance(step - self.reported)
+        self.reported = step
+        now = time.monotonic()
+        if self.last_step is not None and self.steps_seen >= WARM_STEPS and not self.was_interrupted:
+            self.steps_timed += 1
+            self.seconds_timed += now - self.last_step
+        self.last_step = now
+        self.steps_seen += 1
+        if step in self.evaluated or step >= state.max_steps:
+            control.should_evaluate = True
+        # After the last step the result itself is written.
+        control.should_save = step < state.max_steps and self._is_save_due(step, args.world_size)
+        control.should_log = control.should_log or control.should_evaluate or control.should_save
+        self.was_interrupted = control.should_evaluate or control.should_save
+        self.step_ended = time.monotonic()
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
+        """Measure how long saving took."""
+        self.saved = time.monotonic()
+        self.saving_took = self.saved - self.step_ended
+
+    def _is_save_due(self, step: int, devices: int) -> bool:
+        if self.save_every is not None:
+            return step % self.save_every == 0
+        # Several processes must save together and have several clocks, so they are always given `save_every`.
+        wait = max(LEAST_SECONDS_BETWEEN_CHECKPOINTS, self.saving_took / CHECKPOINT_SHARE)
+        return devices == 1 and time.monotonic() - self.saved > wait
+
+
 class StageTrainer(Trainer):  # type: ignore[misc]
-    """Trains one stage of a model whose forward gives summed nats (see `loss_forward`)."""
+    """Trains one stage of a model whose forward returns the summed loss (see `loss_forward`).
+
+    Args:
+        model: The model.
+        arguments: As `stage_arguments` returns them.
+        sequences: The sequences of the stage.
+        data: What they come from, with the held-out text.
+        callbacks: Callbacks, with a `StageMonitor` at the end.
+        optimiser: Class and options of an optimizer; None for the Trainer's.
+        captured: Record forward and backward pass as a CUDA graph.
+
+    Raises:
+        TrainingError: The installed version of transformers lacks a method that is overridden here.
+    """
 
     def __init__(
         self,
-        model: Any,
-        arguments: Any,
+        model: PreTrainedModel,
+        arguments: TrainingArguments,
         sequences: Sequences,
-        watch: Watch,
-        callbacks: list[Any],
+        data: TrainingData,
+        callbacks: list[TrainerCallback],
         *,
-        optimiser: tuple[Any, dict[str, Any]] | None = None,
+        optimiser: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
         captured: bool = False,
     ) -> None:
+        _check_trainer()
         super().__init__(
             model=model,
             args=arguments,
             train_dataset=sequences,
-            eval_dataset=sequences,  # asked for, never read: see `evaluate`
-            data_collator=_ready,
-            callbacks=[*callbacks, Schedule(watch)],
+            eval_dataset=sequences,  # required, but never read: see `evaluate`
+            data_collator=lambda batch: batch,  # `Sequences` returns whole batches
+            callbacks=callbacks,
             optimizer_cls_and_kwargs=optimiser,
         )
         self.remove_callback(PrinterCallback)
-        self.watch = watch
-        self.model_accepts_loss_kwargs = True  # the loss below is already over the whole accumulated batch
+        self.data = data
+        self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
+        # On the device, so that no step waits for it; read by `_check_finite`.
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        parts = self.args.gradient_accumulation_steps
-        self._pass: Callable[[Mapping[str, torch.Tensor]], torch.Tensor] = (
-            CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
-            if captured
-            else self._forward_and_backward
-        )
+        self._pass: Callable[[Mapping[str, torch.Tensor]], torch.Tensor] = self._forward_and_backward
+        if captured:
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            parts = self.args.gradient_accumulation_steps
+            self._pass = CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
@@ -81,16 +195,16 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], torch.Tensor]:
-        """The parts of one step, and how many labels count in all of them on all devices, for each objective."""
+        """Return the parts of one step, and the number of labels for each objective, over all parts and devices."""
         parts = list(islice(epoch_iterator, num_batches))
-        turns = self.train_dataset.blocks.objectives
+        turns = self.train_dataset.batches.objectives
         labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
         counts = [known.sum(dim=(0, 2)) for known in labels]
         count = torch.stack(counts).sum(dim=0).to(device) if counts else torch.zeros(turns, device=device)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
-        """Forward and backward of one part, without the walks through all modules that keep a fast GPU waiting."""
+        """Run forward and backward pass of one part."""
         return self._pass({**self._prepare_inputs(inputs), _COUNT: num_items_in_batch})
 
     def _forward_and_backward(self, arrays: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -100,7 +214,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return loss.detach()
 
     def _clip_grad_norm(self, model: Any) -> Any:
-        """The same norm, again without a walk where there is one device."""
         if self.args.world_size > 1:
             return super()._clip_grad_norm(model)
         groups = self.optimizer.param_groups
@@ -108,26 +221,27 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return torch.nn.utils.clip_grad_norm_(trained, self.args.max_grad_norm)
 
     def floating_point_ops(self, inputs: Any) -> int:
-        """Not counted: it walks through all modules in every step."""
+        """Return 0: not counted."""
         return 0
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Mean nats a label of the whole step, or the sum of each objective's; devices average, hence their number."""
-        asked = num_items_in_batch.clamp(min=1)  # chance may leave a few short sequences without a masked token
-        loss: torch.Tensor = (model(**inputs) * self.args.world_size / asked).sum()
+        """Return this part's share of the step's mean loss per label, summed over the objectives."""
+        labels = num_items_in_batch.clamp(min=1)  # by chance, a few short sequences may have no masked token
+        # Times the number of devices, because their gradients are averaged.
+        loss: torch.Tensor = (model(**inputs) * self.args.world_size / labels).sum()
         self._finite &= loss.detach().isfinite()
         return loss
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Measure on held-out text, each device its share of the windows; of two languages, the means are the score."""
+        """Score held-out text, each device its share of the windows; the score of two languages is their mean."""
         self._check_finite()
         was_training = self.model_wrapped.training
         self.model_wrapped.eval()
-        scores = {language: self._scores(language, text) for language, text in self.watch.held_out.items()}
+        scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
         self.model_wrapped.train(was_training)
         bits = {language: pair[0].value for language, pair in scores.items()}
         logarithms = [math.log(pair[1].value) for pair in scores.values()]
@@ -139,21 +253,21 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def _scores(self, language: str | None, held_out: HeldOut) -> tuple[Score, Score]:
-        """Bits per byte and perplexity of one language."""
+        """Return bits per byte and perplexity of one language."""
         named = {} if language is None else {"language": language}
         total = torch.zeros((), dtype=torch.float64, device=self.args.device)
-        with torch.no_grad(), track("measuring", len(held_out.inputs)) as advance:
+        with torch.no_grad(), track("scoring", len(held_out.inputs)) as advance:
             for inputs, labels in self._shares(held_out):
                 total += self.model_wrapped(input_ids=inputs, labels=labels, **named).double()
                 advance(len(inputs) * self.args.world_size)
         nats = float(self.accelerator.reduce(total, "sum"))
         if not math.isfinite(nats):
             raise self._not_finite("the held-out loss")
-        return scores_of(nats, held_out.tokens, held_out.bytes, self.watch.kind)
+        return scores_of(nats, held_out.tokens, held_out.bytes, self.data.kind)
 
     def _warn_of_forgetting(self, metrics: Mapping[str, float]) -> None:
-        """Tell when the first of two languages has become worse than it was at the start."""
-        language = next(iter(self.watch.held_out))
+        """Warn if the first of two languages has become worse than it was at the start."""
+        language = next(iter(self.data.held_out))
         name = f"{BITS}_{language}"
         start = next((entry[name] for entry in self.state.log_history if name in entry), None)
         if language is not None and start is not None and metrics[name] > (1 + FORGETTING) * start:
@@ -167,26 +281,26 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             )
 
     def _shares(self, held_out: HeldOut) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-        """This device's windows in batches of one size; places beyond the last window count nothing."""
+        """Yield the windows of this device in batches of one size; positions beyond the last window have no labels."""
         windows, devices, rank = len(held_out.inputs), self.args.world_size, self.args.process_index
         size = min(self.args.per_device_eval_batch_size, -(-windows // devices))
         for start in range(0, windows, size * devices):
-            places = torch.arange(start + rank * size, start + (rank + 1) * size)
-            inputs = torch.from_numpy(held_out.inputs)[places % windows]
-            labels = torch.from_numpy(held_out.labels)[places % windows]
-            labels[places >= windows] = IGNORED
+            rows = torch.arange(start + rank * size, start + (rank + 1) * size)
+            inputs = torch.from_numpy(held_out.inputs)[rows % windows]
+            labels = torch.from_numpy(held_out.labels)[rows % windows]
+            labels[rows >= windows] = IGNORED
             yield inputs.to(self.args.device), labels.to(self.args.device)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """A better model than any before is kept at once, where the best one is asked for."""
+        """Also save a new best model at once, if the best one is to be selected."""
         is_best: bool = super()._determine_best_metric(metrics, trial)
         self.control.should_save |= is_best and self.args.load_best_model_at_end
         return is_best
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Write, then seal; rotate only after that."""
+        """Write and seal a checkpoint, and only then remove older ones."""
         if self.control.should_training_stop and self.state.best_global_step != self.state.global_step:
-            return  # out of patience: the result itself is written, and a run that went on from here would train on
+            return  # out of patience: the result is written next, and a run resumed from here would train on
         self._check_finite()
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -197,7 +311,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
-                (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and of no use here
+                (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle that is not needed
                 seal(checkpoint)
         except (OSError, SafetensorError, RuntimeError, OutputError) as error:
             if self.args.should_save:
@@ -207,16 +321,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
                 f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
             ) from error
         if self.args.should_save:
-            self._rotate(folder)
-
-    def _rotate(self, folder: Path) -> None:
-        best = f"checkpoint-{self.state.best_global_step}" if self.state.best_global_step else None
-        for old in sealed_checkpoints(folder)[:-CHECKPOINTS_KEPT]:
-            if old.name != best:
-                drop_checkpoint(old)
+            best = f"checkpoint-{self.state.best_global_step}"
+            for old in sealed_checkpoints(folder)[:-CHECKPOINTS_KEPT]:
+                if old.name != best:
+                    drop_checkpoint(old)
 
     def _check_finite(self) -> None:
-        """Stop before numbers that are none are measured or kept; all devices stop together."""
+        """Raise before NaN or infinite parameters are scored or saved; all devices raise together."""
         if float(self.accelerator.reduce(self._finite.float(), "sum")) < self.args.world_size:
             raise self._not_finite("the training loss")
         trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
@@ -226,7 +337,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def _not_finite(self, what: str) -> TrainingError:
         rate = self._get_learning_rate() if self.lr_scheduler is not None else math.nan
         return TrainingError(
-            f"{what} is no longer a number at step {self.state.global_step} (learning rate {rate:.1e}): "
+            f"{what} is NaN or infinite at step {self.state.global_step} (learning rate {rate:.1e}): "
             f"{self._last_good()}; try a lower learning rate or a longer warm-up"
         )
 
@@ -235,6 +346,17 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return f"the last good checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
 
-def _ready(batch: Any) -> Any:
-    """What `Sequences` gives is a batch already."""
-    return batch
+def _check_trainer() -> None:
+    """Make sure that the methods that `StageTrainer` overrides exist, with the same parameters.
+
+    Raises:
+        TrainingError: They do not.
+    """
+    for name, expected in _OVERRIDDEN.items():
+        method = getattr(Trainer, name, None)
+        found = () if method is None else tuple(inspect.signature(method).parameters)
+        if method is None or not set(expected) <= set(found):
+            raise TrainingError(
+                f"transformers {transformers.__version__} has no Trainer.{name}({', '.join(expected)}), on which "
+                "relexify's training relies: install a version that has it, such as 5.22"
+            )

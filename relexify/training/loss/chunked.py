@@ -1,8 +1,8 @@
-"""The loss of a large vocabulary without its logits: head and cross-entropy together, a few thousand tokens at a time.
+"""The loss of a large vocabulary without all logits: output head and cross entropy together, in chunks of positions.
 
 The logits of 64 × 512 tokens over 32,000 words take four gigabytes in float32, and as much again for their gradient.
-Here a chunk's logits live only until the chunk's gradients are known, which is in the forward pass already, since the
-loss is what everything ends in. No product is computed twice.
+Here the logits of a chunk live only until the gradients of the chunk are known. That is during the forward pass, since
+the loss is the end of all computation. No product is computed twice.
 """
 
 from __future__ import annotations
@@ -16,59 +16,58 @@ from torch.nn.functional import cross_entropy, linear
 
 from relexify.pretrained.architecture import IGNORED
 
-__all__ = ["chunked_loss", "dense_chunk_loss", "labelled_positions"]
+__all__ = ["ChunkLoss", "chunked_loss", "dense_chunk_loss", "labelled_positions"]
 
 CHUNK = 4_096
-ROUND = 64
+_MULTIPLE = 64
+"""Fixed numbers of positions are multiples of this, which suits matrix products on a GPU."""
 
 ChunkLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
+"""Returns the summed loss of a chunk from its hidden states [n × d], weight and bias of the head, and labels [n]."""
 
 
 def dense_chunk_loss(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
 ) -> torch.Tensor:
-    """The summed negative log likelihood of some places: hidden [n × d], weight [V × d], bias [V], labels [n]."""
+    """Return the summed negative log likelihood: hidden [n × d], weight [V × d], bias [V], labels [n]."""
     logits = linear(hidden, weight, bias)
-    wide = logits if logits.dtype == torch.float64 else logits.float()
-    return cross_entropy(wide, labels, ignore_index=IGNORED, reduction="sum")
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
 
 
 def labelled_positions(
-    hidden: torch.Tensor, labels: torch.Tensor, share: float, *, fixed: bool
+    hidden: torch.Tensor, labels: torch.Tensor, label_share: float, *, fixed: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The places that have a label: at the others the head of a masked language model has no work.
+    """Select the positions that have a label; at all others the head of a masked language model has nothing to do.
 
     Args:
-        hidden: What would go into the head [… × d].
-        labels: The token of every place, `IGNORED` where none counts [same … as `hidden`].
-        share: Of the places, how many are expected to have a label.
-        fixed: Give a number of places that follows from the shape alone, as compiled code and recorded graphs need it:
-            ten deviations more than expected, the last of them without a label.
+        hidden: Input of the head [… × d].
+        labels: Tokens to predict, `IGNORED` where there is none [same … as `hidden`].
+        label_share: Expected share of positions with a label.
+        fixed: Return a number of positions that follows from the shape alone, as compiled code and CUDA graphs need
+            it: ten standard deviations more than expected, the last of them without a label.
 
     Returns:
-        The places [n × d], their labels [n], and what to add to the loss: zero, or not a number if the places did not
-        suffice, so that no label is ever lost silently.
+        The selected positions [n × d], their labels [n], and a number to add to the loss: 0, or NaN if there were more
+        labels than positions, so that no label is ever lost silently.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     has_label = targets != IGNORED
     if not fixed:
-        places = has_label.nonzero().squeeze(1) if has_label.any() else targets.new_zeros(1)
-        return flat.index_select(0, places), targets[places], torch.zeros((), device=flat.device)
-    room = _room(len(targets), share)
+        # One position at least, without a label, so that the loss has a gradient (of zero).
+        positions = has_label.nonzero().squeeze(1) if has_label.any() else targets.new_zeros(1)
+        return flat.index_select(0, positions), targets[positions], torch.zeros((), device=flat.device)
+    expected = len(targets) * label_share
+    likely = expected + 10 * sqrt(expected * (1 - label_share))
+    count = min(max(ceil(likely / _MULTIPLE), 1) * _MULTIPLE, len(targets))
     rank = has_label.cumsum(0)
-    # Whatever has no label, or no room, goes to a last slot that nobody reads.
-    slots = torch.where(has_label, rank - 1, room).clamp(max=room)
-    everywhere = torch.arange(len(targets), device=targets.device)
-    places = targets.new_zeros(room + 1).scatter(0, slots, everywhere)[:room]
-    wanted = targets.new_full((room + 1,), IGNORED).scatter(0, slots, targets)[:room]
-    lost = torch.zeros((), device=flat.device).masked_fill(rank[-1] > room, float("nan"))
-    return flat.index_select(0, places), wanted, lost
-
-
-def _room(places: int, share: float) -> int:
-    """Places enough for the labels of a batch."""
-    likely = places * share + 10 * sqrt(places * share * (1 - share))
-    return min(max(ceil(likely / ROUND), 1) * ROUND, places)
+    # Whatever has no label, or comes after `count` labels, is written to a last slot that is cut off.
+    slots = torch.where(has_label, rank - 1, count).clamp(max=count)
+    every_position = torch.arange(len(targets), device=targets.device)
+    positions = targets.new_zeros(count + 1).scatter(0, slots, every_position)[:count]
+    selected = targets.new_full((count + 1,), IGNORED).scatter(0, slots, targets)[:count]
+    missed = torch.zeros((), device=flat.device).masked_fill(rank[-1] > count, float("nan"))
+    return flat.index_select(0, positions), selected, missed
 
 
 def chunked_loss(
@@ -80,15 +79,15 @@ def chunked_loss(
     chunk: int = CHUNK,
     loss: ChunkLoss = dense_chunk_loss,
 ) -> torch.Tensor:
-    """The summed negative log likelihood of `labels` under the head, in nats.
+    """Return the summed negative log likelihood of labels under an output head, in nats.
 
     Args:
-        hidden: What goes into the head [… × d].
-        weight: Of the head [V × d].
-        bias: Of the head [V], if it has one.
-        labels: The token of every place, `IGNORED` where none counts [same … as `hidden`].
-        chunk: Places at a time.
-        loss: What is computed for a chunk; `dense_chunk_loss`, or that compiled.
+        hidden: Input of the head [… × d].
+        weight: Weight of the head [V × d], or whatever `loss` takes.
+        bias: Bias of the head [V], if it has one.
+        labels: Tokens to predict, `IGNORED` where there is none [same … as `hidden`].
+        chunk: Positions at a time.
+        loss: Computes the loss of a chunk.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (flat, weight, bias)):
@@ -98,7 +97,7 @@ def chunked_loss(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Gradients are taken chunk by chunk in the forward pass; the backward pass only scales them."""
+    """Computes gradients chunk by chunk in the forward pass; the backward pass only scales them."""
 
     @staticmethod
     def forward(
@@ -110,35 +109,34 @@ class _ChunkedLoss(torch.autograd.Function):
         chunk: int,
         loss: ChunkLoss,
     ) -> torch.Tensor:
-        wanted = ctx.needs_input_grad[:3]
-        whole = (hidden, weight, bias)
-        sums = [
-            torch.zeros_like(each) if want and each is not None else None
-            for each, want in zip(whole, wanted, strict=True)
+        needed = ctx.needs_input_grad[:3]
+        # The gradients of hidden, weight and bias; None for those that are not needed.
+        gradients = [
+            torch.zeros_like(each) if is_needed and each is not None else None
+            for each, is_needed in zip((hidden, weight, bias), needed, strict=True)
         ]
         total = torch.zeros((), device=hidden.device)
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             with torch.enable_grad():
-                leaves = [_leaf(each, want) for each, want in zip((hidden[part], weight, bias), wanted, strict=True)]
+                leaves = [
+                    None if each is None else each.detach().requires_grad_(is_needed)
+                    for each, is_needed in zip((hidden[part], weight, bias), needed, strict=True)
+                ]
                 nats = loss(leaves[0], leaves[1], leaves[2], labels[part])
-                needed = [leaf for leaf, want in zip(leaves, wanted, strict=True) if want]
-                found = torch.autograd.grad(nats, needed)
+                found = torch.autograd.grad(nats, [leaf for leaf, each in zip(leaves, needed, strict=True) if each])
             total = total + nats.detach()
-            targets = [None if sums[0] is None else sums[0][part], *sums[1:]]
-            for sum_, gradient in zip((each for each in targets if each is not None), found, strict=True):
+            # Every chunk has its own rows of the gradient of `hidden`; those of weight and bias are summed up.
+            sums = [None if gradients[0] is None else gradients[0][part], *gradients[1:]]
+            for sum_, gradient in zip((each for each in sums if each is not None), found, strict=True):
                 sum_.add_(gradient)
-        ctx.gradients = sums
+        ctx.gradients = gradients
         return total
 
     @staticmethod
     def backward(ctx: Any, *outputs: torch.Tensor) -> Any:
         if ctx.gradients is None:
-            raise RuntimeError("the gradients of this loss were already handed on: compute it again")
-        # Scaled in place and given away, so that no copy of the head's gradient is made.
+            raise RuntimeError("the gradients of this loss were used already: compute it again")
+        # Scaled in place and given away, so that no copy of the gradient of the head is made.
         gradients, ctx.gradients, scale = ctx.gradients, None, outputs[0]
         return (*(None if each is None else each.mul_(scale) for each in gradients), None, None, None)
-
-
-def _leaf(tensor: Any, wanted: bool) -> Any:
-    return None if tensor is None else tensor.detach().requires_grad_(wanted)

@@ -1,147 +1,212 @@
-"""A model that, when called, gives the loss and nothing else.
+"""Let a model return its loss instead of logits.
 
-Inside the context its forward takes inputs and labels (already in their places: nothing is shifted) and returns the
-summed negative log likelihood. The head waits until the loss is computed, chunk by chunk, so that no logits are ever
-whole in memory; blocks are compiled one for all, which is as fast as compiling the model and ten times sooner done.
-Since the loss is made inside the forward, wrappers for several devices see an ordinary model.
+Inside `loss_forward`, the forward of a model takes inputs and labels (label i belongs to position i: nothing is
+shifted) and returns the summed negative log likelihood. The output head is deferred: it is computed together with the
+loss, chunk by chunk, so that the logits never lie in memory as a whole. If requested, the layers are compiled one by
+one, which is as fast as compiling the whole model and takes a tenth of the time. Since the loss is computed inside the
+forward, wrappers for several devices see an ordinary model.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, masking_utils
+from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
-from relexify.training.loss.chunked import chunked_loss, labelled_positions
-from relexify.training.loss.unpadded import unpadded
-from relexify.training.protocol import JointModel, MultiHeadModel, chunked_head
+from relexify.training.loss.chunked import ChunkLoss, chunked_loss, labelled_positions
+from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, chunked_head
 
-__all__ = ["loss_forward", "repeated_blocks"]
+__all__ = ["loss_forward", "repeated_blocks", "whole_sequences"]
 
-_ON_INSTANCES = ("forward", "_original_forward", "zero_grad")
+CHUNK, COMPILED_CHUNK = 4_096, 32_768
+"""Positions of a chunk, at most; more if compiled, because its logits are then never in memory in float32."""
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def loss_forward(
-    model: Any,
+    model: PreTrainedModel,
     *,
     compiled: bool = False,
     stream: torch.dtype | None = None,
     label_share: float = 1.0,
     objectives: int = 1,
 ) -> Iterator[None]:
-    """Let a language model return the summed nats of its labels; of several objectives, in training, those of each.
+    """Let a language model return the summed loss of its labels, in nats.
 
-    Whatever else a batch has goes to the model as it is. Labels of next sentences count as BERT counts them: the mean
+    Everything else that a batch contains is passed to the model. Labels of next sentences count as in BERT: their mean
     over the rows is added to the mean over the tokens.
 
     Args:
         model: A decoder or a masked language model, or one with methods of `relexify.training.protocol`.
-        compiled: Compile its blocks and the loss.
-        stream: The type that embeddings are handed on in, such as bfloat16; theirs if not given.
+        compiled: Compile its layers and the loss.
+        stream: The type that embeddings are passed to the first layer in, such as bfloat16; theirs by default.
         label_share: Share of the positions that have labels; below 1, the head works at those positions alone.
-        objectives: Rows take turns between so many in training.
+        objectives: Number of objectives that the rows of a training batch alternate between; if more than 1, the
+            result has one sum for each [objectives].
     """
-    if isinstance(model, JointModel):
-        with _joint_forward(model, compiled, stream, label_share):
+    if not isinstance(model, JointModel):
+        with _member_loss(model, compiled, stream, label_share, objectives, _head_can_be_deferred(model)):
             yield
         return
-    with _one_forward(model, compiled, stream, label_share, objectives, waits=_head_can_wait(model)):
-        yield
+    members = model.loss_members()
+    deferred = [_head_can_be_deferred(member) for member in members]  # before layers that they share are compiled
+    with ExitStack() as stack:
+        for member, is_deferred in zip(members, deferred, strict=True):
+            stack.enter_context(_member_loss(member, compiled, stream, label_share, 1, is_deferred))
+        try:
+            model.forward = model.joint_loss
+            yield
+        finally:
+            _restore_forward(model)
 
 
 @contextmanager
-def _one_forward(
-    model: Any, compiled: bool, stream: torch.dtype | None, label_share: float, objectives: int = 1, *, waits: bool
+def _member_loss(
+    model: PreTrainedModel,
+    compiled: bool,
+    stream: torch.dtype | None,
+    label_share: float,
+    objectives: int,
+    is_deferred: bool,
 ) -> Iterator[None]:
-    has_several_heads = isinstance(model, MultiHeadModel)
-    heads = list(model.loss_heads()) if has_several_heads else [model.get_output_embeddings()]
+    """Let a single model return its summed loss; arguments as for `loss_forward`."""
+    loss = _SummedLoss(model, compiled, label_share, objectives, is_deferred)
+
+    # Not a bound method of `loss`: accelerate would bind that to the model.
+    def forward(input_ids: torch.Tensor, labels: torch.Tensor, **batch: Any) -> torch.Tensor:
+        return loss(input_ids, labels, **batch)
+
     use_cache = getattr(model.config, "use_cache", None)
-    own_forward = model.forward
-    if not waits:
-        logger.info("%s does more than a head after its last layer: its logits are kept whole", type(model).__name__)
-    # Compiled, a chunk's logits are never in float32 as a whole, so that it may be larger.
-    most = 32_768 if compiled else 4_096
-    chunked = {id(head): found for head in heads if waits and (found := chunked_head(head)) is not None}
-    losses = {key: head.chunk_loss(compiled=compiled) for key, head in chunked.items()}
-    chunks = {key: head.chunk_positions(most) for key, head in chunked.items()}  # once: it may take long
-
-    def of_head(hidden: torch.Tensor, head: Any, wanted: torch.Tensor) -> torch.Tensor:
-        lost, shared = None, len(heads) > 1
-        if label_share < 1 or shared:
-            fixed = compiled or (hidden.device.type == "cuda" and not shared)
-            hidden, wanted, lost = labelled_positions(hidden, wanted, label_share, fixed=fixed)
-        weight, loss, chunk = chunked[id(head)].loss_weight(), losses[id(head)], chunks[id(head)]
-        nats = chunked_loss(hidden, weight, head.bias, wanted, chunk=chunk, loss=loss)
-        return nats if lost is None else nats + lost
-
-    def of_rows(rows: slice, hidden: torch.Tensor, shares: Sequence[tuple[Any, torch.Tensor]]) -> torch.Tensor:
-        if not waits:
-            flat, wanted = hidden[rows].flatten(0, 1).float(), shares[0][1][rows].flatten()
-            return cross_entropy(flat, wanted, ignore_index=IGNORED, reduction="sum")
-        parts = [of_head(hidden[rows], head, wanted[rows]) for head, wanted in shares]
-        return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
-
-    def forward(
-        input_ids: torch.Tensor, labels: torch.Tensor, next_sentence_label: Any = None, **arrays: Any
-    ) -> torch.Tensor:
-        output = own_forward(input_ids=input_ids, **arrays)
-        shares = model.labels_by_head(labels, **arrays) if waits and has_several_heads else [(heads[0], labels)]
-        turns = objectives if model.training else 1
-        nats_of_each = [of_rows(slice(turn, None, turns), output.logits, shares) for turn in range(turns)]
-        nats = nats_of_each[0] if turns == 1 else torch.stack(nats_of_each)
-        if next_sentence_label is None:
-            return nats
-        # The sum is divided by the number of labels later on: so many times the mean, for BERT's sum of two means.
-        follows = cross_entropy(output.next_sentence_logits.float(), next_sentence_label)
-        return nats + (labels != IGNORED).sum() * follows
-
     blocks = repeated_blocks(model) if compiled else []
-    hook = model.get_input_embeddings().register_forward_hook(_handed_on(stream)) if stream else None
+    hook = None
+    if stream is not None:
+        embeddings = model.get_input_embeddings()
+        hook = embeddings.register_forward_hook(lambda module, inputs, output: output.to(stream))
     try:
         for block in blocks:
             block.compile(dynamic=False)
         model.forward = forward
-        for head in heads if waits else ():
-            vars(head)["forward"] = _identity
+        for module in loss.heads:
+            vars(module)["forward"] = _identity
         if use_cache is not None:
             model.config.use_cache = False
-        with unpadded():
-            yield
+        yield
     finally:
-        _restore(model, heads, blocks)
+        # Remove what was put on the instances; the methods of their classes are in effect again.
+        _restore_forward(model)
+        for module in loss.heads:
+            vars(module).pop("forward", None)
+        for block in blocks:
+            vars(block).pop("_compiled_call_impl", None)
         if use_cache is not None:
             model.config.use_cache = use_cache
         if hook is not None:
             hook.remove()
 
 
-@contextmanager
-def _joint_forward(model: Any, compiled: bool, stream: torch.dtype | None, label_share: float) -> Iterator[None]:
-    members = model.loss_members()
-    waits = [_head_can_wait(member) for member in members]  # before the blocks that they share are compiled
+@dataclass(frozen=True)
+class _DeferredHead:
+    """An output head that is computed together with the loss."""
 
-    with ExitStack() as stack:
-        for member, can_wait in zip(members, waits, strict=True):
-            stack.enter_context(_one_forward(member, compiled, stream, label_share, waits=can_wait))
-        try:
-            model.forward = model.joint_loss
-            yield
-        finally:
-            for name in _ON_INSTANCES:
-                vars(model).pop(name, None)
+    module: nn.Module
+    chunked: ChunkedHead
+    loss: ChunkLoss
+    chunk: int
+
+    def nats(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        weight = self.chunked.loss_weight()
+        return chunked_loss(hidden, weight, self.module.bias, labels, chunk=self.chunk, loss=self.loss)
+
+
+class _SummedLoss:
+    """The forward of a model, up to its summed loss.
+
+    Attributes:
+        heads: The output heads, by module; empty if the logits are kept whole.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, compiled: bool, label_share: float, objectives: int, is_deferred: bool
+    ) -> None:
+        self.model, self.own_forward = model, model.forward
+        self.compiled, self.label_share, self.objectives = compiled, label_share, objectives
+        self.has_several_heads = isinstance(model, MultiHeadModel)
+        self.heads: dict[nn.Module, _DeferredHead] = {}
+        if not is_deferred:
+            logger.info("%s changes the output of its head: its logits are kept whole", type(model).__name__)
+            return
+        for module in model.loss_heads() if self.has_several_heads else [model.get_output_embeddings()]:
+            head = chunked_head(module)
+            if head is None:
+                raise TypeError(f"an output head is a {type(module).__name__}, which has no chunk_loss")
+            # Once and for all: to find the number of positions may take long.
+            chunk = head.chunk_positions(COMPILED_CHUNK if compiled else CHUNK)
+            self.heads[module] = _DeferredHead(module, head, head.chunk_loss(compiled=compiled), chunk)
+
+    def __call__(
+        self,
+        input_ids: torch.Tensor,
+        labels: torch.Tensor,
+        next_sentence_label: torch.Tensor | None = None,
+        **batch: Any,
+    ) -> torch.Tensor:
+        with whole_sequences():
+            output = self.own_forward(input_ids=input_ids, **batch)
+        parts: list[tuple[nn.Module | None, torch.Tensor]] = [(None, labels)]
+        if self.heads and self.has_several_heads:
+            parts = list(self.model.labels_by_head(labels, **batch))
+        elif self.heads:
+            parts = [(next(iter(self.heads)), labels)]
+        turns = self.objectives if self.model.training else 1
+        losses = []
+        for turn in range(turns):
+            rows = slice(turn, None, turns)
+            losses.append(self._rows_loss(output.logits[rows], [(module, each[rows]) for module, each in parts]))
+        nats = losses[0] if turns == 1 else torch.stack(losses)
+        if next_sentence_label is None:
+            return nats
+        # The Trainer divides by the number of labels; times that number, it is BERT's sum of two means.
+        follows = cross_entropy(output.next_sentence_logits.float(), next_sentence_label)
+        return nats + (labels != IGNORED).sum() * follows
+
+    def _rows_loss(self, hidden: torch.Tensor, parts: list[tuple[nn.Module | None, torch.Tensor]]) -> torch.Tensor:
+        """Return the summed loss of some rows; if the head is not deferred, `hidden` are logits."""
+        losses = []
+        for module, labels in parts:
+            if module is None:
+                logits, targets = hidden.flatten(0, 1).float(), labels.flatten()
+                return cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+            if self.label_share == 1 and len(self.heads) == 1:
+                losses.append(self.heads[module].nats(hidden, labels))
+                continue
+            # With several heads, how many labels each of them has varies too much for a fixed number, unless compiled.
+            is_fixed = self.compiled or (hidden.device.type == "cuda" and len(self.heads) == 1)
+            found, found_labels, missed = labelled_positions(hidden, labels, self.label_share, fixed=is_fixed)
+            losses.append(self.heads[module].nats(found, found_labels) + missed)
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+
+def _restore_forward(model: PreTrainedModel) -> None:
+    vars(model).pop("forward", None)
+    vars(model).pop("_original_forward", None)  # where accelerate, which wraps `forward` too, keeps it
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
-    """The layers of a model: the members of its outermost lists of equal modules."""
+    """Return the layers of a model: the members of its outermost lists of modules of one class."""
     found: list[nn.Module] = []
     inside: set[nn.Module] = set()
     for module in model.modules():
@@ -153,8 +218,8 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
     return found
 
 
-def _head_can_wait(model: Any) -> bool:
-    """Whether the logits are what the head makes of what it is given, and nothing more; tried out on a few tokens."""
+def _head_can_be_deferred(model: PreTrainedModel) -> bool:
+    """Whether the logits are exactly what the head returns for its input; tested with a few tokens."""
     head = model.get_output_embeddings()
     if chunked_head(head) is None:
         return False
@@ -167,33 +232,59 @@ def _head_can_wait(model: Any) -> bool:
             vars(head)["forward"] = _identity
             hidden = model(input_ids=tokens).logits
             vars(head).pop("forward")
-            waited = head(hidden)
-            # Logits that are capped or scaled look untouched as long as they are small.
+            deferred = head(hidden)
+            # Small logits that are capped or scaled would look untouched.
             steep = torch.linspace(-1e3, 1e3, head.out_features).to(whole).expand(*tokens.shape, -1)
             vars(head)["forward"] = lambda hidden: steep
-            untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)
+            is_untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)
     except RuntimeError:  # shapes that do not fit: something is done to the logits
         return False
     finally:
         vars(head).pop("forward", None)
         model.train(was_training)
-    same = whole.shape == waited.shape and torch.allclose(whole.float(), waited.float(), rtol=1e-2, atol=1e-3)
-    return same and untouched
+    is_same = whole.shape == deferred.shape and torch.allclose(whole.float(), deferred.float(), rtol=1e-2, atol=1e-3)
+    return is_same and is_untouched
 
 
 def _identity(hidden: torch.Tensor) -> torch.Tensor:
     return hidden
 
 
-def _handed_on(dtype: torch.dtype) -> Callable[[nn.Module, Any, torch.Tensor], torch.Tensor]:
-    return lambda module, inputs, output: output.to(dtype)
+@contextmanager
+def whole_sequences() -> Iterator[None]:
+    """Replace two functions of transformers, because sequences have no padding and are not packed from several texts.
+
+    Without a mask, transformers reads the positions to find out whether several sequences were packed into one, which
+    waits for the GPU in every step. While a CUDA graph is recorded, where nothing can be read, it writes out a causal
+    mask, with which fast attention cannot be used. Blocks of packed text attend across their whole length, so neither
+    is needed here. The functions are replaced only while a model is called.
+    """
+    replaced = _replaced_functions()
+    for module, name, _, stand_in in replaced:
+        setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        for module, name, own, _ in replaced:
+            setattr(module, name, own)
 
 
-def _restore(model: Any, heads: list[Any], blocks: list[nn.Module]) -> None:
-    """Take everything away that was put on the instances; what the classes have comes back."""
-    for name in _ON_INSTANCES:
-        vars(model).pop(name, None)
-    for head in heads:
-        vars(head).pop("forward", None)
-    for block in blocks:
-        vars(block).pop("_compiled_call_impl", None)
+@functools.cache
+def _replaced_functions() -> tuple[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]], ...]:
+    """Return module, name, function and replacement; warn once if transformers has no such function any more."""
+    found = []
+    for module, name, stand_in in (
+        (masking_utils, "find_packed_sequence_indices", lambda position_ids: None),
+        (import_utils, "is_cuda_stream_capturing", lambda: False),
+    ):
+        own = getattr(module, name, None)
+        if own is None:
+            logger.warning(
+                "transformers %s has no %s.%s, which relexify replaces in training: on a GPU, steps may be slower",
+                transformers.__version__,
+                module.__name__,
+                name,
+            )
+        else:
+            found.append((module, name, own, stand_in))
+    return tuple(found)

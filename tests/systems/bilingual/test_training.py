@@ -298,7 +298,7 @@ def test_a_first_language_that_is_forgotten_is_told_of(pair_of, caplog):
         ({"batch": 6, "micro_batch": 3}, {}, "micro_batch = 3 is odd"),
         ({"length": 65}, {}, "length = 65 is more than the 64 tokens"),
         ({}, {"languages": ("en", "en")}, "both languages are called 'en'"),
-        ({}, {"corpus": []}, "the text of the language 'de' does not do"),
+        ({}, {"corpus": []}, "the text of the language 'de' cannot be used"),
         ({"plan": "no such"}, {}, "there is no training plan"),
         ({"optimiser": "sgd"}, {}, "there is no optimiser 'sgd'"),
         ({"lookahead_alpha": 0.0}, {}, "lookahead_alpha = 0.0"),
@@ -314,7 +314,7 @@ def test_what_cannot_be_trained_is_refused_and_leaves_nothing(pair_of, training,
 def test_empty_text_in_either_language_is_refused(pair_of, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for name, language in (("corpus", "de"), ("source_corpus", "en")):
-        with pytest.raises(InputError, match=f"the text of the language '{language}' does not do"):
+        with pytest.raises(InputError, match=f"the text of the language '{language}' cannot be used"):
             pair_of().train(**{name: tmp_path / "empty.txt"})
 
 

@@ -11,11 +11,11 @@ from relexify.evidence.bitext import Bitext, DirectedLinks, EncodedBitext, Links
 from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.batches import FOLLOWS, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.encoder import UNALIGNED
-from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
-from relexify.training.data.packing import pack
 from tests import pico
+from tests.training.runs import packed_in
 
 TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)
 CLS, SEP, MASK, PAD = (TOKENIZER.convert_tokens_to_ids(name) for name in ("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
@@ -36,50 +36,50 @@ def three_pairs(**options: Any) -> AlignedPairs:
     target = side([30, 31], [40], [50, 51, 52])
     forward = links((0, 2, 0), (0, 0, 1), (2, 3, 0), (2, 0, 2))
     reverse = links((0, 0, 1), (0, 1, 1), (2, 3, 0))
-    return aligned_pairs(EncodedBitext(source, target), DirectedLinks(forward, reverse), **({"longest": 8} | options))
+    return align_pairs(EncodedBitext(source, target), DirectedLinks(forward, reverse), **({"max_tokens": 8} | options))
 
 
 def test_every_token_has_its_place_in_the_other_sentence() -> None:
     pairs = three_pairs()
     assert pairs.lines.tolist() == [0, 2]
     source, target = pairs.pair(0)
-    assert (source.ids.tolist(), source.places.tolist()) == ([10, 11, 12], [1, 1, UNALIGNED])
-    assert (target.ids.tolist(), target.places.tolist()) == ([30, 31], [2, 0])
+    assert (source.ids.tolist(), source.positions.tolist()) == ([10, 11, 12], [1, 1, UNALIGNED])
+    assert (target.ids.tolist(), target.positions.tolist()) == ([30, 31], [2, 0])
     source, target = pairs.pair(1)
-    assert source.places.tolist() == [UNALIGNED, UNALIGNED, UNALIGNED, 0]
-    assert target.places.tolist() == [3, UNALIGNED, 0]
+    assert source.positions.tolist() == [UNALIGNED, UNALIGNED, UNALIGNED, 0]
+    assert target.positions.tolist() == [3, UNALIGNED, 0]
 
 
 def test_of_several_links_the_first_counts_in_either_direction() -> None:
     both = EncodedBitext(side([1, 2, 3]), side([4, 5]))
-    source, target = aligned_pairs(both, links((0, 2, 0), (0, 1, 0), (0, 1, 1)), longest=8).pair(0)
-    assert target.places.tolist() == [1, 1]
-    assert source.places.tolist() == [UNALIGNED, 0, 0]
+    source, target = align_pairs(both, links((0, 2, 0), (0, 1, 0), (0, 1, 1)), max_tokens=8).pair(0)
+    assert target.positions.tolist() == [1, 1]
+    assert source.positions.tolist() == [UNALIGNED, 0, 0]
 
 
 def test_pieces_of_linked_words_correspond_one_by_one() -> None:
     # Words of two, one and three pieces against words of three pieces and one.
     source = Side(np.arange(6, dtype=np.int32), np.array([0, 2, 3, 6]), np.array([0, 3]))
     target = Side(np.arange(4, dtype=np.int32), np.array([0, 3, 4]), np.array([0, 2]))
-    first, second = aligned_pairs(EncodedBitext(source, target), links((0, 0, 0), (0, 2, 1)), longest=8).pair(0)
-    assert second.places.tolist() == [0, 1, 1, 3]
-    assert first.places.tolist() == [0, 1, UNALIGNED, 3, 3, 3]
+    first, second = align_pairs(EncodedBitext(source, target), links((0, 0, 0), (0, 2, 1)), max_tokens=8).pair(0)
+    assert second.positions.tolist() == [0, 1, 1, 3]
+    assert first.positions.tolist() == [0, 1, UNALIGNED, 3, 3, 3]
 
 
 def test_long_pairs_are_left_out_and_none_left_is_said() -> None:
-    assert three_pairs(longest=3).lines.tolist() == [0]
-    assert three_pairs(together=6).lines.tolist() == [0]
+    assert three_pairs(max_tokens=3).lines.tolist() == [0]
+    assert three_pairs(max_together=6).lines.tolist() == [0]
     with pytest.raises(EvidenceError, match="none of the 3 pairs"):
-        three_pairs(longest=1)
+        three_pairs(max_tokens=1)
     with pytest.raises(EvidenceError, match="no token of the parallel text is aligned"):
-        aligned_pairs(EncodedBitext(side([1]), side([2])), links(), longest=8)
+        align_pairs(EncodedBitext(side([1]), side([2])), links(), max_tokens=8)
 
 
 def test_the_identity_changes_with_a_link() -> None:
     both = EncodedBitext(side([1, 2]), side([3, 4]))
-    first, second = (aligned_pairs(both, links((0, 0, place)), longest=8).identity() for place in (0, 1))
+    first, second = (align_pairs(both, links((0, 0, place)), max_tokens=8).fingerprint() for place in (0, 1))
     assert first != second
-    assert first == aligned_pairs(both, links((0, 0, 0)), longest=8).identity()
+    assert first == align_pairs(both, links((0, 0, 0)), max_tokens=8).fingerprint()
 
 
 @pytest.mark.parametrize("direction", ["source-to-target", "target-to-source"])
@@ -98,7 +98,7 @@ def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> 
         other = pairs.pair(number)[1 - read]
         assert wanted == [CLS, *other.ids, SEP]
         order = rows["alignment"][place][rows["target_attention_mask"][place] == 1].tolist()
-        assert order == [0, *(p if p == UNALIGNED else p + 1 for p in other.places.tolist()), len(ids) - 1]
+        assert order == [0, *(p if p == UNALIGNED else p + 1 for p in other.positions.tolist()), len(ids) - 1]
         assert (rows["labels"][place][rows["target_attention_mask"][place] == 0] == IGNORED).all()
         assert (rows["input_ids"][place][rows["attention_mask"][place] == 0] == PAD).all()
         seen.add(number)
@@ -160,9 +160,9 @@ def test_a_bridge_leads_from_a_gap_to_its_translation() -> None:
         source, target = pairs.pair(first)
         start = len(source.ids) + 2
         expected = [0]
-        expected += [start + p if p != UNALIGNED else 1 + i for i, p in enumerate(source.places.tolist())]
+        expected += [start + p if p != UNALIGNED else 1 + i for i, p in enumerate(source.positions.tolist())]
         expected += [start - 1]
-        expected += [1 + p if p != UNALIGNED else start + j for j, p in enumerate(target.places.tolist())]
+        expected += [1 + p if p != UNALIGNED else start + j for j, p in enumerate(target.positions.tolist())]
         expected += [start + len(target.ids)]
         assert rows["bridge"][place][: len(expected)].tolist() == expected
     without = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1e-9).batch([0])
@@ -183,7 +183,7 @@ def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(lines, others, strict=True)))
     encoded = encode_bitext(Bitext.open(file), TOKENIZER, TOKENIZER)
-    pairs = aligned_pairs(encoded, links((0, 0, 0)), longest=60)
+    pairs = align_pairs(encoded, links((0, 0, 0)), max_tokens=60)
     for number in range(6):
         for found, text in zip(pairs.pair(number), (lines[number], others[number]), strict=True):
             assert found.ids.tolist() == TOKENIZER(text, add_special_tokens=False).input_ids
@@ -192,7 +192,7 @@ def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
 def packed_text(tmp_path: Any, lines: int = 60) -> Any:
     file = tmp_path / "text.txt"
     file.write_text("\n".join(pico.sentences(lines)))
-    return pack(Corpus.open(file), TOKENIZER, folder=tmp_path / "cache")
+    return packed_in(tmp_path / "cache", Corpus.open(file), TOKENIZER)
 
 
 def test_second_segments_follow_the_first_in_half_of_the_cases(tmp_path: Any) -> None:
@@ -218,7 +218,7 @@ def test_next_sentences_need_text_and_a_token_between(tmp_path: Any) -> None:
     packed = packed_text(tmp_path, 3)
     with pytest.raises(InputError, match="too few for two sequences"):
         SegmentPairs(packed, TOKENIZER, length=200)
-    with pytest.raises(VocabularyError, match="to part segments"):
+    with pytest.raises(VocabularyError, match="to separate segments"):
         SegmentPairs(packed, pico.byte_level(bos_token="<s>"), length=20)
 
 

@@ -36,7 +36,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Transfer:
         source_corpus=tmp_path / "old.txt",
         method="trelm",
         vocab_size=250,
-        initialisation="fasttext",
+        options={"initialisation": "fasttext"},
         vectors=VectorTraining(epochs=1, minimum_count=1),
         score=False,
     )
@@ -60,14 +60,15 @@ def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_a
     short = AdversarialTraining(restarts=1, epochs=1, steps=20, hidden=16)
     monkeypatch.setattr(adversarial_options, "AdversarialTraining", lambda: short)
     with pytest.raises(EvidenceError, match=r"could not be aligned|need at least"):
-        run_transfer(replace(recipe, initialisation="fasttext-align"))
+        run_transfer(replace(recipe, options={"initialisation": "fasttext-align"}))
     assert not recipe.output.exists()
 
 
 def test_the_map_of_a_recipe_makes_its_rows(recipe):
     made = {}
     for kind in ("linear", "orthogonal"):
-        run_transfer(replace(recipe, initialisation="random-align", aligned_by="identical", map=kind, overwrite=True))
+        options = {"initialisation": "random-align", "map": kind}
+        run_transfer(replace(recipe, options=options, aligned_by="identical", overwrite=True))
         model = AutoModelForMaskedLM.from_pretrained(recipe.output)
         made[kind] = model.get_input_embeddings().weight.detach().numpy()
     assert made["linear"].shape == made["orthogonal"].shape

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.systems.transfer.aligned_text import count_aligned_tokens
-from relexify.systems.transfer.options import Transfer
+from relexify.evidence.bitext import Bitext
+from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.systems.trelm.options import Trelm
-from relexify.systems.trelm.pairs import check_pairs, pairs_to_learn
+from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from tests import pico
 
 ENGLISH, FOREIGN = pico.sentences(50, seed=1), pico.sentences(50, seed=1, words=pico.foreign_words())
@@ -31,30 +31,27 @@ def forget_eflomal(monkeypatch):
 
 def test_a_missing_aligner_is_told_early_and_only_where_it_is_needed(options, tmp_path, monkeypatch):
     forget_eflomal(monkeypatch)
-    check_pairs(replace(options, alignment=tmp_path / "links.txt"))
+    check_bitext(replace(options, alignment=tmp_path / "links.txt"))
     with pytest.raises(MissingExtra, match="eflomal"):
-        check_pairs(options)
+        check_bitext(options)
     with pytest.raises(InputError, match="does not exist"):
-        check_pairs(replace(options, bitext="nowhere.tsv"))
+        check_bitext(replace(options, bitext="nowhere.tsv"))
 
 
 def test_an_aligner_is_not_missed_where_an_earlier_run_aligned_the_pairs(options, tmp_path, monkeypatch):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    found = pairs_to_learn(TOKENIZERS, options)
+    found = load_pairs(TOKENIZERS, options)
     forget_eflomal(monkeypatch)
-    check_pairs(options)
-    assert pairs_to_learn(TOKENIZERS, options).identity() == found.identity()
+    check_bitext(options)
+    assert load_pairs(TOKENIZERS, options).fingerprint() == found.fingerprint()
     (tmp_path / "pairs.tsv").write_text("one\teins\n")
     with pytest.raises(MissingExtra, match="eflomal"):
-        check_pairs(options)
+        check_bitext(options)
 
 
 def test_what_a_transfer_aligned_is_not_aligned_again(options, tmp_path, monkeypatch):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    transfer = Transfer(
-        model="nobody/nothing", output=tmp_path / "out", corpus="no.txt", method="ramen", bitext=options.bitext
-    )
-    count_aligned_tokens(transfer, *TOKENIZERS)
+    count_aligned_tokens(Bitext.open(options.bitext), *TOKENIZERS)
     forget_eflomal(monkeypatch)
-    check_pairs(options)
-    assert len(pairs_to_learn(TOKENIZERS, options)) == 50
+    check_bitext(options)
+    assert len(load_pairs(TOKENIZERS, options)) == 50

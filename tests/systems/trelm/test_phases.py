@@ -16,7 +16,7 @@ from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.parameters import half_pattern, phase_pattern
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.training.engine.trainer import StageTrainer
@@ -64,7 +64,7 @@ class World:
             for line in range(len(encoded))
             for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
-        return aligned_pairs(encoded, Links.from_points(np.array(points)), longest=22)
+        return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
 
     def commonality(self, name: str = "commonality", **options: Any) -> Path:
         train_commonality(
@@ -162,7 +162,7 @@ def test_other_objectives_train_without_a_trilayer(tmp_path: Path, monkeypatch: 
         objective=objective,
     )  # fmt: skip
     assert changed(world.start, output)
-    with pytest.raises(InputError, match="CdLM asks for a TRILayer"):
+    with pytest.raises(InputError, match="CdLM needs a TRILayer"):
         world.direction("source-to-target", "refused")
 
 

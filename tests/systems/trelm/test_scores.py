@@ -10,7 +10,7 @@ import torch
 from relexify.errors import InputError, MissingExtra
 from relexify.scoring import bits_per_word, held_out_windows
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.scores import bleu_scores, read_out, said, translation_scores
+from relexify.systems.trelm.scores import bleu_scores, collapse_repeats, translate, translation_scores
 from tests import pico
 
 TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)
@@ -33,12 +33,12 @@ def model() -> Any:
     ],
 )
 def test_repetitions_are_said_once_and_the_separator_ends_it(tokens: list[int], kept: list[int]) -> None:
-    assert said(tokens, 3, [2, 3]) == kept
+    assert collapse_repeats(tokens, 3, [2, 3]) == kept
 
 
 def test_a_read_out_is_the_likeliest_token_of_every_place() -> None:
     reader, sentences = model(), pico.sentences(5)
-    found = read_out(reader, TOKENIZER, sentences, reads="en", writes="xx", batch=2)
+    found = translate(reader, TOKENIZER, sentences, reads="en", writes="xx", batch=2)
     for sentence, text in zip(sentences, found, strict=True):
         ids = torch.tensor([TOKENIZER(sentence).input_ids])
         with torch.no_grad():
@@ -54,7 +54,7 @@ def test_a_read_out_is_the_likeliest_token_of_every_place() -> None:
 
 def test_a_model_that_says_what_is_asked_for_has_a_perfect_score() -> None:
     reader, sentences = model(), pico.sentences(40)
-    found = read_out(reader, TOKENIZER, sentences, reads="en", writes="xx")
+    found = translate(reader, TOKENIZER, sentences, reads="en", writes="xx")
     pairs = [*zip(sentences, found, strict=True), ("", "")]
     scores = translation_scores(reader, TOKENIZER, pairs, reads="en", writes="xx")
     assert [score.metric for score in scores] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
@@ -84,7 +84,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(InputError, match="no pair of sentences"):
         translation_scores(model(), TOKENIZER, [("", "")], reads="en", writes="xx")
     with pytest.raises(InputError, match="does not know the language 'de'"):
-        read_out(model(), TOKENIZER, ["a"], reads="de", writes="xx")
+        translate(model(), TOKENIZER, ["a"], reads="de", writes="xx")
 
 
 def test_a_missing_package_is_named(monkeypatch: Any) -> None:
@@ -94,7 +94,7 @@ def test_a_missing_package_is_named(monkeypatch: Any) -> None:
 
 
 def test_long_sentences_are_cut_and_said_so(caplog: Any) -> None:
-    found = read_out(model(), TOKENIZER, ["the river " * 80], reads="en", writes="xx")
+    found = translate(model(), TOKENIZER, ["the river " * 80], reads="en", writes="xx")
     assert len(found) == 1
     assert "are cut there" in caplog.text
 
@@ -112,5 +112,5 @@ def test_bits_per_word_are_those_of_every_token_masked_once() -> None:
     assert score.examples == windows.tokens
     assert score.value == pytest.approx(nats / windows.tokens / math.log(2), rel=1e-5)
     assert bits_per_word(reader, TOKENIZER, lines, window=20) == score
-    with pytest.raises(InputError, match="no masked language model"):
+    with pytest.raises(InputError, match="not a masked language model"):
         bits_per_word(pico.gpt2(pico.byte_level()), pico.byte_level(), lines)

@@ -19,7 +19,7 @@ from relexify.systems.trelm.batches import PairBatches
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import load_tokenizers, save_tokenizers
-from relexify.systems.trelm.pairs import AlignedPairs, aligned_pairs
+from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.parameters import half_pattern
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from tests import pico
@@ -63,7 +63,7 @@ class World:
             for line in range(len(encoded))
             for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
-        return aligned_pairs(encoded, Links.from_points(np.array(points)), longest=22)
+        return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
 
     def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
         output = self.folder / (name or direction)
@@ -94,7 +94,7 @@ def whole(rows: dict[str, torch.Tensor], place: int) -> list[int]:
 def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(world: World) -> None:
     other = pico.roberta_tokenizer(FOREIGN)
     encoded = encode_bitext(Bitext.open(world.folder / "pairs.tsv"), world.own, other)
-    pairs = aligned_pairs(encoded, Links.from_points(np.array([(n, 0, 0) for n in range(60)])), longest=80)
+    pairs = align_pairs(encoded, Links.from_points(np.array([(n, 0, 0) for n in range(60)])), max_tokens=80)
     frames = {0: (world.own.cls_token_id, world.own.sep_token_id), 1: (other.cls_token_id, other.sep_token_id)}
     padding = {0: world.own.pad_token_id, 1: other.pad_token_id}
     assert frames[0] != frames[1]

@@ -1,0 +1,110 @@
+"""From parallel text to counts of aligned tokens; word alignments are cached."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scipy.sparse import csr_array
+
+from relexify.evidence.bitext.bitext import Bitext
+from relexify.evidence.bitext.counting import aligned_counts
+from relexify.evidence.bitext.eflomal import align_bitext
+from relexify.evidence.bitext.encoding import EncodedBitext, encode_bitext, looks_swapped
+from relexify.evidence.bitext.links import DirectedLinks
+from relexify.evidence.bitext.options import WordAlignmentOptions
+from relexify.evidence.bitext.pharaoh import read_links
+from relexify.evidence.bitext.symmetrisation import symmetrise
+from relexify.storage.cache import cached, has_entries
+from relexify.storage.fingerprint import fingerprint
+from relexify.tokens import encoder_of, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["cached_links", "count_aligned_tokens", "is_aligned"]
+
+_LINKS = "links.safetensors"
+
+logger = logging.getLogger(__name__)
+
+
+def count_aligned_tokens(
+    bitext: Bitext,
+    source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast,
+    *,
+    links: Path | None = None,
+    options: WordAlignmentOptions | None = None,
+) -> csr_array:
+    """Count how often tokens of two vocabularies are aligned in parallel text, [target × source].
+
+    Args:
+        bitext: Parallel text.
+        source: The tokenizer of its first side.
+        target: The tokenizer of its second side.
+        links: A ready word alignment; if None, eflomal computes one.
+        options: How the text is aligned.
+
+    Raises:
+        InputError: The text does not match the ready alignment.
+        MissingExtra: The text has not been aligned yet, and eflomal is not installed.
+    """
+    options = options or WordAlignmentOptions()
+    if looks_swapped(bitext, source, target):
+        logger.warning(
+            "%s seems to have the target language first: its first column is closer to the target tokenizer, its "
+            "second to the model's; put the model's language first, or set aligning.swapped in a recipe",
+            bitext.name,
+        )
+    most_pairs = options.most_pairs if links is None else None  # a ready alignment has a line for every pair
+    pairs = encode_bitext(bitext, source, target, units=options.units, most_pairs=most_pairs)
+    if links is not None:
+        found = read_links(links, pairs, swapped=options.swapped)
+    else:
+        directed = cached_links(bitext, pairs, (source, target), options.most_pairs)
+        found = symmetrise(directed.forward, directed.reverse, options.symmetrisation)
+    return aligned_counts(pairs, found, (len(vocabulary_of(target)), len(vocabulary_of(source))))
+
+
+def cached_links(
+    bitext: Bitext,
+    pairs: EncodedBitext,
+    tokenizers: tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast],
+    most_pairs: int | None,
+) -> DirectedLinks:
+    """Return eflomal's links of both directions, from the cache if the text was aligned before.
+
+    Every symmetrisation starts from them.
+
+    Args:
+        bitext: Parallel text.
+        pairs: The same in tokens.
+        tokenizers: Of the source language and of the target language.
+        most_pairs: The largest number of pairs that `pairs` was limited to.
+
+    Raises:
+        MissingExtra: The text has not been aligned yet, and eflomal is not installed.
+    """
+    return cached(
+        _kind_of(bitext),
+        {
+            "aligner": "eflomal",
+            "tokenizers": [encoder_of(tokenizer).identity for tokenizer in tokenizers],
+            "most_pairs": most_pairs,
+        },
+        make=lambda: align_bitext(pairs),
+        save=lambda links, folder: links.save(folder / _LINKS),
+        load=lambda folder: DirectedLinks.load(folder / _LINKS),
+    )
+
+
+def is_aligned(bitext: Bitext) -> bool:
+    """Whether an earlier run aligned the text, with any tokenizers; then eflomal may not be needed again."""
+    return has_entries(_kind_of(bitext))
+
+
+def _kind_of(bitext: Bitext) -> str:
+    """Return the folder of a text's entries in the cache, so that `is_aligned` needs no tokenizers."""
+    return f"alignments/{fingerprint(bitext)[:32]}"

@@ -1,0 +1,150 @@
+"""Evidence about the target language: everything that a user gives, opened and validated once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, validate_word_alignment
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.storage.fingerprint import NO_EFFECT
+from relexify.text import Corpus
+
+__all__ = ["HELD_OUT_EVERY", "Evidence", "Text", "open_evidence"]
+
+HELD_OUT_EVERY = 100
+"""Without held-out text, one line in 100 of the corpus is held out."""
+
+Text = str | Path | Iterable[str | Path] | Corpus
+"""A text as users name it, see `Corpus.open`."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is known about the two languages.
+
+    Its fingerprint changes with the content of the files, not with their names.
+
+    Attributes:
+        corpus: Text in the target language to train on.
+        held_out: Text in the target language to score on; it shares no line with a corpus that it was split from.
+        source_corpus: Text in the source model's language.
+        lexicon: A bilingual dictionary, source word first.
+        bitext: Parallel text, source sentence first.
+        links: A ready word alignment of the parallel text, as a file.
+        aligning: How parallel text is read, aligned and counted.
+        source_vectors: A file with word vectors of the source language.
+        target_vectors: A file with word vectors of the target language, or of the target tokens by their spelling.
+        rotation: A ready vector alignment, as a file.
+    """
+
+    corpus: Corpus
+    held_out: Corpus = field(metadata=NO_EFFECT)
+    source_corpus: Corpus | None = None
+    lexicon: BilingualLexicon | None = None
+    bitext: Bitext | None = None
+    links: Path | None = None
+    aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
+    source_vectors: Path | None = None
+    target_vectors: Path | None = None
+    rotation: Path | None = None
+
+
+def open_evidence(
+    corpus: Text,
+    *,
+    held_out: Text | None = None,
+    source_corpus: Text | None = None,
+    dictionary: str | Path | BilingualLexicon | None = None,
+    dictionary_swapped: bool = False,
+    bitext: str | Path | Iterable[str | Path] | Bitext | None = None,
+    alignment: str | Path | None = None,
+    aligning: WordAlignmentOptions | None = None,
+    source_vectors: str | Path | None = None,
+    target_vectors: str | Path | None = None,
+    rotation: str | Path | None = None,
+    scored: bool = True,
+) -> Evidence:
+    """Open and validate the evidence that a user names.
+
+    Args:
+        corpus: Text in the target language.
+        held_out: Text to score on; if None, a part of the corpus is held out.
+        source_corpus: Text in the source model's language.
+        dictionary: A file of source word and target word, or the dictionary itself.
+        dictionary_swapped: Whether the dictionary file has the target language first.
+        bitext: Parallel text, whatever `Bitext.open` takes.
+        alignment: A ready word alignment of the parallel text.
+        aligning: How parallel text is read, aligned and counted.
+        source_vectors: A file with word vectors of the source language.
+        target_vectors: A file with word vectors of the target language.
+        rotation: A ready vector alignment.
+        scored: Whether held-out text is needed.
+
+    Raises:
+        InputError: Something is missing, unreadable or empty, or does not match its options.
+    """
+    # Cheap checks first; a dictionary that cannot be read must not cost an hour of training vectors.
+    links, source_file, target_file, rotation_file = (
+        _existing(path) for path in (alignment, source_vectors, target_vectors, rotation)
+    )
+    if isinstance(dictionary, str | Path):
+        dictionary = BilingualLexicon.load(_existing(dictionary) or dictionary, swapped=dictionary_swapped)
+    aligning = aligning or WordAlignmentOptions()
+    pairs = _open_bitext(bitext, links, aligning)
+    text = Corpus.open(corpus)
+    if held_out is None:
+        training, measured = text.split(HELD_OUT_EVERY)
+    else:
+        training, measured = text, Corpus.open(held_out)
+    training.ensure_text()
+    source_text = None if source_corpus is None else Corpus.open(source_corpus)
+    if source_text is not None:
+        source_text.ensure_text()
+    if scored:
+        _ensure_held_out(measured)
+    return Evidence(
+        corpus=training,
+        held_out=measured,
+        source_corpus=source_text,
+        lexicon=dictionary,
+        bitext=pairs,
+        links=links,
+        aligning=aligning,
+        source_vectors=source_file,
+        target_vectors=target_file,
+        rotation=rotation_file,
+    )
+
+
+def _existing(path: str | Path | None) -> Path | None:
+    if path is not None and not Path(path).exists():
+        raise InputError(f"{path} does not exist: check the path")
+    return None if path is None else Path(path)
+
+
+def _open_bitext(
+    bitext: str | Path | Iterable[str | Path] | Bitext | None, links: Path | None, aligning: WordAlignmentOptions
+) -> Bitext | None:
+    validate_word_alignment(aligning)
+    if bitext is None:
+        if links is not None:
+            raise InputError("an alignment is given without its parallel text: give that with --bitext")
+        return None
+    if links is None and aligning.units == "words":
+        raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
+    pairs = Bitext.open(bitext, fields=aligning.fields, swapped=aligning.swapped)
+    pairs.ensure_pairs()
+    if links is not None:
+        parse_links(links, expected=sum(1 for _ in pairs))
+    return pairs
+
+
+def _ensure_held_out(held_out: Corpus) -> None:
+    try:
+        held_out.ensure_text()
+    except InputError as error:
+        reason = str(error).partition(":")[0] if held_out.parts else str(error)
+        raise InputError(f"{reason}: give text to score on (--held-out), or do not score (--no-score)") from error

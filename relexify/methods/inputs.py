@@ -1,0 +1,339 @@
+"""Inputs of a method: tokenizers, evidence and options; whatever is slow is computed when a method first needs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment import Rotation, align
+from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, subwords_from_words, train_vectors
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.wechsel import Neighbours, Subwords, search_neighbours, subword_vectors
+from relexify.neighbours import normalise_rows
+from relexify.progress import report_under
+from relexify.storage.cache import cached
+from relexify.storage.fingerprint import NO_EFFECT
+from relexify.text import Corpus, train_segmenter
+from relexify.tokens import encode_words, encoder_of, make_encodable, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = [
+    "AlignedBy",
+    "Inputs",
+    "TokenSpace",
+    "TokensInSpace",
+    "choose_lexicon",
+    "embedding_vectors",
+    "identical_words",
+    "token_vectors",
+    "trained_vectors",
+]
+
+AlignedBy = Literal["dictionary", "identical", "unsupervised"]
+"""What aligns word vectors: a dictionary, words that both languages write alike, or the shapes of the two spaces."""
+
+TokensInSpace = Callable[[WordVectors], SubwordVectors]
+"""Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
+
+_VECTORS = "vectors.safetensors"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TokenSpace:
+    """Vectors of the tokens of both vocabularies in one space.
+
+    Attributes:
+        source: Vectors of the source tokens.
+        target: Vectors of the target tokens.
+        rotation: The vector alignment that brought them together.
+    """
+
+    source: SubwordVectors
+    target: SubwordVectors
+    rotation: Rotation
+    _found: Neighbours | None = None
+
+    def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
+        """Return the nearest source tokens of every covered target token.
+
+        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
+
+        Raises:
+            InputError: The two sides have different widths.
+            EvidenceError: One side has no vector at all.
+        """
+        if self._found is None or self._found.columns.shape[1] < neighbours:
+            self._found = search_neighbours(self.source, self.target, neighbours=neighbours, device=device)
+        return self._found.first(neighbours)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that a method may build its mixture from.
+
+    Attributes:
+        source: The source model's tokenizer.
+        target: The target language's tokenizer.
+        evidence: Texts, dictionary, parallel text and vectors.
+        read_embedding: Returns the model's input embedding [tokens × d].
+        neighbours: k of WECHSEL.
+        temperature: τ of WECHSEL.
+        aligned_by: What aligns word vectors.
+        vectors: How word vectors are trained.
+        overrides: Source token by target token, both spelled out.
+        options: The method's own options, an instance of `Method.options`.
+        seed: Random seed.
+        device: Where to search.
+    """
+
+    source: PreTrainedTokenizerFast
+    target: PreTrainedTokenizerFast
+    evidence: Evidence
+    read_embedding: Callable[[], np.ndarray] = field(metadata=NO_EFFECT)
+    neighbours: int = 10
+    temperature: float = 0.1
+    aligned_by: AlignedBy = "dictionary"
+    vectors: VectorTraining = field(default_factory=VectorTraining)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    options: Any = None
+    seed: int = 0
+    device: str = field(default="cpu", metadata=NO_EFFECT)
+    # Token spaces by the arguments of `token_space`; shared with the copies that `at` returns.
+    _spaces: dict[Any, TokenSpace] = field(default_factory=dict, init=False, compare=False, metadata=NO_EFFECT)
+
+    def at(self, neighbours: int, temperature: float) -> Inputs:
+        """Return the inputs with other neighbours and temperature; vectors and searches are shared."""
+        other = replace(self, neighbours=neighbours, temperature=temperature)
+        object.__setattr__(other, "_spaces", self._spaces)
+        return other
+
+    @property
+    def reads_own_embedding(self) -> bool:
+        """Whether the model's embedding replaces word vectors of the source language."""
+        return self.evidence.source_vectors is None and self.evidence.source_corpus is None
+
+    @cached_property
+    def embedding(self) -> np.ndarray:
+        """The model's input embedding [tokens × d]."""
+        return self.read_embedding()
+
+    @cached_property
+    def aligned_token_counts(self) -> csr_array:
+        """How often tokens of the two vocabularies are aligned in the parallel text, [target × source].
+
+        Raises:
+            InputError: There is no parallel text, or it does not match its ready alignment.
+            MissingExtra: The text has not been aligned yet, and eflomal is not installed.
+        """
+        if self.evidence.bitext is None:
+            raise InputError("there is no parallel text to count in: give it with --bitext")
+        return count_aligned_tokens(
+            self.evidence.bitext,
+            self.source,
+            self.target,
+            links=self.evidence.links,
+            options=self.evidence.aligning,
+        )
+
+    @cached_property
+    def target_token_vectors(self) -> SubwordVectors:
+        """Vectors of the target tokens, trained on the corpus cut into them."""
+        return token_vectors(self.evidence.corpus, self.target, replace(self.vectors, seed=self.seed))
+
+    def token_space(
+        self,
+        subwords: Subwords = "auto",
+        *,
+        with_dictionary: bool = True,
+        top_words: int | None = None,
+        unit_length: bool = False,
+    ) -> TokenSpace:
+        """Return vectors of source and target tokens in one space.
+
+        Args:
+            subwords: How tokens are composed, see `wechsel`.
+            with_dictionary: Whether a dictionary may align the word vectors; otherwise identical words do.
+            top_words: Compose tokens from this number of the most frequent words only.
+            unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
+
+        Raises:
+            EvidenceError: There is nothing to align the vectors by.
+        """
+        key = (subwords, with_dictionary, top_words, unit_length)
+        if key not in self._spaces:
+            self._spaces[key] = self._token_space(subwords, with_dictionary, top_words, unit_length)
+        return self._spaces[key]
+
+    def _token_space(
+        self, subwords: Subwords, with_dictionary: bool, top_words: int | None, unit_length: bool
+    ) -> TokenSpace:
+        def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors) -> SubwordVectors:
+            if unit_length:
+                return subwords_from_words(tokenizer, vectors, top_words=top_words, unit_length=True)
+            return subword_vectors(tokenizer, vectors, subwords, top_words=top_words)
+
+        source, target, tokens_in_space = self._word_vectors()
+        if self.evidence.rotation is not None:
+            rotation = Rotation.load(self.evidence.rotation)
+        else:
+            rotation = self._align(source, target, with_dictionary)
+        source, target = rotation.apply(source, target)
+        if tokens_in_space is None:
+            tokens = compose(self.source, source)
+        else:
+            tokens = tokens_in_space(source)
+            if unit_length:  # dot products need one scale on both sides
+                tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
+        return TokenSpace(tokens, compose(self.target, target), rotation)
+
+    def _word_vectors(self) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
+        """Return word vectors of both languages: from files, from text, or from the model's embedding."""
+        evidence, options = self.evidence, replace(self.vectors, seed=self.seed)
+        # Files first: one that cannot be read must not cost the training of the other side.
+        source = None if evidence.source_vectors is None else load_vectors(evidence.source_vectors)
+        target = None if evidence.target_vectors is None else load_vectors(evidence.target_vectors)
+        # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
+        if source is None and evidence.source_corpus is not None:
+            source = trained_vectors(evidence.source_corpus, options, name="source language")
+        if target is None:
+            target = trained_vectors(evidence.corpus, options, name="target language")
+        if source is not None:
+            return source, target, None
+        logger.warning(
+            "neither vectors nor text of the model's language given: its own embedding replaces word vectors; "
+            "--source-corpus or --source-vectors usually do better"
+        )
+        lexicon = evidence.lexicon
+        words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
+        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words)
+        return source, target, tokens_in_space
+
+    def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
+        given = self.evidence.lexicon
+        if self.aligned_by == "unsupervised":
+            from relexify.evidence.alignment.unsupervised import align_unsupervised  # imports torch
+
+            return align_unsupervised(source, target, lexicon=given, reduce=True, seed=self.seed, device=self.device)
+        if with_dictionary and self.aligned_by == "dictionary":
+            lexicon = choose_lexicon(given, source, target)
+        else:
+            lexicon = identical_words(source, target)
+        return align(source, target, lexicon, reduce=True, seed=self.seed)
+
+
+def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:
+    """Train word vectors on a corpus, or load them from the cache.
+
+    Args:
+        corpus: The text.
+        options: How to train.
+        name: What progress bars call it.
+    """
+
+    def make() -> WordVectors:
+        split = train_segmenter(corpus)  # words, cut as the script needs it
+        return train_vectors(lambda: (split(line) for line in corpus), options)
+
+    with report_under(name) if name else nullcontext():
+        return _cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
+
+
+def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
+    """Train vectors of tokens on text that their tokenizer has cut, or load them from the cache."""
+    options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters add nothing
+    encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
+
+    def sentences() -> Iterator[list[str]]:
+        lines = iter(corpus)
+        while block := list(islice(lines, 1000)):
+            yield from (list(map(str, ids)) for ids in encoder.encode([make_encodable(line)[0] for line in block]))
+
+    key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
+    vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
+    matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
+    return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
+
+
+def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors) -> BilingualLexicon:
+    """Return the dictionary, or, if there is none, the words that both languages write alike."""
+    if dictionary is not None:
+        return dictionary
+    lexicon = identical_words(source, target)
+    logger.warning(
+        "no dictionary given: falling back on %d words that both languages write alike; "
+        "even a small dictionary (--dictionary) usually does better",
+        len(lexicon),
+    )
+    return lexicon
+
+
+def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexicon:
+    """Return the words that both languages write alike.
+
+    Raises:
+        EvidenceError: There are none.
+    """
+    lexicon = BilingualLexicon.identical(source.words, target.words)
+    if not len(lexicon):
+        raise EvidenceError(
+            "the two languages write no word alike: give a dictionary (--dictionary) to a method that takes one"
+        )
+    return replace(lexicon, name="identical words")
+
+
+def embedding_vectors(
+    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str]
+) -> tuple[WordVectors, TokensInSpace]:
+    """Read a model's own embedding as word vectors of its language.
+
+    A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        embedding: Its input embedding [tokens × d].
+        words: Words that are needed, such as a dictionary's.
+
+    Returns:
+        The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
+        the tokens in whatever space those word vectors were rotated to.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    rows = np.asarray(embedding[: len(vocabulary)], dtype=np.float32)
+    special = np.array([form.is_special for form in vocabulary.forms])
+    centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
+    whole = [form.text for form in vocabulary.forms if form.starts_word and form.text.isalpha()]
+    known = list(dict.fromkeys([*whole, *words]))
+    pieces = encode_words(tokenizer, [f" {word}" for word in known])
+    matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
+
+    def tokens_in_space_of(rotated: WordVectors) -> SubwordVectors:
+        moved = centred if rotated.rotation is None else centred @ rotated.rotation.astype(np.float32)
+        return SubwordVectors(vocabulary, moved, ~special)
+
+    return WordVectors(known, matrix, None, None), tokens_in_space_of
+
+
+def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
+    return cached(
+        kind,
+        key,
+        make=make,
+        save=lambda vectors, folder: vectors.save(folder / _VECTORS),
+        load=lambda folder: load_vectors(folder / _VECTORS),
+    )

@@ -1,0 +1,110 @@
+"""The registry of initialisation methods.
+
+A method is one file in this package: a pure function with the paper's equation, and its entry here:
+
+    def mean(source, target) -> Mixture: ...
+
+    METHODS.add("mean", Method(
+        becomes="the mean of the source embedding",
+        evidence="nothing",
+        paper="…",
+        build=lambda inputs: mean(inputs.source, inputs.target),
+    ))
+
+Commands, recipes, comparisons and the documentation read the registry; nothing else has to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from relexify.registry import Registry
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.evidence.alignment import Rotation
+    from relexify.evidence.evidence import Evidence
+    from relexify.methods.inputs import Inputs
+    from relexify.mixture import Mixture, PrecomputedRows
+
+__all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
+
+Input = Literal["vectors", "dictionary", "bitext", "source text", "token vectors", "neighbours", "overrides"]
+"""What a method may use, besides the two tokenizers and text in the target language:
+
+- vectors: aligned word vectors of both languages, from files, from text, or from the model's embedding
+- dictionary: a bilingual dictionary
+- bitext: parallel text
+- source text: text in the source model's language
+- token vectors: vectors of the target tokens by their spelling
+- neighbours: the options k and τ
+- overrides: single tokens that are copied from source tokens by name
+"""
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """The result of a method.
+
+    Attributes:
+        mixture: How every target token is mixed from source tokens.
+        precomputed: Rows of the input embedding that are not mixtures of source rows, in place of the mixture's.
+        rotation: The vector alignment that the mixture rests on, if any.
+    """
+
+    mixture: Mixture
+    precomputed: PrecomputedRows | None = None
+    rotation: Rotation | None = None
+
+
+class TokenizerTraining(Protocol):
+    """Trains the target tokenizer of a method that has a vocabulary of its own."""
+
+    def __call__(
+        self, source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, options: Any
+    ) -> PreTrainedTokenizerFast:
+        """Return a tokenizer with the special tokens of the source model's; `options` are the method's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """An initialisation that a transfer can choose.
+
+    Attributes:
+        becomes: What a target token becomes.
+        evidence: What it needs, for people.
+        paper: Where it comes from.
+        build: Returns the mixture; or an `Initialisation`, if there is more to say.
+        needs: What a transfer must be given.
+        uses: What it uses if a transfer is given it.
+        train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
+        fresh_inner: Whether the inner parameters are drawn at random too.
+        options: A dataclass of the method's own options, which validates them when it is created.
+    """
+
+    becomes: str
+    evidence: str
+    paper: str
+    build: Callable[[Inputs], Mixture | Initialisation]
+    needs: tuple[Input, ...] = ()
+    uses: tuple[Input, ...] = ()
+    train_tokenizer: TokenizerTraining | None = None
+    fresh_inner: bool = False
+    options: type[Any] | None = None
+
+    def takes(self, kind: Input) -> bool:
+        """Whether the method needs or uses an input."""
+        return kind in self.needs or kind in self.uses
+
+    def initialise(self, inputs: Inputs) -> Initialisation:
+        """Build the initialisation; unlike `build`, always as an `Initialisation`."""
+        built = self.build(inputs)
+        return built if isinstance(built, Initialisation) else Initialisation(built)
+
+
+METHODS: Registry[Method] = Registry("method")
+"""The initialisations, by the name that `Transfer.method` has."""

@@ -1,0 +1,62 @@
+"""The table `[transfer]` of a recipe: give the model a tokenizer and embeddings of the target language."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from relexify.steps import STEPS, RunContext, Step
+from relexify.storage.work import WorkFolder
+from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
+
+__all__ = ["run_transfer_step"]
+
+
+def run_transfer_step(options: Transfer, context: RunContext, model: str, output: Path) -> TransferResult:
+    """Transfer a model; a transfer that an earlier run finished is loaded.
+
+    Args:
+        options: The table.
+        context: The run.
+        model: The model to start from.
+        output: The folder to write.
+    """
+    options = _in_run(replace(options, model=model, output=output), context)
+    work = WorkFolder(output, "transfer", {"transfer": options}, overwrite=options.overwrite)
+    return load_transfer(output) if work.is_finished() else run_transfer(options, work=work)
+
+
+def _in_run(options: Transfer, context: RunContext) -> Transfer:
+    """Return the options with the texts and the machine of a run."""
+    # Training scores the model that it starts from, so a transfer is scored only if it is the last step.
+    last = not any(name in STEPS for name in context.tables if name != "transfer")
+    return replace(
+        options,
+        corpus=context.corpus,
+        held_out=context.held_out,
+        device=context.device,
+        overwrite=context.overwrite,
+        score=options.score and last,
+    )
+
+
+def _check(options: Transfer, context: RunContext) -> None:
+    check_transfer(_in_run(options, context))
+
+
+STEPS.add(
+    "transfer",
+    Step(
+        table="transfer",
+        options=Transfer,
+        order=10,
+        summary="Give the model a tokenizer and embeddings of the target language.",
+        check=_check,
+        run=run_transfer_step,
+        inputs=transfer_inputs,
+        validate=lambda options, tables: validate_transfer(options),
+        load=load_transfer,
+    ),
+)

@@ -1,0 +1,81 @@
+"""TreLM's initialisation as a method of a transfer; importing this module does not load torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from relexify.errors import InputError
+from relexify.methods.copying import special
+from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.mixture import Fallback
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.evidence.evidence import Evidence
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["TrelmInitialisation"]
+
+Rows = Literal["random", "random-align", "fasttext", "fasttext-align"]
+Map = Literal["linear", "orthogonal"]
+
+
+@dataclass(frozen=True)
+class TrelmInitialisation:
+    """Options of the method `trelm`.
+
+    Attributes:
+        alphabet: Largest number of different characters in the joint vocabulary.
+        initialisation: Where the rows come from, as in the paper's Table 5.
+        map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
+    """
+
+    alphabet: int = 1_000
+    initialisation: Rows = "fasttext-align"
+    map: Map = "linear"
+
+    def __post_init__(self) -> None:
+        if self.alphabet < 1:
+            raise InputError(f"alphabet = {self.alphabet} is not possible: give 1 or more")
+        if self.initialisation not in get_args(Rows):
+            raise InputError(
+                f"there is no initialisation {self.initialisation!r}: choose random, random-align, fasttext or "
+                "fasttext-align"
+            )
+        if self.map not in get_args(Map):
+            raise InputError(f"there is no map {self.map!r}: choose linear or orthogonal")
+
+
+def _train_tokenizer(
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, options: TrelmInitialisation
+) -> PreTrainedTokenizerFast:
+    from relexify.systems.trelm.method import joint_tokenizer
+
+    return joint_tokenizer(source, evidence, vocab_size=vocab_size, options=options)
+
+
+def _build(inputs: Inputs) -> Initialisation:
+    from relexify.systems.trelm.method import trelm_rows
+
+    # Only special tokens are mixtures of source rows; a token that the text does not have is drawn at random.
+    special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
+    mixture = replace(special_tokens, method="trelm", fallback=Fallback.FRESH)
+    return Initialisation(mixture, precomputed=trelm_rows(inputs))
+
+
+METHODS.add(
+    "trelm",
+    Method(
+        becomes="its skip-gram vector, mapped into the embedding's space without any pairs; the vocabulary is a "
+        "WordPiece one over both languages",
+        evidence="text of both languages",
+        paper="Li et al. 2021, section 3.1",
+        build=_build,
+        needs=("source text",),
+        uses=("token vectors", "overrides"),
+        train_tokenizer=_train_tokenizer,
+        options=TrelmInitialisation,
+    ),
+)

@@ -1,0 +1,50 @@
+"""Evidence is opened and validated once, and known by its content."""
+
+from __future__ import annotations
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.evidence.evidence import open_evidence
+from relexify.storage.fingerprint import fingerprint
+from relexify.text import Corpus
+from tests import pico
+
+
+def test_training_and_held_out_text_share_no_line(tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(400)))
+    evidence = open_evidence(tmp_path / "text.txt")
+    assert set(evidence.corpus).isdisjoint(evidence.held_out)
+    assert sorted([*evidence.corpus, *evidence.held_out]) == sorted(pico.sentences(400))
+
+
+def test_given_held_out_text_leaves_the_corpus_whole(tmp_path):
+    evidence = open_evidence(Corpus.from_lines(["one", "two"]), held_out=Corpus.from_lines(["three"]))
+    assert (list(evidence.corpus), list(evidence.held_out)) == (["one", "two"], ["three"])
+
+
+def test_held_out_text_is_required_only_for_scores():
+    short = Corpus.from_lines(["one line"])
+    with pytest.raises(InputError, match=r"--held-out\), or do not score \(--no-score\)"):
+        open_evidence(short)
+    assert list(open_evidence(short, scored=False).corpus) == ["one line"]
+
+
+def test_a_dictionary_is_read_in_its_order(tmp_path):
+    (tmp_path / "dictionary.tsv").write_text("haus\thouse\n")
+    text = Corpus.from_lines(["one line"])
+    evidence = open_evidence(text, dictionary=tmp_path / "dictionary.tsv", dictionary_swapped=True, scored=False)
+    assert evidence.lexicon is not None
+    assert evidence.lexicon.pairs == (("house", "haus"),)
+    assert open_evidence(text, dictionary=evidence.lexicon, scored=False).lexicon is evidence.lexicon
+
+
+def test_the_fingerprint_follows_contents_and_not_names(tmp_path):
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).write_text("haus\thouse\n")
+    text = Corpus.from_lines(["one line"])
+    first, second = (open_evidence(text, dictionary=tmp_path / name, scored=False) for name in ("a.tsv", "b.tsv"))
+    assert fingerprint(first) == fingerprint(second)
+    assert fingerprint(open_evidence(text, scored=False)) != fingerprint(first)
+    (tmp_path / "a.tsv").write_text("haus\tbuilding\n")
+    assert fingerprint(open_evidence(text, dictionary=tmp_path / "a.tsv", scored=False)) != fingerprint(first)

@@ -1,0 +1,126 @@
+"""Inputs of methods: vectors of either language, counts of aligned tokens, and what is computed once."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from relexify.errors import InputError
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions
+from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.vectors import VectorTraining
+from relexify.methods import inputs as inputs_module
+from relexify.methods.copying import special
+from relexify.methods.inputs import Inputs, trained_vectors
+from relexify.methods.registry import METHODS
+from relexify.methods.wechsel import vector_neighbours
+from relexify.mixture import first_of
+from relexify.text import Corpus
+from tests import pico
+
+TINY = VectorTraining(width=8, epochs=1, minimum_count=1)
+SOURCE, TARGET = pico.byte_level(), pico.byte_level(pico.sentences(words=pico.foreign_words()))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def inputs():
+    evidence = Evidence(
+        corpus=Corpus.from_lines([*pico.sentences(words=pico.foreign_words()), *pico.sentences(20)]),
+        held_out=Corpus.from_lines([]),
+        source_corpus=Corpus.from_lines(pico.sentences()),
+    )
+    rows = np.random.default_rng(0).normal(size=(len(SOURCE), 16)).astype(np.float32)
+    return Inputs(SOURCE, TARGET, evidence, read_embedding=lambda: rows, vectors=TINY)
+
+
+@pytest.fixture
+def bitext(tmp_path):
+    english, foreign = pico.sentences(50, seed=1), pico.sentences(50, seed=1, words=pico.foreign_words())
+    (tmp_path / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(english, foreign, strict=True)))
+    return Bitext.open(tmp_path / "bitext.tsv")
+
+
+def test_vectors_are_trained_once_for_the_same_text(cache, monkeypatch):
+    first = trained_vectors(Corpus.from_lines(pico.sentences()), TINY)
+    monkeypatch.setattr(inputs_module, "train_vectors", None)
+    again = trained_vectors(Corpus.from_lines(pico.sentences()), TINY)
+    assert np.array_equal(first.matrix, again.matrix)
+
+
+def test_a_failure_while_vectors_are_trained_reaches_the_caller():
+    def broken():
+        yield from pico.sentences(20)
+        raise InputError("the text ends in the middle")
+
+    with pytest.raises(InputError, match="in the middle"):
+        trained_vectors(Corpus.from_lines(broken), TINY)
+
+
+def test_vectors_from_files_and_from_text_are_those_of_their_own_language(inputs, tmp_path):
+    source, target, _ = inputs._word_vectors()
+    assert "river" in source.words
+    target.save(tmp_path / "target.safetensors")
+    evidence = replace(inputs.evidence, target_vectors=tmp_path / "target.safetensors")
+    again, loaded, tokens_in_space = replace(inputs, evidence=evidence)._word_vectors()
+    assert list(loaded.words) == list(target.words)
+    assert list(again.words) == list(source.words)
+    assert tokens_in_space is None
+
+
+def test_without_vectors_or_text_the_embedding_replaces_them(inputs):
+    assert not inputs.reads_own_embedding
+    alone = replace(inputs, evidence=replace(inputs.evidence, source_corpus=None))
+    assert alone.reads_own_embedding
+    source, _, tokens_in_space = alone._word_vectors()
+    assert source.width == 16
+    assert tokens_in_space is not None
+
+
+def test_copies_with_other_neighbours_share_the_vectors_and_the_search(inputs, monkeypatch):
+    space = inputs.token_space()
+    expected = vector_neighbours(space.source, space.target, neighbours=2, temperature=0.5)
+    most = METHODS["wechsel"].initialise(inputs.at(5, 1.0))
+    monkeypatch.setattr(inputs_module, "search_neighbours", None)
+    fewer = METHODS["wechsel"].initialise(inputs.at(2, 0.5))
+    assert fewer.rotation is most.rotation is space.rotation
+    copied = special(SOURCE, TARGET)
+    assert (fewer.mixture.weights != first_of(copied, expected).weights).nnz == 0
+    assert replace(inputs, seed=1)._spaces == {}
+
+
+def test_links_of_words_and_links_of_tokens_are_counted_as_such(bitext, tmp_path):
+    links: Path = tmp_path / "links.txt"
+    links.write_text("0-0\n" * 50)
+    tokens = count_aligned_tokens(bitext, SOURCE, TARGET, links=links)
+    words = count_aligned_tokens(bitext, SOURCE, TARGET, links=links, options=WordAlignmentOptions(units="words"))
+    assert tokens.shape == words.shape == (len(TARGET), len(SOURCE))
+    assert tokens.sum() == 50, "one token of the first word each"
+    first_words = [line.split()[0] for line in pico.sentences(50, seed=1, words=pico.foreign_words())]
+    assert words.sum() == pytest.approx(sum(len(ids) for ids in TARGET(first_words).input_ids))
+
+
+def test_the_aligner_is_not_needed_for_a_text_that_was_aligned_before(bitext, tmp_path, monkeypatch):
+    pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
+    assert not is_aligned(bitext)
+    found = count_aligned_tokens(bitext, SOURCE, TARGET)
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    assert is_aligned(bitext)
+    assert (count_aligned_tokens(bitext, SOURCE, TARGET) != found).nnz == 0
+    (tmp_path / "bitext.tsv").write_text("one\teins\n")
+    assert not is_aligned(Bitext.open(tmp_path / "bitext.tsv"))
+
+
+def test_counts_without_parallel_text_are_an_error(inputs):
+    with pytest.raises(InputError, match="no parallel text"):
+        _ = inputs.aligned_token_counts

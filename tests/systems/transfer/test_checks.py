@@ -1,0 +1,167 @@
+"""What is validated before a transfer starts, and what its fingerprint depends on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from relexify.errors import InputError, MissingExtra
+from relexify.evidence.bitext import WordAlignmentOptions
+from relexify.methods.registry import METHODS
+from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.storage.fingerprint import fingerprint
+from relexify.systems.transfer.checks import (
+    check_transfer,
+    method_options,
+    unused_options,
+    with_method,
+)
+from relexify.systems.transfer.options import Transfer
+from tests import pico
+
+
+@pytest.fixture
+def options(tmp_path):
+    english, foreign = pico.sentences(50, seed=1), pico.sentences(50, seed=1, words=pico.foreign_words())
+    (tmp_path / "text.txt").write_text("\n".join(foreign))
+    (tmp_path / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(english, foreign, strict=True)))
+    (tmp_path / "links.txt").write_text("0-0\n" * 50)
+    return Transfer(
+        model="nobody/nothing",
+        output=tmp_path / "out",
+        corpus=str(tmp_path / "text.txt"),
+        method="ramen",
+        bitext=str(tmp_path / "bitext.tsv"),
+        alignment=tmp_path / "links.txt",
+        score=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bitext": None}, "ramen needs parallel text"),
+        ({"bitext": None, "method": "blend"}, "alignment is given without its parallel text"),
+        ({"bitext": "nowhere.tsv"}, r"nowhere\.tsv does not exist"),
+        ({"alignment": "nowhere.txt"}, r"nowhere\.txt does not exist"),
+        ({"alignment": None, "aligning": WordAlignmentOptions(units="words")}, "is for a ready alignment"),
+        ({"aligning": WordAlignmentOptions(symmetrisation="both")}, "symmetrisation = 'both'"),
+        ({"aligning": WordAlignmentOptions(units="letters")}, "units = 'letters'"),
+        ({"aligning": WordAlignmentOptions(fields=("en",))}, "1 fields are named"),
+        ({"aligning": WordAlignmentOptions(most_pairs=0)}, "most_pairs = 0"),
+        ({"aligning": WordAlignmentOptions(min_count=-1)}, "min_count = -1"),
+        ({"aligning": WordAlignmentOptions(smoothing=float("nan"))}, "smoothing = nan"),
+        ({"temperature": 0.0}, "temperature = "),
+        ({"temperature": float("nan")}, "temperature = "),
+        ({"score_bytes": 0}, "score_bytes = "),
+        ({"aligned_by": "magic"}, "aligned by 'magic'"),
+        ({"method": "wechsl"}, "did you mean 'wechsel'"),
+        ({"method": "trelm"}, "trelm needs text of the model's language"),
+        ({"method": "random", "overrides": {"a": "b"}}, "random takes no overrides"),
+        ({"dictionary": "nowhere.tsv"}, r"nowhere\.tsv does not exist"),
+        ({"options": {"colour": 1}}, "no method has an option 'colour'"),
+    ],
+)
+def test_invalid_options_and_files_are_rejected_before_any_work(options, changes, message):
+    check_transfer(options)
+    with pytest.raises(InputError, match=message):
+        check_transfer(replace(options, **changes))
+
+
+def test_a_line_without_a_translation_is_rejected_before_any_work(options, tmp_path):
+    (tmp_path / "bitext.tsv").write_text("one\teins\ntwo\n")
+    with pytest.raises(InputError, match=r"bitext\.tsv, line 2, has no tab"):
+        check_transfer(options)
+
+
+def test_a_missing_aligner_is_reported_early_and_only_if_it_is_needed(options, monkeypatch):
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    check_transfer(options)
+    check_transfer(replace(options, alignment=None, method="fvt"))
+    for method in ("ramen", "trans-tokens", "blend"):
+        with pytest.raises(MissingExtra, match="eflomal"):
+            check_transfer(replace(options, alignment=None, method=method))
+
+
+def test_methods_name_the_evidence_that_they_do_not_use():
+    assert "bitext" not in unused_options(METHODS["blend"])
+    assert unused_options(METHODS["ramen"]) == (
+        "dictionary",
+        "rotation",
+        "source_vectors",
+        "target_vectors",
+        "source_corpus",
+    )
+    assert unused_options(METHODS["ramen-vectors"]) == ("dictionary", "bitext", "alignment")
+    assert unused_options(METHODS["wechsel"]) == ("bitext", "alignment")
+    assert unused_options(METHODS["trelm"]) == ("dictionary", "rotation", "source_vectors", "bitext", "alignment")
+
+
+def test_unused_evidence_is_reported(options, caplog):
+    check_transfer(replace(options, method="wechsel"))
+    assert "makes no use of --bitext, --alignment" in caplog.text
+
+
+def test_options_for_another_method_leave_out_what_it_does_not_use(options):
+    other = with_method(replace(options, overrides={"a": "b"}, dictionary="d.tsv"), "random")
+    assert (other.method, other.bitext, other.alignment, other.dictionary) == ("random", None, None, None)
+    assert other.overrides == {}
+    assert with_method(options, "trans-tokens") == replace(options, method="trans-tokens")
+
+
+def test_a_method_validates_its_own_options_and_ignores_those_of_others(options):
+    given = {"alphabet": 50, "map": "orthogonal"}
+    assert method_options(replace(options, options=given)) is None
+    own = method_options(replace(options, method="trelm", options=given))
+    assert (own.alphabet, own.map) == (50, "orthogonal")
+    with pytest.raises(InputError, match="alphabet = 0"):
+        method_options(replace(options, method="trelm", options={"alphabet": 0}))
+    with pytest.raises(InputError, match="there is no map 'curved'"):
+        method_options(replace(options, method="trelm", options={"map": "curved"}))
+
+
+def test_a_recipe_file_has_the_options_and_is_written_back(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text(
+        'title = "t"\noutput = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "ramen"\n'
+        'bitext = ["a.tsv", "news.{en,sw}"]\nalignment = "links.txt"\nalphabet = 30\n'
+        '[transfer.aligning]\nsymmetrisation = "union"\nunits = "words"\nfields = ["en", "sw"]\nmin_count = 2\n'
+    )
+    recipe = read_recipe(file)
+    assert recipe.transfer.bitext == (str(tmp_path / "a.tsv"), str(tmp_path / "news.{en,sw}"))
+    assert recipe.transfer.alignment == tmp_path / "links.txt"
+    assert recipe.transfer.aligning == WordAlignmentOptions("union", "words", ("en", "sw"), min_count=2.0)
+    assert recipe.transfer.options == {"alphabet": 30}
+    (tmp_path / "again.toml").write_text(recipe_text(recipe))
+    assert read_recipe(tmp_path / "again.toml") == recipe
+
+
+def test_an_unknown_symmetrisation_in_a_file_is_rejected_with_its_key(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text(
+        'title = "t"\noutput = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "ramen"\n'
+        '[transfer.aligning]\nsymmetrisation = "grow"\n'
+    )
+    with pytest.raises(InputError, match=r"transfer\.aligning\.symmetrisation"):
+        read_recipe(file)
+
+
+def test_the_fingerprint_of_a_transfer_follows_the_content_of_its_parallel_text(options, tmp_path):
+    before = fingerprint(options)
+    (tmp_path / "renamed.tsv").write_bytes((tmp_path / "bitext.tsv").read_bytes())
+    assert fingerprint(replace(options, bitext=str(tmp_path / "renamed.tsv"))) == before
+    assert fingerprint(replace(options, aligning=WordAlignmentOptions("union"))) != before
+    (tmp_path / "links.txt").write_text("0-0\n" * 49 + "1-1\n")
+    changed = fingerprint(options)
+    assert changed != before
+    (tmp_path / "bitext.tsv").write_text("a\tb\n" * 50)
+    assert fingerprint(options) != changed
+
+
+def test_the_fingerprint_of_a_transfer_does_not_depend_on_where_it_runs_and_what_it_scores(options, tmp_path):
+    elsewhere = replace(options, output=tmp_path / "other", device="cuda", score=True, score_bytes=1, overwrite=True)
+    assert fingerprint(elsewhere) == fingerprint(options)
+    for changes in ({"seed": 1}, {"method": "blend"}, {"vocab_size": 9}, {"options": {"alphabet": 3}}):
+        assert fingerprint(replace(options, **changes)) != fingerprint(options)

@@ -1,0 +1,106 @@
+"""A transfer end to end from Python: its cache, its step in a run, and its result read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.errors import InputError
+from relexify.evidence.vectors import VectorTraining
+from relexify.methods.random import random
+from relexify.methods.registry import Initialisation
+from relexify.mixture import PrecomputedRows
+from relexify.steps import STEPS, RunContext
+from relexify.storage.files import load_arrays, save_arrays
+from relexify.systems.transfer import recipe as recipe_module
+from relexify.systems.transfer import run as run_module
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import load_transfer, run_transfer
+from relexify.text import Corpus
+from relexify.training import recipe as training_recipe
+from tests import pico
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def options(tmp_path, cache):
+    model, tokenizer = pico.pair("gpt2")
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "source.txt").write_text("\n".join(pico.sentences(200)))
+    text = [*pico.sentences(400, words=pico.foreign_words()), *pico.sentences(40)]
+    (tmp_path / "target.txt").write_text("\n".join(text))
+    return Transfer(
+        model=str(tmp_path / "model"),
+        output=tmp_path / "out",
+        corpus=tmp_path / "target.txt",
+        source_corpus=tmp_path / "source.txt",
+        method="wechsel",
+        vocab_size=300,
+        vectors=VectorTraining(width=8, epochs=1, minimum_count=1),
+        score=False,
+    )
+
+
+def test_a_corrupt_mixture_in_the_cache_is_rebuilt(options, cache, tmp_path):
+    first = run_transfer(options)
+    (path,) = (cache / "mixture").rglob("mixture.safetensors")
+    arrays, metadata = load_arrays(path, "mixture")
+    changed = {name: array.copy() for name, array in arrays.items()}
+    changed["indices"][0] |= 1 << 30
+    save_arrays(path, changed, metadata)
+    again = run_transfer(replace(options, output=tmp_path / "again"))
+    assert (again.graft.mixture.weights != first.graft.mixture.weights).nnz == 0
+    assert again.rotation is not None
+
+
+def test_a_cached_initialisation_keeps_its_rotation_and_its_precomputed_rows(options, tmp_path):
+    target = pico.byte_level(pico.sentences(words=pico.foreign_words()))
+    rows = PrecomputedRows(np.array([3, 1]), np.ones((2, 4), np.float32))
+    built = Initialisation(random(target, target), precomputed=rows)
+    (tmp_path / "entry").mkdir()
+    run_module._save_initialisation(built, tmp_path / "entry")
+    loaded = run_module._load_initialisation(tmp_path / "entry")
+    assert loaded.rotation is None
+    assert loaded.precomputed is not None
+    assert loaded.precomputed.ids.tolist() == [3, 1]
+    assert np.array_equal(loaded.precomputed.vectors, rows.vectors)
+    assert loaded.mixture.fallback == built.mixture.fallback
+
+
+def test_the_result_of_a_transfer_is_read_again(options):
+    result = run_transfer(replace(options, score=True, score_bytes=200))
+    again = load_transfer(options.output)
+    assert again.scores == result.scores
+    assert again.graft.report == result.graft.report
+    assert (again.graft.mixture.weights != result.graft.mixture.weights).nnz == 0
+    with pytest.raises(InputError, match="not the result of a transfer"):
+        load_transfer(options.output.parent / "model")
+
+
+def test_a_finished_step_is_not_run_again_and_is_scored_only_if_it_is_the_last(options, tmp_path, monkeypatch):
+    step = STEPS["transfer"]
+    assert step.run is recipe_module.run_transfer_step
+    assert STEPS["training"].run is training_recipe.run_training_step
+    context = RunContext(options.model, Corpus.open(options.corpus), None, {"transfer": options, "training": object()})
+    step.check(options, context)
+    scored = replace(options, score=True, score_bytes=200)
+    first = step.run(scored, context, options.model, tmp_path / "step")
+    assert first.scores == {}
+    monkeypatch.setattr(run_module, "initialise", None)
+    assert step.run(scored, context, options.model, tmp_path / "step").scores == {}
+    monkeypatch.undo()
+    alone = replace(context, tables={"transfer": options})
+    assert set(step.run(scored, alone, options.model, tmp_path / "alone").scores) == {"random", "shuffle", "wechsel"}
+
+
+def test_only_methods_with_word_vectors_are_cached(options, cache):
+    run_transfer(replace(options, method="fvt"))
+    assert not (cache / "mixture").exists()

@@ -54,7 +54,7 @@ def train(
     from relexify.pretrained.loading import load_tokenizer
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.trelm.method import token_vectors
+    from relexify.systems.trelm.joint_vocabulary import token_vectors
     from relexify.text import Corpus
 
     check_inputs(output, corpus, tokenizer)

@@ -8,7 +8,6 @@ recognised by everything that its result depends on, by content.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -61,6 +60,10 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
     *first, last = recipe.steps
     work = WorkFolder(recipe.output, "work", run_identity(context), overwrite=overwrite)
     finished = not overwrite and work.is_finished() and last.load is not None
+    if finished and last.load is not None and _is_evaluated(recipe):
+        logger.info("%s is up to date; nothing to run.", recipe.output)
+        work.clear()
+        return last.load(recipe.output)
     if not finished:
         if not work.path.exists():  # else a killed run may have written the output already
             work.check()
@@ -71,12 +74,15 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
         processes.wait_for_everyone()
         try:
             if finished and last.load is not None:
-                logger.info("%s is up to date; nothing to run.", recipe.output)
+                logger.info("%s is up to date; evaluating it on new tasks.", recipe.output)
                 result = last.load(recipe.output)
             else:
                 model = run_steps(first, context, work.path)
                 result = run_step(last, context, model, recipe.output)
-            _evaluate(recipe, work.path / "tasks", device)
+            if not _is_evaluated(recipe):
+                tasks = work.path / "tasks"
+                scores = [evaluate_entry(recipe.output, entry, "end", tasks, device=device) for entry in recipe.tasks]
+                write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
             # The corrected recipe is another run, and would be rejected because of this folder.
             if processes.is_main_process and not _has_trained(first, work.path):
@@ -149,10 +155,5 @@ def _has_trained(steps: Sequence[Step], work: Path) -> bool:
     return any(list(work.glob(f"{step.table}*")) for step in steps if step.distributed)
 
 
-def _evaluate(recipe: Recipe, work: Path, device: str) -> None:
-    """Evaluate the output on the tasks, and write the scores into it."""
-    if len(output_scores(recipe.output, recipe.tasks)) == len(recipe.tasks):
-        return
-    scores = [evaluate_entry(recipe.output, entry, "end", work, device=device) for entry in recipe.tasks]
-    write_output_scores(recipe.output, recipe.tasks, scores)
-    shutil.rmtree(work, ignore_errors=True)
+def _is_evaluated(recipe: Recipe) -> bool:
+    return len(output_scores(recipe.output, recipe.tasks)) == len(recipe.tasks)

@@ -1,15 +1,15 @@
-"""Everything relexify raises on purpose.
+"""The exceptions that relexify raises.
 
     RelexifyError
     ├── InputError        a file, folder or argument is not what it should be
-    ├── EvidenceError     the input is readable, but says too little to work with
+    ├── EvidenceError     the input is readable, but not sufficient
     ├── VocabularyError   a tokenizer lacks a token or does not fit its model
-    ├── GraftError        a model cannot take the new embeddings
-    ├── TrainingError     training cannot go on
+    ├── GraftError        a model cannot take the target embeddings
+    ├── TrainingError     training cannot continue
     ├── OutputError       a result cannot be written
     └── MissingExtra      an optional package is needed
 
-Every message is one sentence or two: what was found, where, and what to do about it.
+Every message says what was found, where, and what to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class RelexifyError(Exception):
-    """The root of the tree: catch this to catch all of them."""
+    """The base class: catch this to catch all of them."""
 
 
 class InputError(RelexifyError):
@@ -36,7 +36,7 @@ class InputError(RelexifyError):
 
 
 class EvidenceError(RelexifyError):
-    """The input is readable, but says too little to work with."""
+    """The input is readable, but not sufficient."""
 
 
 class VocabularyError(RelexifyError):
@@ -44,11 +44,11 @@ class VocabularyError(RelexifyError):
 
 
 class GraftError(RelexifyError):
-    """A model cannot take the new embeddings."""
+    """A model cannot take the target embeddings."""
 
 
 class TrainingError(RelexifyError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 class OutputError(RelexifyError):
@@ -61,7 +61,7 @@ class MissingExtra(RelexifyError):
     Args:
         package: The package to import.
         purpose: What it is needed for, as a noun phrase ("reading .zst corpora").
-        extra: The extra of relexify that brings it.
+        extra: The extra of relexify that installs it.
     """
 
     def __init__(self, package: str, purpose: str, extra: str) -> None:

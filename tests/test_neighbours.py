@@ -51,7 +51,7 @@ def test_repeated_rows_give_what_a_full_sort_gives(k, seed):
     assert np.array_equal(found, expected)
 
 
-def test_zero_keys_are_never_neighbours_and_fewer_than_k_come_back():
+def test_zero_keys_are_never_neighbours_and_fewer_than_k_are_returned():
     keys = np.zeros((5, 3))
     keys[2, 0] = keys[4, 1] = 1
     found, _ = nearest(np.eye(3)[:1], keys, 4)
@@ -79,6 +79,6 @@ def test_torch_finds_the_same_neighbours():
         (np.ones((2, 3)), np.zeros((2, 3)), 1, "zero vector"),
     ],
 )
-def test_impossible_searches_are_refused(queries, keys, k, message):
+def test_impossible_searches_are_rejected(queries, keys, k, message):
     with pytest.raises(InputError, match=message):
         nearest(queries, keys, k)

@@ -1,8 +1,7 @@
 """The Mixture: each target token as a weighted sum of source tokens."""
 
 from relexify.mixture.composition import blend, first_of, mixture_of_rows, mixture_of_weights
-from relexify.mixture.mixture import Fallback, Mixture, Origin
-from relexify.mixture.ready import PrecomputedRows
+from relexify.mixture.mixture import Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.weights import rows_to_csr, softmax_weights, sparsemax_products, sparsemax_weights
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Mixtures from rows, and mixtures from mixtures: an order of evidence, and weighted blends."""
+"""Build mixtures from rows or weights, and compose mixtures: by order of evidence, or as weighted blends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ __all__ = ["blend", "first_of", "mixture_of_rows", "mixture_of_weights"]
 def mixture_of_rows(
     rows: Sequence[Sequence[int]], source: Vocabulary, target: Vocabulary, *, method: str, origin: Origin | np.ndarray
 ) -> Mixture:
-    """Each target token is the mean of the listed source tokens; an empty list says that nothing is known."""
+    """Build a mixture in which each target token is the mean of the listed source tokens.
+
+    An empty list gives an empty row; a row of origin `PIECES` with a single source token is a copy.
+    """
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.array([id for row in rows for id in row], dtype=np.int64)
@@ -37,32 +40,40 @@ def mixture_of_weights(
     *,
     method: str,
     origin: Origin | np.ndarray,
-    fallback: Fallback = Fallback.OLD_ROWS,
+    fallback: Fallback = Fallback.SOURCE_ROWS,
 ) -> Mixture:
-    """A mixture of ready weights [target × source]; rows without entries are marked as random."""
+    """Build a mixture from weights [target × source]; rows without entries have the origin `RANDOM`."""
     weights = csr_array(weights, dtype=np.float32)
     weights.sum_duplicates()
     weights.eliminate_zeros()
     known = np.diff(weights.indptr) > 0
     origins = np.where(known, origin, Origin.RANDOM).astype(np.uint8)
-    spellings = source.spelling, target.spelling
-    return Mixture(weights, origins, method, source.tokens, target.tokens, *spellings, fallback=fallback)
+    return Mixture(
+        weights,
+        origins,
+        method,
+        source.tokens,
+        target.tokens,
+        source.spelling,
+        target.spelling,
+        fallback=fallback,
+    )
 
 
 def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
-    """Take each row from the first mixture that knows it: the order of evidence; the last one has the fallback."""
-    _check_same_vocabularies(mixtures)
+    """Take each row from the first mixture that has evidence for it; the fallback is that of the last one."""
+    _validate_same_vocabularies(mixtures)
     name = method or " > ".join(mixture.method for mixture in mixtures)
-    return replace(reduce(_over, mixtures), method=name, fallback=mixtures[-1].fallback)
+    return replace(reduce(_fill_gaps, mixtures), method=name, fallback=mixtures[-1].fallback)
 
 
 def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
-    """Add mixtures with weights; a row that some of them do not know is shared among those that do.
+    """Add mixtures with weights, which are renormalised in each row over the mixtures with evidence for it.
 
-    Rows that none of them knows have the fallback of the last.
+    The fallback is that of the last mixture.
     """
     mixtures = [mixture for _, mixture in parts]
-    _check_same_vocabularies(mixtures)
+    _validate_same_vocabularies(mixtures)
     shares = np.array([share for share, _ in parts], dtype=np.float64)[:, None]
     known = np.stack([mixture.known for mixture in mixtures])
     totals = (shares * known).sum(axis=0)
@@ -71,28 +82,29 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
         (diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),
         start=csr_array(mixtures[0].weights.shape, dtype=np.float64),
     )
+    # A row with evidence in one mixture only keeps the origin that it has there.
     alone = known.sum(axis=0) == 1
-    lone = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
-    origin = np.where(known.any(axis=0), np.where(alone, lone, Origin.MIXED), Origin.RANDOM)
+    only_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
+    origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.RANDOM)
     name = method or " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
-    return _rebuilt(weights, origin, name, mixtures[-1])
+    return _rebuild(weights, origin, name, mixtures[-1])
 
 
-def _over(above: Mixture, below: Mixture) -> Mixture:
-    """Rows of `below` where `above` knows nothing."""
+def _fill_gaps(above: Mixture, below: Mixture) -> Mixture:
+    """Fill the empty rows of `above` with those of `below`."""
     gaps = ~above.known
     weights = above.weights + diags_array(gaps.astype(np.float32)) @ below.weights
-    return _rebuilt(weights, np.where(gaps, below.origin, above.origin), above.method, above)
+    return _rebuild(weights, np.where(gaps, below.origin, above.origin), above.method, above)
 
 
-def _rebuilt(weights: csr_array, origin: np.ndarray, method: str, like: Mixture) -> Mixture:
+def _rebuild(weights: csr_array, origin: np.ndarray, method: str, like: Mixture) -> Mixture:
     weights = csr_array(weights, dtype=np.float32)
     weights.sort_indices()
     weights.eliminate_zeros()
     return replace(like, weights=weights, origin=origin.astype(np.uint8), method=method)
 
 
-def _check_same_vocabularies(mixtures: Sequence[Mixture]) -> None:
+def _validate_same_vocabularies(mixtures: Sequence[Mixture]) -> None:
     for mixture in mixtures[1:]:
         if mixture.weights.shape != mixtures[0].weights.shape:
             raise VocabularyError(

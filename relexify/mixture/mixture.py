@@ -1,7 +1,8 @@
-"""The hinge of the house: how every new token is mixed from old ones.
+"""The central type: how every target token is mixed from source tokens.
 
 A Mixture is a sparse matrix W [target tokens × source tokens], so that E_target = W @ E_source. Everything before it
-turns evidence into a Mixture and knows no model; everything after it takes a Mixture and a model and knows no evidence.
+turns evidence into a Mixture without a model; everything after it applies a Mixture to a model without evidence.
+Embeddings that are not a linear mixture of source rows are `PrecomputedRows`.
 """
 
 from __future__ import annotations
@@ -19,53 +20,53 @@ from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import Spelling, TokenizerFamily
 
-__all__ = ["Fallback", "Mixture", "Origin", "validate_same_tokens"]
+__all__ = ["Fallback", "Mixture", "Origin", "PrecomputedRows", "validate_same_tokens"]
 
-KIND = "mixture"
+_KIND = "mixture"
 
 
 class Origin(IntEnum):
-    """Where a row comes from."""
+    """The evidence that a row comes from."""
 
     RANDOM = 0
-    """No evidence: the row is empty, and drawn at random when it is grafted."""
+    """No evidence: the row is empty, and drawn at random at grafting."""
     SPECIAL = 1
-    """A special token, copied from the old token with its role."""
+    """A special token, copied from the source token with the same role."""
     COPIED = 2
     """The same token in both vocabularies."""
     PIECES = 3
-    """The mean of the old pieces."""
+    """The mean of the source tokens that it is split into."""
     MIXED = 4
     """Neighbours in a space of vectors, or several kinds of evidence at once."""
 
 
 class Fallback(StrEnum):
-    """What a row is drawn from when nothing is known of its token."""
+    """The distribution that rows of tokens without evidence are drawn from."""
 
-    OLD_ROWS = "old-rows"
-    """N(mean, variance) of the old rows, per dimension (WECHSEL, section 3.2)."""
+    SOURCE_ROWS = "old-rows"  # the value is part of the file format
+    """N(mean, variance) of the source rows, per dimension (WECHSEL, section 3.2)."""
     NARROW = "narrow"
     """N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
     FRESH = "fresh"
-    """What an untrained model begins with: N(0, σ²) with the config's σ, mostly 0.02; an output bias begins with 0."""
+    """The initialisation of an untrained model: N(0, σ²) with the config's σ, mostly 0.02; 0 for an output bias."""
 
 
 @dataclass(frozen=True)
 class Mixture:
     """How every target token is mixed from source tokens.
 
-    Rows may be signed and need not sum to one; an empty row means that nothing is known of the token.
+    Weights may be negative and need not sum to one; an empty row means that there is no evidence for the token.
 
     Attributes:
         weights: [target × source] float32.
-        origin: [target] uint8, an `Origin` each.
-        method: What made it.
+        origin: [target] uint8, the `Origin` of each row.
+        method: Name of the method that built it.
         source_tokens: Spelling of the source tokens, by id.
         target_tokens: Spelling of the target tokens, by id.
         source_spelling: How the source tokenizer spells tokens.
-        target_spelling: How the target tokenizer does.
-        provenance: Where it comes from, once it is saved.
-        fallback: What empty rows are drawn from when they are grafted.
+        target_spelling: How the target tokenizer spells tokens.
+        provenance: The inputs and options that it was built from, if it was loaded from a file.
+        fallback: The distribution that empty rows are drawn from at grafting.
     """
 
     weights: csr_array
@@ -76,7 +77,7 @@ class Mixture:
     source_spelling: Spelling
     target_spelling: Spelling
     provenance: Mapping[str, Any] | None = None
-    fallback: Fallback = Fallback.OLD_ROWS
+    fallback: Fallback = Fallback.SOURCE_ROWS
 
     def __post_init__(self) -> None:
         expected = (len(self.target_tokens), len(self.source_tokens))
@@ -91,12 +92,12 @@ class Mixture:
 
     @property
     def known(self) -> np.ndarray:
-        """[target] bool, whether anything is known of the token."""
+        """[target] bool, whether there is evidence for the token."""
         known: np.ndarray = np.diff(self.weights.indptr) > 0
         return known
 
     def apply(self, embeddings: np.ndarray) -> np.ndarray:
-        """The mixed rows [target × d] of source rows [source × d]; zero where nothing is known."""
+        """Return the mixed rows [target × d] of source rows [source × d]; zero for tokens without evidence."""
         if len(embeddings) < len(self.source_tokens):
             raise VocabularyError(
                 f"the embeddings have {len(embeddings)} rows and the mixture {len(self.source_tokens)} source tokens: "
@@ -107,14 +108,14 @@ class Mixture:
         return rows
 
     def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
-        """The source tokens of a target token with their weights, heaviest first."""
+        """Return the source tokens of a target token with their weights, by falling absolute weight."""
         start, end = self.weights.indptr[token], self.weights.indptr[token + 1]
         columns, values = self.weights.indices[start:end], self.weights.data[start:end]
         order = np.argsort(-np.abs(values), kind="stable")[:limit]
-        return [(self.source_tokens[columns[place]], float(values[place])) for place in order]
+        return [(self.source_tokens[columns[entry]], float(values[entry])) for entry in order]
 
     def counts(self) -> dict[str, int]:
-        """How many rows come from where."""
+        """Return the number of rows of each origin."""
         return {origin.name.lower(): int(np.sum(self.origin == origin)) for origin in Origin}
 
     def save(self, path: str | Path, provenance: Provenance | None = None) -> Path:
@@ -126,7 +127,7 @@ class Mixture:
             "origin": self.origin.astype(np.uint8),
         }
         metadata = {
-            "kind": KIND,
+            "kind": _KIND,
             "method": self.method,
             "fallback": self.fallback.value,
             "source_tokens": list(self.source_tokens),
@@ -139,19 +140,19 @@ class Mixture:
 
     @classmethod
     def load(cls, path: str | Path) -> Mixture:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
-            InputError: It is missing, damaged, or something else.
+            InputError: It is missing, damaged, or another kind of file.
         """
-        arrays, metadata = load_arrays(path, KIND)
+        arrays, metadata = load_arrays(path, _KIND)
         try:
-            _check_fields(metadata)
+            _validate_fields(metadata)
             shape = (len(metadata["target_tokens"]), len(metadata["source_tokens"]))
             data, indices, indptr, origin = (np.array(arrays[name]) for name in ("data", "indices", "indptr", "origin"))
-            _check_arrays(data, indices, indptr, origin, shape)
+            _validate_arrays(data, indices, indptr, origin, shape)
             source, target = _spelling(metadata["source_spelling"]), _spelling(metadata["target_spelling"])
-            fallback = Fallback(metadata.get("fallback", Fallback.OLD_ROWS))
+            fallback = Fallback(metadata.get("fallback", Fallback.SOURCE_ROWS))
         except KeyError as error:
             raise InputError(f"{path} is not a complete mixture ({error} is missing): write it again") from error
         except (ValueError, TypeError) as error:
@@ -169,13 +170,39 @@ class Mixture:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class PrecomputedRows:
+    """Rows of the input embedding that are given, and override a mixture.
+
+    Attributes:
+        ids: The target tokens, int64 [k], distinct.
+        vectors: Their rows, float32 [k × d], in the embedding space of the model.
+    """
+
+    ids: np.ndarray
+    vectors: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or self.ids.shape != self.vectors.shape[:1]:
+            raise VocabularyError(
+                f"precomputed rows {list(self.vectors.shape)} do not fit {list(self.ids.shape)} ids: give a row per id"
+            )
+        if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and int(self.ids.min()) < 0):
+            raise VocabularyError("a token has several precomputed rows, or a negative id: give each token once")
+        if not np.isfinite(self.vectors).all():
+            raise VocabularyError("the precomputed rows hold NaN or infinity: compute them again")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
 def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str]) -> None:
-    """Make sure that a mixture is used with the tokens it was made for.
+    """Validate that a mixture is used with the tokens that it was built for.
 
     Args:
         side: `"source"` or `"target"`, for the message.
         found: Tokens of a mixture, by id.
-        expected: As many tokens of a tokenizer or of another mixture, by id.
+        expected: The same number of tokens, of a tokenizer or of another mixture, by id.
 
     Raises:
         VocabularyError: They differ.
@@ -191,7 +218,7 @@ def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str
     )
 
 
-def _check_fields(metadata: Mapping[str, Any]) -> None:
+def _validate_fields(metadata: Mapping[str, Any]) -> None:
     """Raise a ValueError or KeyError unless the metadata has the fields and types that `save` writes."""
     for name in ("source_tokens", "target_tokens"):
         if not isinstance(metadata[name], list) or not all(isinstance(token, str) for token in metadata[name]):
@@ -202,7 +229,7 @@ def _check_fields(metadata: Mapping[str, Any]) -> None:
         raise ValueError("provenance is not an object")
 
 
-def _check_arrays(
+def _validate_arrays(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, origin: np.ndarray, shape: tuple[int, int]
 ) -> None:
     """Raise a ValueError unless the arrays are a CSR matrix of that shape; scipy reads without checking."""
@@ -218,7 +245,7 @@ def _check_arrays(
     if len(data) != len(indices):
         raise ValueError(f"{len(data)} weights for {len(indices)} indices")
     if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
-        raise ValueError(f"an index lies outside the {columns} source tokens")
+        raise ValueError(f"an index is outside the {columns} source tokens")
     if not np.isfinite(data).all():
         raise ValueError("a weight is NaN or infinite")
     if rows and int(origin.max()) not in set(Origin):

@@ -1,4 +1,4 @@
-"""From neighbours to weights."""
+"""Turn similarities into mixing weights: softmax and sparsemax."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from relexify.neighbours import largest_products
 
 __all__ = ["rows_to_csr", "softmax_weights", "sparsemax_products", "sparsemax_weights"]
 
-_FIRST_LOOK = 64
-_WIDER = 8
+_FIRST_CANDIDATES = 64
+_GROWTH = 8
 _MOST_PRODUCTS = 1 << 24
-"""Products of the largest kept at a time: 2^24 float32 are 64 MiB."""
+"""Products held at a time: 2^24 float32 are 64 MiB."""
 
 
 def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
-    """softmax(s / τ) along each row, [n × k], in float64; finite for every positive τ.
+    """Return softmax(s / τ) along each row, float64 [n × k]; finite for every positive τ.
 
     Raises:
         InputError: The temperature is not positive.
@@ -32,7 +32,7 @@ def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def rows_to_csr(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]) -> csr_array:
-    """Put k weights [n × k] at columns [n × k] of the given rows [n] into a sparse matrix."""
+    """Build a sparse matrix with k weights [n × k] at columns [n × k] of the given distinct rows [n]."""
     k = columns.shape[1]
     lengths = np.zeros(shape[0], dtype=np.int64)
     lengths[rows] = k
@@ -42,21 +42,21 @@ def rows_to_csr(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shap
 
 
 def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
-    """sparsemax(s) along each row, [n × k], in float64 (Martins and Astudillo, 2016).
+    """Return sparsemax(s) along each row, float64 [n × k] (Martins and Astudillo, 2016).
 
-    The point of the simplex nearest to the scores: max(s - τ, 0) with the τ that makes the row sum to one.
+    This is the point of the simplex nearest to the scores: max(s - τ, 0), with the τ for which the row sums to one.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    scores = scores - scores.max(axis=1, keepdims=True)  # a shift changes nothing but the rounding
+    scores = scores - scores.max(axis=1, keepdims=True)  # a shift changes only the rounding
     weights: np.ndarray = np.maximum(scores - _threshold(-np.sort(-scores, axis=1)), 0)
     return weights
 
 
 def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> csr_array:
-    """sparsemax(queries @ keys.T) along each row, without ever holding that matrix.
+    """Return sparsemax(queries @ keys.T) along each row, without ever holding that matrix.
 
-    Only the largest products of a row can have a weight. So many are looked at that the smallest of them has none,
-    which proves that no other has: the result is exact.
+    Only the largest products of a row can have a weight. Each row uses enough candidates that the smallest of them has
+    weight 0, so all smaller products have weight 0 too: the result is exact.
 
     Args:
         queries: [n × d].
@@ -67,26 +67,26 @@ def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "
         float64 [n × m].
     """
     found = csr_array((len(queries), len(keys)), dtype=np.float64)
-    left, looked_at = np.arange(len(queries)), min(_FIRST_LOOK, len(keys))
-    while len(left):
-        unsettled = []
-        size = max(1, _MOST_PRODUCTS // looked_at)
-        for start in range(0, len(left), size):
-            rows = left[start : start + size]
-            columns, scores = largest_products(queries[rows], keys, looked_at, device=device)
+    remaining, candidates = np.arange(len(queries)), min(_FIRST_CANDIDATES, len(keys))
+    while len(remaining):
+        unfinished = []
+        size = max(1, _MOST_PRODUCTS // candidates)
+        for start in range(0, len(remaining), size):
+            rows = remaining[start : start + size]
+            columns, scores = largest_products(queries[rows], keys, candidates, device=device)
             weights = sparsemax_weights(scores)
-            settled = (weights[:, -1] == 0) | (looked_at == len(keys))
-            found = found + rows_to_csr(rows[settled], columns[settled], weights[settled], found.shape)
+            exact = (weights[:, -1] == 0) | (candidates == len(keys))
+            found = found + rows_to_csr(rows[exact], columns[exact], weights[exact], found.shape)
             found.eliminate_zeros()
-            unsettled.append(rows[~settled])
-        left, looked_at = np.concatenate(unsettled), min(_WIDER * looked_at, len(keys))
+            unfinished.append(rows[~exact])
+        remaining, candidates = np.concatenate(unfinished), min(_GROWTH * candidates, len(keys))
     return found
 
 
 def _threshold(falling: np.ndarray) -> np.ndarray:
-    """τ of sparsemax for scores in falling order [n × k], [n × 1]."""
+    """Return τ of sparsemax [n × 1] for scores in falling order [n × k]."""
     ranks = np.arange(1, falling.shape[1] + 1)
-    # The excess over 1 of all scores as large as the j-th or larger; the support is where j s_j exceeds it.
+    # excess_j = Σ_{i ≤ j} s_i − 1; the support is every j with 1 + j s_j > Σ_{i ≤ j} s_i, that is j s_j > excess_j.
     excess = np.cumsum(falling, axis=1) - 1
     support = (ranks * falling > excess).sum(axis=1, keepdims=True)
     threshold: np.ndarray = np.take_along_axis(excess, support - 1, axis=1) / support

@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Part:
-    """The documents that a hash of their text draws: a side of a split, or a subsample.
+    """The documents that a hash of their text selects: a side of a split, or a subsample.
 
     Attributes:
-        slots: How many slots the hash throws documents into.
+        slots: Number of slots that the hash distributes documents over.
         first: The first slot of this part.
         end: The slot after its last one.
-        salt: What sets its hash apart from those of other parts.
-        purpose: What a small corpus may be too small for, in words; empty where only one without text is.
+        salt: Distinguishes its hash from those of other parts.
+        purpose: What a small corpus may be too small for, for messages; empty if any text is enough.
     """
 
     slots: int
@@ -40,7 +40,7 @@ class Part:
 
     @property
     def share(self) -> float:
-        """How much of the text it has, if the hash is fair."""
+        """The expected share of the text."""
         return (self.end - self.first) / self.slots
 
     def holds(self, document: bytes) -> bool:
@@ -53,11 +53,11 @@ class Part:
 class Corpus:
     """Text in one language, read as often as needed, never held in memory.
 
-    Iterating yields one paragraph at a time: a line without its newline, blank ones left out.
+    Iterating yields one paragraph at a time: a line without its newline; blank lines are left out.
 
     Attributes:
-        sources: Where the text comes from, in order.
-        parts: What was drawn from them, one from the other; none for the whole.
+        sources: Files, data sets or text in memory, in order.
+        parts: The parts that were selected, each from the one before; none for the whole text.
     """
 
     sources: tuple[Source, ...]
@@ -74,19 +74,19 @@ class Corpus:
 
         Args:
             source: A path, a folder, a glob pattern, a Hub data set (`hf:NAME`, `hf:NAME:CONFIG` or
-                `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which is given back.
+                `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which is returned as it is.
                 Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst). `#FIELD` after
-                a name is the field or column with its text, unless a file is called just so.
-            text_field: The field or column with the text, for records whose name says none.
+                a name gives the field or column with the text, unless a file has exactly that name.
+            text_field: The default field or column with the text.
 
         Raises:
-            InputError: Nothing is there, or it is none of these.
+            InputError: Nothing is found, or it is none of these.
         """
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
 
     @classmethod
     def from_lines(cls, lines: Sequence[str] | Callable[[], Iterable[str]]) -> Corpus:
-        """Make a corpus of text in memory, or of a function that gives the text anew each time.
+        """Create a corpus from lines in memory, or from a function that starts one pass over the lines.
 
         Raises:
             InputError: The lines are a single text, or can be read only once.
@@ -97,7 +97,7 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        """What messages call it: its only source, or the first and how many more."""
+        """A name for messages: its only source, or the first and how many more."""
         first, more = self.sources[0].name, len(self.sources) - 1
         return f"{first} and {more} more" if more else first
 
@@ -121,8 +121,8 @@ class Corpus:
     def split(self, every: int = 100) -> tuple[Corpus, Corpus]:
         """Split into a training and a held-out side, about one document in `every` held out.
 
-        A hash of a document's text decides, so equal documents fall on the same side, wherever they stand, and the
-        sides never change as a corpus grows. A document is a line of a text file, or the text of a whole record.
+        A hash of a document's text decides, so equal documents are on the same side, and documents never change sides
+        as a corpus grows. A document is a line of a text file, or the text of a whole record.
         """
         if every < 2:
             raise InputError(f"one document in {every} cannot be held out: give a number of two or more")
@@ -132,17 +132,17 @@ class Corpus:
         return self._part(training), self._part(held_out)
 
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
-        """Draw about `limit` bytes of text (UTF-8, with a newline after each paragraph).
+        """Select about `limit` bytes of text (UTF-8, with a newline after each paragraph).
 
-        A hash of a document's text and of the seed decides, so the order of the text does not matter, and with one
-        seed a smaller subsample is part of every larger one. The sides of a subsample's split lie within the sides of
-        the whole's. The text is read once to count it.
+        A hash of a document's text and the seed decides, so the order of the text does not matter, and with the same
+        seed a smaller subsample is part of every larger one. Each side of a subsample's split is part of the same side
+        of the whole text's split. The text is read once to count it.
 
         Returns:
-            The subsample, or the corpus itself where it has no more than `limit` bytes.
+            The subsample, or the corpus itself if it has at most `limit` bytes.
 
         Raises:
-            InputError: The limit or the seed is impossible, or the text cannot be read.
+            InputError: The limit or the seed is out of range, or the text cannot be read.
         """
         if limit < 1:
             raise InputError(f"{limit} bytes cannot be drawn from {self.name}: give a number of one or more")
@@ -150,13 +150,18 @@ class Corpus:
             raise InputError(f"seed = {seed} is not possible: give a number from 0 to 2**64 - 1")
         if limit >= self._text_bytes:
             if limit > self._text_bytes:
-                logger.warning("%s: all %d bytes are taken, since %d were asked", self.name, self._text_bytes, limit)
+                logger.warning(
+                    "%s has only %d bytes of text, fewer than the %d requested: all are used",
+                    self.name,
+                    self._text_bytes,
+                    limit,
+                )
             return self
         salt = self._salt(b"sample" + seed.to_bytes(8, "little"))
         return self._part(Part(_HASHES, 0, limit * _HASHES // self._text_bytes, salt, f"draw {limit} bytes from it"))
 
     def ensure_text(self) -> Corpus:
-        """Give the corpus back if it holds any text.
+        """Return the corpus if it contains any text.
 
         Raises:
             InputError: It is empty or its beginning cannot be read.
@@ -165,20 +170,20 @@ class Corpus:
         return self
 
     def fingerprint(self) -> str:
-        """The sha256 of the content, whatever the files are called; for one whole text file, that of the file."""
+        """Return the sha256 of the content, independent of file names; for one whole text file, that of the file."""
         return self._fingerprint
 
     def size(self) -> int | None:
-        """The bytes of text, or None where they cannot be told without reading; for a part, its share."""
+        """Return the bytes of text, or None if unknown without reading; for a part, an estimate."""
         sizes = [source.size() for source in self.sources]
         if None in sizes:
             return None
         return round(prod(part.share for part in self.parts) * sum(size or 0 for size in sizes))
 
     def sample_bytes(self, limit: int) -> str:
-        r"""The first paragraphs that fit into so many bytes of UTF-8, joined by `\n`.
+        r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.
 
-        Only a first paragraph that is too long by itself is cut, and then between two letters.
+        Only a first paragraph that is too long by itself is truncated, between two characters.
         """
         taken: list[str] = []
         left = limit
@@ -199,14 +204,14 @@ class Corpus:
 
     @cached_property
     def _text_bytes(self) -> int:
-        """The bytes of text, counted: sizes of files tell of blank lines and of json too."""
+        """The bytes of text, counted; the size of a file includes blank lines and json syntax."""
         return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
 
     def _part(self, part: Part) -> Corpus:
         return Corpus(self.sources, (*self.parts, part))
 
     def _salt(self, draw: bytes = b"") -> bytes:
-        """A salt of its own for another draw, so that a part of a part is not cut where the first one was."""
+        """Return a distinct salt for every nested selection, so that a part of a part is selected independently."""
         depth = sum(part.salt[2:] == draw for part in self.parts)
         return depth.to_bytes(2, "little") + draw
 
@@ -216,9 +221,9 @@ class Corpus:
         return all(part.holds(encoded) for part in self.parts)
 
     def _no_text(self) -> str:
-        """Say why nothing was found."""
+        """Return an error message for a corpus without text."""
         if self.parts and (purpose := self.parts[-1].purpose):
-            return f"{self.name} is too small to {purpose}: give more text, or take more of it"
+            return f"{self.name} is too small to {purpose}: give more text, or use more of it"
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
         return f"{self.name} holds no text, only blank lines: give a file with text in it"
@@ -229,7 +234,7 @@ TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 
 
 def _lines(document: str) -> Iterable[str]:
-    """The lines of a document that are not blank."""
+    """Return the lines of a document that are not blank."""
     if "\n" not in document:
         return () if not document or document.isspace() else (document,)
     lines = document.replace("\r\n", "\n").split("\n")

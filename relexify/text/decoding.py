@@ -1,6 +1,6 @@
-"""Text files into lines: decompressed, decoded and checked, block by block.
+"""Read the lines of text files: decompress, decode and validate them block by block.
 
-What a file is compressed with is read from its first bytes; its name is only believed where the bytes say nothing.
+The first bytes of a file decide how it is compressed, not its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relexify.errors import InputError, MissingExtra
 __all__ = ["COMPRESSIONS", "compression_of", "read_blocks", "read_first_bytes"]
 
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
-"""The first bytes of a compressed file, by the usual ending of its name."""
+"""The first bytes of a compressed file, by its usual suffix."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger(__name__)
 def read_blocks(path: Path) -> Iterator[list[str]]:
     r"""Yield all lines of a UTF-8 file in order, many at a time, without their newlines.
 
-    Only `\n` and `\r\n` end a line; other marks that Unicode calls line ends are text.
+    Only `\n` and `\r\n` end a line; other line separators of Unicode are text.
 
     Raises:
         InputError: The file is missing, damaged, not UTF-8 or not text at all.
@@ -43,7 +43,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
 
 
 def read_first_bytes(path: Path) -> bytes:
-    """The first bytes of the file as it lies on the disk.
+    """Return the first bytes of the file, before any decompression.
 
     Raises:
         InputError: It cannot be read.
@@ -56,13 +56,13 @@ def read_first_bytes(path: Path) -> bytes:
 
 
 def compression_of(path: Path) -> str:
-    """How a file is compressed, by the usual ending of such names; empty where it is not."""
+    """Return the usual suffix of a file's compression, or an empty text if it is not compressed."""
     first_bytes = read_first_bytes(path)
     return next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes, cut after newlines; the first block has its byte order mark checked."""
+    """Yield the decompressed bytes, split after newlines, without a byte order mark."""
     pending: list[bytes] = []
     blocks = filter(None, _decompress(path))
     first = _strip_byte_order_mark(next(blocks, b""), path)
@@ -80,18 +80,18 @@ def _decompress(path: Path) -> Iterator[bytes]:
     """Yield the file's bytes in large blocks, decompressed."""
     first_bytes, compression = read_first_bytes(path), compression_of(path)
     if first_bytes and compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
-        _LOGGER.info("%s is read as %s, whatever its name says", path, compression or "uncompressed text")
+        _LOGGER.info("reading %s as %s, despite its name", path, compression or "uncompressed text")
     if first_bytes.startswith(b"PK\x03\x04"):
         raise InputError(f"{path} is a zip archive: unpack it and give the files in it")
     try:
         yield from _zst_blocks(path) if compression == ".zst" else _blocks(path, compression)
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         kind = f"the {compression} data is truncated or corrupt" if compression else "the disk failed"
-        raise InputError(f"{path} cannot be read to its end, {kind} ({error}): fetch or write it anew") from error
+        raise InputError(f"{path} cannot be read to its end, {kind} ({error}): download or write it again") from error
 
 
 def _blocks(path: Path, compression: str) -> Iterator[bytes]:
-    """Yield the blocks of anything the standard library reads."""
+    """Yield the blocks of a file that the standard library can decompress."""
     openers: dict[str, Callable[[Path], BufferedIOBase]] = {
         ".gz": gzip.GzipFile, ".xz": lzma.LZMAFile, ".bz2": bz2.BZ2File
     }  # fmt: skip
@@ -101,7 +101,7 @@ def _blocks(path: Path, compression: str) -> Iterator[bytes]:
 
 
 def _zst_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the blocks of a zstandard file, which may hold several frames; the last one must be whole."""
+    """Yield the blocks of a zstandard file, which may have several frames; the last one must be complete."""
     try:
         import zstandard
     except ImportError as error:
@@ -122,7 +122,7 @@ def _zst_blocks(path: Path) -> Iterator[bytes]:
 
 
 def _strip_byte_order_mark(block: bytes, path: Path) -> bytes:
-    """Drop the mark of UTF-8; name the encodings that need converting."""
+    """Remove the byte order mark of UTF-8; raise an error for those of other encodings."""
     for mark, encoding in _FOREIGN_MARKS.items():
         if block.startswith(mark):
             raise InputError(f"{path} is {encoding}, not UTF-8: convert it with `iconv -f {encoding} -t UTF-8`")
@@ -130,9 +130,9 @@ def _strip_byte_order_mark(block: bytes, path: Path) -> bytes:
 
 
 def _decode(block: bytes, path: Path, line_number: int) -> str:
-    """Decode whole lines that begin at a line number."""
-    if (place := block.find(b"\0")) >= 0:
-        line = line_number + block.count(b"\n", 0, place)
+    """Decode whole lines; the first one has the given number."""
+    if (offset := block.find(b"\0")) >= 0:
+        line = line_number + block.count(b"\n", 0, offset)
         raise InputError(f"{path} is not text (line {line} holds a NUL byte): give a plain or compressed text file")
     try:
         text = block.decode("utf-8")
@@ -141,13 +141,13 @@ def _decode(block: bytes, path: Path, line_number: int) -> str:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def _not_utf8(block: bytes, path: Path, line_number: int, place: int) -> str:
-    """Say where a file stops being UTF-8."""
-    line = line_number + block.count(b"\n", 0, place)
-    found = f"{path} is not UTF-8: line {line} holds the byte 0x{block[place]:02x}"
+def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:
+    """Return a message that says where a file is not UTF-8."""
+    line = line_number + block.count(b"\n", 0, offset)
+    found = f"{path} is not UTF-8: line {line} holds the byte 0x{block[offset]:02x}"
     magic = COMPRESSIONS.get(path.suffix)
     if magic and not read_first_bytes(path).startswith(magic):
-        return f"{found}, and the file does not begin like a {path.suffix} file either: fetch or write it anew"
+        return f"{found}, and the file does not begin like a {path.suffix} file either: download or write it again"
     return f"{found}; convert the file with `iconv -f latin1 -t utf-8` (or from its true encoding)"
 
 

@@ -1,11 +1,11 @@
-"""An invented language: English grammar, invented words, and a dictionary that is known to be right.
+"""An invented language: English grammar, invented words, and an exact dictionary.
 
-It is the ground truth of the demo and the tests. Like a real language it has a sound of its own, short words where
-they are frequent, and endings: a plural is its singular with a fixed ending, so strings inside words carry meaning.
-No two English words share an invented word:
+It is the ground truth of the demo and the tests. Like a real language it has its own phonology, short frequent words,
+and endings: a plural is its singular with a fixed ending, so strings inside words have meaning. No two English words
+share an invented word:
 
 - roots are built of syllables without `ë` and `x`;
-- an ending is `ë` and one letter, so it can be told from the root before it;
+- an ending is `ë` and one letter, so it is distinct from the root before it;
 - a word missing from the dictionary is spelled letter by letter after `xö`.
 """
 
@@ -26,8 +26,8 @@ class InventedLanguage:
     """English with every word replaced.
 
     Attributes:
-        dictionary: English word to invented word, both in small letters, frequent words first; one to one.
-        seed: What it was drawn with.
+        dictionary: English word to invented word, both in lower case, frequent words first; one to one.
+        seed: Its random seed.
     """
 
     dictionary: Mapping[str, str] = field(repr=False)
@@ -38,7 +38,7 @@ class InventedLanguage:
         return _WORD.sub(lambda match: self._translate_word(match[0]), text)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The dictionary as pairs, frequent words first."""
+        """Return the dictionary as pairs, frequent words first."""
         return list(self.dictionary.items())
 
     def _translate_word(self, word: str) -> str:
@@ -51,7 +51,7 @@ class InventedLanguage:
         return invented[0].upper() + invented[1:] if word[0].isupper() else invented
 
     def _invent_unseen(self, word: str) -> str:
-        """A word for one that is missing: a known stem with its ending, or else spelled by the seed's alphabet."""
+        """Return a word for one that is missing: a known stem with its ending, or else spelled letter by letter."""
         for stem, ending in _exact_stems(word):
             inflected = self.dictionary.get(stem, "") + ending
             if stem in self.dictionary and inflected not in self._invented_words:
@@ -64,7 +64,7 @@ class InventedLanguage:
 
     @cached_property
     def _alphabet(self) -> dict[int, str]:
-        """Every letter's own substitute, vowels for vowels, so that a spelled word can nearly be said."""
+        """A substitute for every letter, vowels for vowels, so that a spelled word is nearly pronounceable."""
         draw = random.Random(self.seed)
         groups = ("aeiou", "bcdfghjklmnpqrstvwxyz")
         return {ord(a): b for group in groups for a, b in zip(group, draw.sample(group, len(group)), strict=True)}
@@ -74,16 +74,16 @@ def invent(words: Iterable[str] | Mapping[str, int], seed: int = 0) -> InventedL
     """Invent a language for the given English words.
 
     Args:
-        words: Words or running text, counted here, or words with their counts.
-        seed: Another seed gives another language.
+        words: Words or running text, to be counted, or words with their counts.
+        seed: Random seed; another seed gives another language.
     """
     counts = _count(words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     roots = _roots(random.Random(seed), banned=set(ranked))
     dictionary: dict[str, str] = {}
     taken: set[str] = set()
-    # Stems are shorter than what is built on them, so by length each stem is ready when it is needed. Roots are
-    # drawn by rank before that, so that the frequent ones are the short ones.
+    # Stems are shorter than the words built on them, so in order of length each stem exists when it is needed. Roots
+    # are drawn by rank before that, so that frequent words are short.
     root_of = {word: next(roots) for word in ranked}
     for word in sorted(ranked, key=lambda word: (len(word), word)):
         inflected = (dictionary[stem] + ending for stem, ending in _stems(word) if stem in dictionary)
@@ -94,7 +94,7 @@ def invent(words: Iterable[str] | Mapping[str, int], seed: int = 0) -> InventedL
 
 
 def _count(words: Iterable[str] | Mapping[str, int]) -> Counter[str]:
-    """How often each word occurs, in small letters."""
+    """Count how often each word occurs, in lower case."""
     counts: Counter[str] = Counter()
     items = words.items() if isinstance(words, Mapping) else ((text, 1) for text in words)
     for text, count in items:
@@ -104,7 +104,7 @@ def _count(words: Iterable[str] | Mapping[str, int]) -> Counter[str]:
 
 
 def _stems(word: str) -> Iterator[tuple[str, str]]:
-    """Yield what a word may be a form of, with the invented ending: the exact stem first, then changed spellings."""
+    """Yield the possible stems of a word with the invented ending: exact stems first, then changed spellings."""
     yield from _exact_stems(word)
     for spelling, suffix, stem_end in _RESPELLED:
         if word.endswith(spelling):
@@ -115,7 +115,7 @@ def _stems(word: str) -> Iterator[tuple[str, str]]:
 
 
 def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the stem that a suffix of English was merely put behind, with the invented ending."""
+    """Yield the stems that an English suffix was appended to unchanged, with the invented ending."""
     for suffix, ending in _ENDINGS.items():
         stem = word.removesuffix(suffix)
         if stem != word and len(stem) > 1 and _VOWEL.search(stem):  # string is not a form of str
@@ -144,7 +144,7 @@ _VOWELS = ("a", "e", "i", "o", "u", "ö", "ai")
 _CODAS = ("", "", "", "k", "l", "m", "n", "š", "rt")
 _ROOTS_OF_SYLLABLES = ((1, 100), (2, 5_000), (3, 200_000), (5, 1 << 62))
 
-# All begin with the letter that no root has, and no two end alike: a form has one reading.
+# All contain the letter that no root has, and no two have the same ending, so a form is unambiguous.
 _ENDINGS = {
     "s": "ëk", "ed": "ën", "ing": "ëm", "ly": "ëš", "'s": "'ël", "n't": "'ët",
     "'re": "'ëz", "'ll": "'ëd", "'ve": "'ëv", "'d": "'ëg", "'m": "'ëb",

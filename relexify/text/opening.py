@@ -1,4 +1,4 @@
-"""What a user calls a corpus, into the sources it is read from."""
+"""Find the sources of a corpus: files, folders, glob patterns, Hub data sets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["describe_type", "find_sources"]
 
 
 def find_sources(source: object, field: str) -> tuple[Source, ...]:
-    """Find what a name, several names or a `datasets` object stand for.
+    """Find the sources of a name, several names or a `datasets` object.
 
     Args:
         source: The names; `NAME#FIELD` is `NAME` with another field.
-        field: The field or column with the text, where none is named.
+        field: The default field or column with the text.
 
     Raises:
-        InputError: Nothing is there, or it is none of these.
+        InputError: Nothing is found, or it is none of these.
     """
     if _is_data_set(source):
         return (DataSet(source, field),)
@@ -34,25 +34,30 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
         names = []
     if not names or not all(isinstance(name, str | Path) for name in names):
         raise InputError(f"a corpus cannot be read from {describe_type(source)}: give paths, or use Corpus.from_lines")
-    return tuple(found for name in names for found in _named(name, field))
+    return tuple(found for name in names for found in _find(name, field))
 
 
 def describe_type(source: object) -> str:
-    """An object that was not expected, in a few words."""
+    """Describe an unexpected object in a few words, for messages."""
     if isinstance(source, Mapping):
         return f"a {type(source).__name__} with {', '.join(map(str, source))}"
     return f"a {type(source).__name__}"
 
 
-def _named(name: str | Path, field: str) -> list[Source]:
-    """What one name stands for."""
+def _find(name: str | Path, field: str) -> list[Source]:
+    """Find the sources of one name."""
     path = Path(name).expanduser()
     try:
-        name, own_field = _field_apart(name)
+        name, own_field = _split_field(name)
         if isinstance(name, str) and name.startswith("hf:"):
             return [_hub_data_set(name, own_field or field)]
         path = Path(name).expanduser()
-        files = _folder(path) if path.is_dir() else [path] if path.exists() else _pattern(path)
+        if path.is_dir():
+            files = _folder(path)
+        elif path.exists():
+            files = [path]
+        else:
+            files = _pattern(path)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
     found = [_file(file, own_field or field) for file in files]
@@ -61,18 +66,18 @@ def _named(name: str | Path, field: str) -> list[Source]:
     return found
 
 
-def _field_apart(name: str | Path) -> tuple[str | Path, str | None]:
-    """Take `NAME#FIELD` apart, unless a file is called just so."""
+def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
+    """Split `NAME#FIELD`, unless a file has exactly that name."""
     text = str(name)
-    place, _, field = text.rpartition("#")
-    if not place or not field or "/" in field:
+    bare, _, field = text.rpartition("#")
+    if not bare or not field or "/" in field:
         return name, None
     path = Path(text).expanduser()
-    return (name, None) if path.exists() or glob.glob(str(path), recursive=True) else (place, field)
+    return (name, None) if path.exists() or glob.glob(str(path), recursive=True) else (bare, field)
 
 
 def _folder(path: Path) -> list[Path]:
-    """The corpus files in a folder and below it, sorted."""
+    """Return the corpus files in a folder and its subfolders, sorted."""
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and _kind(file) in _KINDS]
     if not files:
         raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
@@ -80,7 +85,7 @@ def _folder(path: Path) -> list[Path]:
 
 
 def _pattern(path: Path) -> list[Path]:
-    """The files that a glob pattern matches, sorted."""
+    """Return the files that match a glob pattern, sorted."""
     files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
     if not files:
         problem = "matches no file" if glob.has_magic(str(path)) else "does not exist"
@@ -89,21 +94,21 @@ def _pattern(path: Path) -> list[Path]:
 
 
 def _file(path: Path, field: str) -> Source:
-    """One file, by its kind."""
+    """Return the source for one file, by its format."""
     if not path.is_file():
-        raise InputError(f"{path} is not a regular file: write the text to one, for a corpus is read more than once")
+        raise InputError(f"{path} is not a regular file: write the text to one, as a corpus is read more than once")
     if _kind(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
         return Parquet(path, field)
     return JsonLines(path, field) if _kind(path) in _JSON else TextFile(path)
 
 
 def _kind(path: Path) -> str:
-    """The ending of the name that tells the format, below that of a compression."""
+    """Return the suffix of the format, before that of a compression."""
     return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
 
 
 def _hub_data_set(name: str, field: str) -> HubDataSet:
-    """Take `hf:NAME:CONFIG:SPLIT` apart."""
+    """Parse `hf:NAME:CONFIG:SPLIT`."""
     _, path, config, split = [*name.split(":"), "", ""][:4]
     if not path or name.count(":") > 3:
         raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")

@@ -1,6 +1,6 @@
-"""English prose that every Python carries: its reference manual, docstrings, comments and licence.
+"""English prose from the running Python: its reference manual, docstrings, comments and licence.
 
-It is what the demo and the tests read where no corpus is at hand. It depends on the Python version, not on the run.
+The demo and the tests use it, because it needs no download. It depends only on the Python version.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def english_from_python(limit: int | None = None) -> list[str]:
     """Collect English paragraphs from the running Python, without repetition, in a fixed order.
 
     Args:
-        limit: The most bytes of text to collect; all there is (a megabyte and more) by default.
+        limit: Bytes of text to collect, at most; all (more than a megabyte) by default.
     """
     paragraphs: dict[str, None] = {}
     size = 0
-    for paragraph in chain.from_iterable(map(clean_prose, _manuscripts())):
+    for paragraph in chain.from_iterable(map(clean_prose, _texts())):
         if paragraph in paragraphs:
             continue
         size += len(paragraph.encode()) + 1
@@ -55,7 +55,7 @@ def _strip_markup(paragraph: str) -> str:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Whether a paragraph has the look of whole sentences: words enough, few symbols, an end."""
+    """Whether a paragraph looks like whole sentences: enough words, few symbols, final punctuation."""
     if len(paragraph) < 40 or _CODE.search(paragraph) or not _SENTENCES.fullmatch(paragraph):
         return False
     symbols = len(_SYMBOL.findall(paragraph))
@@ -63,7 +63,7 @@ def _is_prose(paragraph: str) -> bool:
     return words >= 7 and symbols * 40 <= len(paragraph) and len(paragraph) <= 9 * words
 
 
-def _manuscripts() -> Iterator[str]:
+def _texts() -> Iterator[str]:
     """Yield all texts: the manual, text files, then docstrings and comments file by file."""
     from pydoc_data.topics import topics
 
@@ -98,7 +98,7 @@ _SKIPPED_FOLDERS = {
     "__pycache__", "_bundled", "dist-packages", "idle_test", "site-packages", "test", "tests", "turtledemo",
 }  # fmt: skip
 
-# Plain strings and trailing comments are matched only to be passed over, quotes in them included.
+# Plain strings and trailing comments are matched only to skip them, including quotes inside them.
 _LITERALS = re.compile(
     r"""(?P<comment>(?:^[ \t]*\#[^\n]*\n)+) | \#[^\n]*
     | \"{3}(?P<double>.*?)(?<!\\)\"{3} | '{3}(?P<single>.*?)(?<!\\)'{3}

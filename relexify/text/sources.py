@@ -1,6 +1,6 @@
-"""Where the text of a corpus comes from: files of lines, files of records, data sets, and text in memory.
+"""Sources of text: files of lines, files of records, data sets, and text in memory.
 
-Each source yields documents: a line of a text file, the text of a record. It does so anew each time it is asked.
+Each source yields documents (a line of a text file, the text of a record), and can be read any number of times.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "
 
 
 class Source(Protocol):
-    """Something that yields documents, as often as asked."""
+    """Yields documents, as often as needed."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """A name for messages."""
 
     def documents(self) -> Iterator[str]:
-        """Yield the documents in order; one may hold several lines, or none."""
+        """Yield the documents in order; a document may have several lines, or none."""
 
     def fingerprint(self) -> str:
-        """The sha256 of the content, in hex."""
+        """Return the sha256 of the content, in hex."""
 
     def size(self) -> int | None:
-        """The bytes of text, where they can be told without reading it."""
+        """Return the bytes of text, if known without reading it."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class TextFile:
             yield from lines
 
     def fingerprint(self) -> str:
-        """The sha256 of the file, as `sha256sum` gives it."""
+        """Return the sha256 of the file, as `sha256sum` prints it."""
         return sha256_of(self.path)
 
     def size(self) -> int | None:
-        """The bytes of the file, where it is not compressed."""
+        """Return the bytes of the file, unless it is compressed."""
         return None if compression_of(self.path) else self.path.stat().st_size
 
 
 @dataclass(frozen=True)
 class JsonLines(TextFile):
-    """A file with one json object a line, whose documents are a field of them."""
+    """A file with one json object per line; the documents are a field of them."""
 
     field: str
 
@@ -74,17 +74,17 @@ class JsonLines(TextFile):
         for number, line in enumerate(lines, start=1):
             if line and not line.isspace():
                 text = _text_of(_parse(line, self.path, number), self.field, f"{self.path}, line {number},")
-                # Json can spell half a surrogate pair, which no encoder takes.
+                # Json can contain a lone surrogate, which tokenizers reject.
                 yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in line else text
 
     def fingerprint(self) -> str:
-        """The sha256 of the file and the field's name."""
+        """Return the sha256 of the file and the name of the field."""
         return _digest([sha256_of(self.path), self.field])
 
 
 @dataclass(frozen=True)
 class Parquet(TextFile):
-    """A parquet file, whose documents are a column of it."""
+    """A parquet file; the documents are a column of it."""
 
     field: str
 
@@ -103,10 +103,10 @@ class Parquet(TextFile):
                 for row, record in enumerate(records, start=1):
                     yield _text_of(record, self.field, f"{self.path}, row {row},")
         except (ArrowException, OSError) as error:
-            raise InputError(f"{self.path} is a damaged parquet file ({error}): fetch or write it anew") from error
+            raise InputError(f"{self.path} is a damaged parquet file ({error}): download or write it again") from error
 
     def fingerprint(self) -> str:
-        """The sha256 of the file and the field's name."""
+        """Return the sha256 of the file and the name of the field."""
         return _digest([sha256_of(self.path), self.field])
 
 
@@ -124,7 +124,7 @@ class DataSet:
             yield _text_of(record, self.field, f"{self.name}, record {number},")
 
     def fingerprint(self) -> str:
-        """The data set's own fingerprint; for a stream, the sha256 of its description and first records."""
+        """Return the data set's own fingerprint; for a stream, the sha256 of its description and first records."""
         own = getattr(self.records, "_fingerprint", None)
         first = [own] if own else [repr(self.records), *islice(self.documents(), 100)]
         return _digest([*first, self.field])
@@ -144,7 +144,7 @@ class HubDataSet:
 
     @property
     def name(self) -> str:
-        """As it was asked for."""
+        """Its name in the form `hf:NAME:CONFIG:SPLIT`."""
         return ":".join(["hf", self.path, self.config or "", self.split])
 
     def documents(self) -> Iterator[str]:
@@ -152,7 +152,7 @@ class HubDataSet:
         return self._open().documents()
 
     def fingerprint(self) -> str:
-        """The sha256 of its name, its description and its first records."""
+        """Return the sha256 of its name, its description and its first records."""
         return _digest([self.path, self.config or "", self.split, self._open().fingerprint()])
 
     def size(self) -> None:
@@ -174,7 +174,7 @@ class HubDataSet:
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Text in memory, or a function that makes it anew."""
+    """Text in memory, or a function that starts one pass over a text."""
 
     lines: Sequence[str] | Callable[[], Iterable[str]]
     name: str = "the given text"
@@ -184,15 +184,15 @@ class Lines:
         return iter(self.lines() if callable(self.lines) else self.lines)
 
     def fingerprint(self) -> str:
-        """The sha256 of the texts."""
+        """Return the sha256 of the texts."""
         return _digest(self.documents())
 
     def size(self) -> None:
-        """Not on disk."""
+        """Unknown."""
 
 
 def _parse(line: str, path: Path, number: int) -> Mapping[str, Any]:
-    """One line of json."""
+    """Parse one line of json."""
     try:
         record = json.loads(line)
     except ValueError as error:
@@ -204,20 +204,20 @@ def _parse(line: str, path: Path, number: int) -> Mapping[str, Any]:
     return record
 
 
-def _text_of(record: Mapping[str, Any], field: str, place: str) -> str:
-    """The text of a record; a null is an empty one."""
+def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
+    """Return the text of a record; null is an empty text."""
     if field not in record:
         raise InputError(
-            f"{place} has no field {field!r}, only {', '.join(sorted(record))}: name the one with the text"
+            f"{location} has no field {field!r}, only {', '.join(sorted(record))}: name the one with the text"
         )
     text = record[field]
     if not isinstance(text, str | None):
-        raise InputError(f"{place} has a {type(text).__name__} in the field {field!r}: name a field that holds text")
+        raise InputError(f"{location} has a {type(text).__name__} in the field {field!r}: name a field with text")
     return text or ""
 
 
 def _digest(parts: Iterable[str]) -> str:
-    """The sha256 of several texts, told apart."""
+    """Return the sha256 of several texts, each with its length, so that their boundaries count."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")

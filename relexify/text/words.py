@@ -1,8 +1,8 @@
-"""Running text into words, for training word vectors.
+"""Split running text into words, for training word vectors.
 
-Words are runs of letters with their marks; numbers and punctuation marks are items of their own. Nothing is lost or
-changed: the items joined are the text without its white space. Scripts written without spaces come out as unbroken
-runs here; `relexify.text.segmentation` learns to cut those.
+Words are runs of letters with their marks; numbers and punctuation marks are separate items. Nothing is lost or
+changed: the items joined are the text without its white space. Scripts written without spaces give unbroken runs here;
+`relexify.text.segmentation` splits those.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import cache
 __all__ = ["WordSplitter", "is_unspaced", "split_words", "unspaced_runs"]
 
 WordSplitter = Callable[[str], list[str]]
-"""Cuts a paragraph into words, numbers and punctuation marks."""
+"""Splits a paragraph into words, numbers and punctuation marks."""
 
 
 def split_words(text: str) -> list[str]:
-    """Cut text into words, numbers and punctuation marks, in order.
+    """Split text into words, numbers and punctuation marks, in order.
 
     An apostrophe or a hyphen between two letters belongs to the word (`don't`, `ng’ombe`, `Ruf-Name`), a point or a
     comma between two digits to the number (`1,000.5`).
@@ -29,7 +29,7 @@ def split_words(text: str) -> list[str]:
 
 
 def unspaced_runs(text: str) -> list[str]:
-    """The runs of letters of unspaced scripts, in order: those items of `split_words` that are not words yet."""
+    """Return the runs of letters of unspaced scripts, in order: the items of `split_words` that are not words yet."""
     return _patterns(_limit(text))[1].findall(text)
 
 
@@ -38,13 +38,13 @@ def is_unspaced(character: str) -> bool:
     code = ord(character)
     block = bisect_right(_UNSPACED_BLOCKS, (code, _LAST_CODE)) - 1
     within = block >= 0 and code <= _UNSPACED_BLOCKS[block][1]
-    # 〇 is a number to Unicode, though it is written as a Han letter.
+    # Unicode classes 〇 as a number, though it is written like a Han letter.
     return within and (unicodedata.category(character)[0] in "LM" or character == "〇")
 
 
 @cache
 def _patterns(limit: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The patterns of an item of any kind and of an unspaced run, in text whose characters are below `limit`."""
+    """Return the patterns of any item and of an unspaced run, for text whose characters are below `limit`."""
     unspaced, letters, digits, marks = _character_sets(limit)
     word = f"[{letters}][{letters}{digits}{marks}]*"
     joined = f"{word}(?:[{_JOINERS}]{word})*"
@@ -53,9 +53,9 @@ def _patterns(limit: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _character_sets(limit: int) -> list[str]:
-    """Unspaced letters, other letters, digits and marks, each as the inside of a character set.
+    """Return unspaced letters, other letters, digits and marks, each as the inside of a character set.
 
-    They are spelled out because `re` counts marks as no letters, and a set of ranges is the fastest thing it has.
+    They are written as ranges because `\\w` of `re` excludes marks, and a set of ranges is the fastest pattern.
     """
     ranges: list[list[list[int]]] = [[], [], [], []]
     for code in (*range(min(limit, _LAST_LETTER)), *range(min(limit, _LATE_MARKS), min(limit, _LATE_MARKS + 240))):
@@ -70,7 +70,7 @@ def _character_sets(limit: int) -> list[str]:
 
 
 def _kind(character: str) -> int | None:
-    """0 for a letter or mark of an unspaced script, 1 for another letter, 2 for a digit, 3 for a mark."""
+    """Return 0 for a letter or mark of an unspaced script, 1 for another letter, 2 for a digit, 3 for a mark."""
     if character.isalnum():
         return 2 if character.isdecimal() else int(not is_unspaced(character))
     if unicodedata.category(character)[0] == "M":
@@ -79,7 +79,7 @@ def _kind(character: str) -> int | None:
 
 
 def _limit(text: str) -> int:
-    """One more than the last character the pattern must know: rare characters would slow it down for all text."""
+    """Return one more than the last character that the pattern needs: rare characters would make it slower."""
     return 0x10000 if _RARE.search(text) is None else _LAST_CODE
 
 

@@ -6,11 +6,12 @@ from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
 from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import train_tokenizer_like
-from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
 
 __all__ = [
     "EQUIVALENT_ROLES",
     "ROLES",
+    "AnyTokenizer",
     "Encoder",
     "Spelling",
     "TokenForm",

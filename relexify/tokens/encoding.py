@@ -1,4 +1,4 @@
-"""Running text into ids, as training and measuring need it: nothing around a text, a separator after a paragraph."""
+"""Encode running text for training and scoring: no special tokens around a text, separators between paragraphs."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
 from relexify.errors import VocabularyError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Encoder", "encoder_of", "make_encodable", "separator_of"]
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """How texts become ids.
+    """Encodes texts.
 
     Attributes:
-        encode: The ids of each text, without special tokens around it.
-        identity: The same for tokenizers that give the same ids.
+        encode: Returns the ids of each text, without special tokens around it.
+        identity: A hash; equal for tokenizers that give the same ids.
     """
 
     encode: Callable[[list[str]], Iterable[Sequence[int]]]
     identity: str
 
 
-def encoder_of(tokenizer: Any) -> Encoder:
-    """The fastest way to a tokenizer's ids; the tokenizer is not changed."""
+def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
+    """Return the fastest encoder for a tokenizer, which is not changed."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if not hasattr(backend, "encode_batch_fast"):
         state = [type(tokenizer).__qualname__, tokenizer.get_vocab(), getattr(tokenizer, "init_kwargs", {})]
-        identity = json.dumps(state, sort_keys=True, default=str)
         return Encoder(
-            lambda texts: tokenizer(texts, add_special_tokens=False, verbose=False).input_ids, _digest(identity)
+            lambda texts: tokenizer(texts, add_special_tokens=False, verbose=False).input_ids,
+            _digest(json.dumps(state, sort_keys=True, default=str)),
         )
-    # A copy, since truncation and padding must be off: earlier calls may have left them on.
+    # A copy, because truncation and padding must be off, and earlier calls may have left them on.
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
@@ -48,8 +51,8 @@ def encoder_of(tokenizer: Any) -> Encoder:
     )
 
 
-def separator_of(tokenizer: Any) -> int:
-    """The id that ends a paragraph: the end of a sequence, else a separator, else the beginning of a sequence.
+def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the id to put between paragraphs: end of sequence, else separator, else beginning of sequence.
 
     Raises:
         VocabularyError: The tokenizer has none of these.
@@ -64,7 +67,7 @@ def separator_of(tokenizer: Any) -> int:
 
 
 def make_encodable(line: str) -> tuple[str, int]:
-    """A text that every encoder takes, halves of surrogate pairs replaced, and how many bytes of UTF-8 it has."""
+    """Return a text that every tokenizer accepts, with lone surrogates replaced, and its length in bytes of UTF-8."""
     try:
         return line, len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a token says, whatever its tokenizer's spelling.
+"""The canonical form of a token, independent of how its tokenizer spells it.
 
 byte-level BPE   `ĠÃ¼ber`            ┐
 SentencePiece    `▁über`             ├─  TokenForm("über", starts_word=True)
@@ -14,7 +14,10 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 __all__ = ["Spelling", "TokenForm", "TokenizerFamily", "spelling_of"]
 
@@ -26,11 +29,11 @@ class TokenForm(NamedTuple):
     """The canonical form of a token.
 
     Attributes:
-        text: What it writes, without the space before a word. Bytes that are no UTF-8 stand as lone surrogates
-            (`surrogateescape`), so that no two tokens collapse into U+FFFD.
-        starts_word: Whether a space, or the start of the text, stands before it.
-        is_byte: Whether it is a broken piece of a character.
-        is_special: Whether it steers the model rather than writes text.
+        text: Its text, without the space before a word. Bytes that are not valid UTF-8 become lone surrogates
+            (`surrogateescape`), so that different tokens do not all become U+FFFD.
+        starts_word: Whether a space, or the start of the text, comes before it.
+        is_byte: Whether it is only a part of a character.
+        is_special: Whether it is a special token rather than text.
     """
 
     text: str
@@ -45,7 +48,7 @@ class TokenForm(NamedTuple):
 
     @property
     def is_neutral(self) -> bool:
-        """Whether it has no letter or mark of any script: digits, punctuation, white space, broken characters."""
+        """Whether it has no letter or mark of any script: digits, punctuation, white space, parts of characters."""
         return bool(self.text) and (
             self.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in self.text)
         )
@@ -62,13 +65,13 @@ class TokenizerFamily(StrEnum):
 
 @dataclass(frozen=True)
 class Spelling:
-    """One tokenizer's way to write tokens.
+    """How a tokenizer spells tokens.
 
     Attributes:
         family: Its family.
-        prefix: What marks a piece inside a word (WordPiece's `##`).
-        suffix: What marks the last piece of a word (`</w>` of the earliest BPE).
-        byte_fallback: Whether `<0xC3>` stands for a byte.
+        prefix: Marks a piece inside a word (WordPiece's `##`).
+        suffix: Marks the last piece of a word (`</w>` of the earliest BPE).
+        byte_fallback: Whether `<0xC3>` is the name of a byte.
     """
 
     family: TokenizerFamily
@@ -77,19 +80,19 @@ class Spelling:
     byte_fallback: bool = False
 
     def read(self, token: str) -> TokenForm:
-        """The canonical form of a token of the model's vocabulary."""
+        """Return the canonical form of a token of the model's vocabulary."""
         return _READERS[self.family](self, token)
 
     def read_added(self, token: str) -> TokenForm:
-        """The canonical form of a token added beside the model's vocabulary, which is no byte-level spelling."""
+        """Return the canonical form of an added token, which is never spelled in the byte-level alphabet."""
         return _from_surface(token) if self.family is TokenizerFamily.BYTE_LEVEL else self.read(token)
 
     def is_byte_name(self, token: str) -> bool:
-        """Whether the token is the `<0xC3>` of a byte, which only unseen characters fall back on."""
+        """Whether the token is the name of a byte (`<0xC3>`), which is used for unknown characters only."""
         return self.byte_fallback and _BYTE_FALLBACK.fullmatch(token) is not None
 
     def write(self, form: TokenForm) -> str:
-        """The text of a form in this tokenizer's alphabet, ready for its model to cut into pieces."""
+        """Return the text of a form in this tokenizer's alphabet, as input for its model."""
         if self.family is TokenizerFamily.BYTE_LEVEL:
             return "".join(_CHARACTER_OF[byte] for byte in form.surface.encode("utf-8", "surrogateescape"))
         if self.family is TokenizerFamily.METASPACE:
@@ -97,8 +100,8 @@ class Spelling:
         return form.text + self.suffix if form.starts_word else self.prefix + form.text
 
 
-def spelling_of(backend: Any) -> Spelling:
-    """Recognise the spelling of a `tokenizers.Tokenizer`."""
+def spelling_of(backend: Tokenizer) -> Spelling:
+    """Recognise how a tokenizer spells tokens, from its components."""
     state = json.loads(backend.to_str())
     model = state["model"]
     parts = _component_types(state.get("pre_tokenizer")) | _component_types(state.get("decoder"))
@@ -121,7 +124,7 @@ def spelling_of(backend: Any) -> Spelling:
 
 
 def _component_types(component: Any) -> set[str]:
-    """The types of a component and of all it contains."""
+    """Return the types of a component and of everything inside it."""
     if isinstance(component, dict):
         inner = set().union(*(_component_types(value) for value in component.values()))
         return inner | ({component["type"]} if isinstance(component.get("type"), str) else set())
@@ -131,7 +134,7 @@ def _component_types(component: Any) -> set[str]:
 
 
 def _read_byte_level(spelling: Spelling, token: str) -> TokenForm:
-    if not _ALPHABET.issuperset(token):  # an added token, written as it is
+    if not _ALPHABET.issuperset(token):  # an added token, spelled as it is
         return _from_surface(token)
     return _from_bytes(token.translate(_TO_BYTES).encode("latin-1"))
 
@@ -149,7 +152,7 @@ def _read_wordpiece(spelling: Spelling, token: str) -> TokenForm:
 
 
 def _read_plain(spelling: Spelling, token: str) -> TokenForm:
-    """With a suffix that ends words, the whole words are those that have it."""
+    """Read a token with an end-of-word suffix; whole words are those that have it."""
     return TokenForm(token.removesuffix(spelling.suffix), starts_word=token.endswith(spelling.suffix))
 
 
@@ -161,7 +164,7 @@ def _from_bytes(raw: bytes) -> TokenForm:
 
 
 def _from_surface(surface: str) -> TokenForm:
-    """Take the one space before a word off; white space alone keeps all of it."""
+    """Remove the space before a word; a token of white space alone keeps all of it."""
     if surface.startswith(" ") and surface.strip():
         return TokenForm(surface[1:], starts_word=True)
     return TokenForm(surface)
@@ -176,10 +179,10 @@ _READERS: dict[TokenizerFamily, Callable[[Spelling, str], TokenForm]] = {
 
 
 def _byte_alphabet() -> dict[int, str]:
-    """The printable character that stands for each byte in byte-level BPE: itself, or the next one from U+0100 on."""
+    """Return the printable character for each byte in byte-level BPE: itself, or the next free one from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = (byte for byte in range(256) if byte not in printable)
-    moved = {byte: chr(256 + place) for place, byte in enumerate(others)}
+    moved = {byte: chr(256 + index) for index, byte in enumerate(others)}
     return {byte: moved.get(byte, chr(byte)) for byte in range(256)}
 
 

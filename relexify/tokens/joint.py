@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -12,6 +12,9 @@ from relexify.progress import Advance, track
 from relexify.tokens.vocabulary import backend_of
 from relexify.tokens.wordpiece import train_wordpiece_vocabulary
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 __all__ = ["UNKNOWN", "interleave_lines", "train_joint_wordpiece"]
 
 UNKNOWN = "[UNK]"
@@ -19,7 +22,7 @@ PREFIX = "##"
 
 
 def train_joint_wordpiece(
-    like: Any,
+    like: PreTrainedTokenizerFast,
     texts: Sequence[Callable[[], Iterable[str]]],
     vocab_size: int,
     *,
@@ -29,22 +32,22 @@ def train_joint_wordpiece(
 ) -> Tokenizer:
     """Train a WordPiece tokenizer on the text of several languages at once, with the special tokens of another.
 
-    Words are cut at white space and punctuation, and Chinese characters stand alone, as BERT has it. The special tokens
-    that the other tokenizer puts around a text, or around two, are put there again.
+    Words are split at white space and punctuation, and Chinese characters are words, as in BERT. The special tokens
+    that the other tokenizer puts around a text or a pair of texts are kept.
 
     Args:
-        like: A transformers tokenizer with a fast backend: that of the model.
-        texts: For each language, what gives its text anew at each call; lines are taken from all in turn.
-        vocab_size: Tokens, special ones included.
-        alphabet: At most so many different characters; rarer ones become unknown.
-        lowercase: Write everything in lower case, without accents.
+        like: The tokenizer of the model.
+        texts: For each language, a function that starts one pass over its text; lines are interleaved.
+        vocab_size: Number of tokens, special ones included.
+        alphabet: Most different characters; rarer ones become unknown.
+        lowercase: Convert everything to lower case, without accents.
         additional: Further special tokens.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
         EvidenceError: There is no text.
     """
-    special = _special(like, additional)
+    special = _special_tokens(like, additional)
     if alphabet < 1 or vocab_size <= len(special):
         raise InputError(
             f"a vocabulary of {vocab_size} tokens with {alphabet} characters is not possible: "
@@ -58,7 +61,7 @@ def train_joint_wordpiece(
         vocabulary = train_wordpiece_vocabulary(
             tokenizer,
             lambda: interleave_lines(texts),
-            lambda lines: _told(lines, advance),
+            lambda lines: _count_lines(lines, advance),
             vocab_size,
             special=special,
             alphabet=alphabet,
@@ -68,17 +71,17 @@ def train_joint_wordpiece(
     found = tokenizer.get_vocab_size()
     if found > vocab_size:
         raise InputError(
-            f"the characters and special tokens alone make {found} tokens, and {vocab_size} were asked for: "
+            f"the characters and special tokens alone make {found} tokens, and {vocab_size} were requested: "
             "allow more tokens, or fewer characters"
         )
     if found <= len(special):
-        raise EvidenceError("the texts hold no words: give some thousand words of each language")
-    tokenizer.post_processor = _frame(like, tokenizer)
+        raise EvidenceError("the texts contain no words: give some thousand words of each language")
+    tokenizer.post_processor = _post_processor(like, tokenizer)
     return tokenizer
 
 
 def interleave_lines(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[str]:
-    """A line of each text, then the next of each, until all are read."""
+    """Yield a line of each text, then the next line of each, until all are read."""
     running = [iter(text()) for text in texts]
     while running:
         for lines in tuple(running):
@@ -89,26 +92,30 @@ def interleave_lines(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[s
             yield line
 
 
-def _told(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
+def _count_lines(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
     for line in lines:
         yield [line]
         advance(1)
 
 
-def _unknown(like: Any) -> str:
-    """The old unknown token, if it is for nothing else: WordPiece meets unknown characters, byte-level BPE does not."""
+def _unknown(like: PreTrainedTokenizerFast) -> str:
+    """Return the source's unknown token, or `[UNK]` if it has none, or one with another role.
+
+    Byte-level BPE never meets an unknown character, so its unknown token is often also the end token; WordPiece does.
+    """
     unknown = getattr(like, "unk_token", None)
     shared = {getattr(like, f"{role}_token", None) for role in ("bos", "eos", "pad", "cls", "sep", "mask")}
     return UNKNOWN if unknown is None or unknown in shared else str(unknown)
 
 
-def _special(like: Any, additional: Sequence[str]) -> list[str]:
-    old = [token.content for _, token in sorted(backend_of(like).get_added_tokens_decoder().items()) if token.special]
-    return list(dict.fromkeys([*old, _unknown(like), *additional]))
+def _special_tokens(like: PreTrainedTokenizerFast, additional: Sequence[str]) -> list[str]:
+    added = sorted(backend_of(like).get_added_tokens_decoder().items())
+    source = [token.content for _, token in added if token.special]
+    return list(dict.fromkeys([*source, _unknown(like), *additional]))
 
 
-def _frame(like: Any, tokenizer: Tokenizer) -> Any:
-    """What the old tokenizer puts around one text and around two, with the new ids; nothing where it puts nothing."""
+def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> Any:
+    """Return a post-processor that adds the same special tokens as the source tokenizer; None if it adds none."""
     backend = Tokenizer.from_str(backend_of(like).to_str())
     backend.no_truncation()
     backend.no_padding()
@@ -121,7 +128,7 @@ def _frame(like: Any, tokenizer: Tokenizer) -> Any:
 
 
 def _template(encoding: Any) -> list[str]:
-    """An encoding of texts as the template that makes it: `[CLS]:0`, `$A:0`, `[SEP]:0`."""
+    """Return the template that produces an encoding: `[CLS]:0`, `$A:0`, `[SEP]:0`."""
     pieces: list[str] = []
     for token, sequence, kind in zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True):
         piece = f"{token}:{kind}" if sequence is None else f"${'AB'[sequence]}:{kind}"

@@ -1,46 +1,46 @@
-"""How the old tokenizer would have written a new token."""
+"""Split target tokens into source tokens, and encode words."""
 
 from __future__ import annotations
 
-from typing import Any
+from tokenizers import Tokenizer
 
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
-from relexify.tokens.vocabulary import Vocabulary, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
 
 __all__ = ["encode_words", "source_pieces"]
 
 BYTE_LEVEL_SPACE = "Ġ"
 
 
-def source_pieces(source_tokenizer: Any, target: Vocabulary) -> list[list[int]]:
-    """Cut every target token into source tokens.
+def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[list[int]]:
+    """Split every target token into source tokens.
 
-    The source tokenizer's model is asked directly, in its own alphabet, so that a token inside a word stays inside a
-    word and half a character falls into bytes. A token that both vocabularies have is its own single piece; special
-    tokens and what the source cannot write have no pieces.
+    The source tokenizer's model is called directly, in its own alphabet, so that a token inside a word stays inside a
+    word and a part of a character becomes bytes. A token in both vocabularies is its own single piece; special tokens
+    and tokens that the source cannot spell have no pieces.
 
     Returns:
         Source ids for each target id.
     """
-    scissors = _Scissors(backend_of(source_tokenizer), vocabulary_of(source_tokenizer))
+    splitter = _PieceSplitter(backend_of(source_tokenizer), vocabulary_of(source_tokenizer))
     pieces: list[list[int]] = []
     for id, form in enumerate(target.forms):
         if form.is_special or not form.text:
             pieces.append([])
-        elif (same := scissors.source.same(target, id)) is not None:
+        elif (same := splitter.source.same(target, id)) is not None:
             pieces.append([same])
         else:
-            pieces.append(scissors.cut(form))
+            pieces.append(splitter.split(form))
     return pieces
 
 
-def encode_words(tokenizer: Any, words: list[str], *, after_space: bool = False) -> list[list[int]]:
-    """Encode words as running text would be, without special tokens.
+def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool = False) -> list[list[int]]:
+    """Encode words as they would be in running text, without special tokens.
 
     Args:
         tokenizer: A transformers tokenizer or a `tokenizers.Tokenizer`.
-        words: Each alone; a space before a word says that it stands after one.
-        after_space: Whether all of them stand after a space.
+        words: Single words; a space before a word means that it follows a space.
+        after_space: Whether all of them follow a space.
     """
     backend = backend_of(tokenizer)
     if _prepends_space(backend):
@@ -50,47 +50,48 @@ def encode_words(tokenizer: Any, words: list[str], *, after_space: bool = False)
     return [encoding.ids for encoding in backend.encode_batch_fast(words, add_special_tokens=False)]
 
 
-def _prepends_space(backend: Any) -> bool:
-    """Whether the tokenizer itself puts a space before a text."""
+def _prepends_space(backend: Tokenizer) -> bool:
+    """Whether the tokenizer itself adds a space before a text."""
     text = _normalise(backend, "a")
     if backend.pre_tokenizer is not None:
         text = "".join(part for part, _ in backend.pre_tokenizer.pre_tokenize_str(text))
     return text.startswith((" ", METASPACE, BYTE_LEVEL_SPACE))
 
 
-def _normalise(backend: Any, text: str) -> str:
+def _normalise(backend: Tokenizer, text: str) -> str:
     return text if backend.normalizer is None else str(backend.normalizer.normalize_str(text))
 
 
-class _Scissors:
-    """The source tokenizer's model, asked for the pieces of one form after the other."""
+class _PieceSplitter:
+    """Splits forms into pieces with the source tokenizer's model."""
 
-    def __init__(self, backend: Any, source: Vocabulary) -> None:
+    def __init__(self, backend: Tokenizer, source: Vocabulary) -> None:
         self.backend, self.source = backend, source
         self._unknown = source.special.get("unk", -1)
         self._normaliser_prepends = _normalise(backend, "a").startswith((" ", METASPACE))
 
-    def cut(self, form: TokenForm) -> list[int]:
-        """The known pieces; what has no letters may gain or lose the space before it, which not every family writes."""
-        ways = [self._cut_as_is(form)]
+    def split(self, form: TokenForm) -> list[int]:
+        """Return the known pieces; a form without letters may gain or lose its space, which not every family spells."""
+        attempts = [self._split_exactly(form)]
         if form.is_neutral and not form.is_byte:
-            ways = [*ways, self._cut_as_is(form._replace(starts_word=not form.starts_word)), self._cut_alone(form)]
-        known = ([id for id in ids if id != self._unknown] for ids in ways)
+            attempts.append(self._split_exactly(form._replace(starts_word=not form.starts_word)))
+            attempts.append(self._encode_alone(form))
+        known = ([id for id in ids if id != self._unknown] for ids in attempts)
         return next((ids for ids in known if ids), [])
 
-    def _cut_as_is(self, form: TokenForm) -> list[int]:
+    def _split_exactly(self, form: TokenForm) -> list[int]:
         if form.is_byte:
-            return self._cut_bytes(form)
+            return self._split_bytes(form)
         form = form._replace(text=self._normalised(form.text))
         return self._tokenise(form) if form.text else []
 
-    def _cut_alone(self, form: TokenForm) -> list[int]:
-        """As a text of its own, where WordPiece makes a word of every punctuation mark."""
+    def _encode_alone(self, form: TokenForm) -> list[int]:
+        """Encode a form as a text of its own: WordPiece makes a word of every punctuation mark."""
         if self.source.spelling.family is not TokenizerFamily.WORDPIECE:
             return []
         return list(self.backend.encode(form.text, add_special_tokens=False).ids)
 
-    def _cut_bytes(self, form: TokenForm) -> list[int]:
+    def _split_bytes(self, form: TokenForm) -> list[int]:
         if self.source.spelling.family is TokenizerFamily.BYTE_LEVEL:
             return self._tokenise(form)
         if self.source.spelling.byte_fallback:
@@ -102,7 +103,7 @@ class _Scissors:
         return [token.id for token in self.backend.model.tokenize(self.source.spelling.write(form))]
 
     def _normalised(self, text: str) -> str:
-        """The text as the source would see it (lower case, NFKC, …), without the one space it may put before."""
+        """Return the text as the source's normaliser changes it (lower case, NFKC, …), without a prepended space."""
         family = self.source.spelling.family
         if self.backend.normalizer is None or family is TokenizerFamily.BYTE_LEVEL:
             return text

@@ -1,9 +1,14 @@
-"""Which tokens steer a model, and which of the old ones does the work of a new one."""
+"""Special tokens by role, and which source token can stand in for a target token."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from relexify.tokens.vocabulary import AnyTokenizer
 
 __all__ = ["EQUIVALENT_ROLES", "ROLES", "roles_of"]
 
@@ -25,7 +30,7 @@ CHAT_TOKENS: Mapping[str, tuple[str, ...]] = {
     "turn_start": ("<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|user|>", "[INST]"),
     "turn_end": ("<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|end|>", "[/INST]"),
 }
-"""What the common chat formats call the start and the end of a turn."""
+"""Names of the start and the end of a turn in common chat formats."""
 
 CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>"),
@@ -36,11 +41,11 @@ CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "cls": ("[CLS]",),
     "mask": ("<mask>", "[MASK]"),
 }
-"""What tokens are usually called, for a bare tokenizer that does not tell their roles."""
+"""Usual names of special tokens, for a bare tokenizer, which does not declare their roles."""
 
 
-def roles_of(tokenizer: Any, backend: Any) -> dict[str, int]:
-    """Ids of the tokens that play a role: as the tokenizer declares them, chat tokens by their usual names."""
+def roles_of(tokenizer: AnyTokenizer, backend: Tokenizer) -> dict[str, int]:
+    """Return the ids of special tokens by role: as the tokenizer declares them, chat tokens by their usual names."""
     declares = hasattr(tokenizer, "all_special_tokens")
     roles: dict[str, int] = {}
     for role in ROLES:
@@ -51,8 +56,8 @@ def roles_of(tokenizer: Any, backend: Any) -> dict[str, int]:
     return roles
 
 
-def _assign(roles: dict[str, int], role: str, names: Any, backend: Any) -> None:
-    """Give the role to the first of the names that the vocabulary has."""
+def _assign(roles: dict[str, int], role: str, names: Sequence[str | None], backend: Tokenizer) -> None:
+    """Assign the role to the first of the names that is in the vocabulary."""
     for name in names:
         id = backend.token_to_id(str(name)) if name is not None else None
         if id is not None:

@@ -1,4 +1,4 @@
-"""A tokenizer for the new language, built like the old one."""
+"""Train a tokenizer for the target language that is built like the source tokenizer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
@@ -16,25 +16,27 @@ from relexify.tokens.forms import METASPACE, TokenizerFamily
 from relexify.tokens.vocabulary import backend_of, vocabulary_of
 from relexify.tokens.wordpiece import train_wordpiece_like
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 __all__ = ["train_tokenizer_like"]
 
-BATCH = 1000
+_BATCH = 1000  # lines
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _PLACEHOLDER = re.compile(r"<unused_?\d+>")
 
 
 def train_tokenizer_like(
-    like: Any, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None
-) -> Any:
-    """Train a tokenizer of the same family, normaliser, pre-tokeniser, post-processor and special tokens as another.
+    like: PreTrainedTokenizerFast, lines: Callable[[], Iterable[str]], vocab_size: int, *, size: int | None = None
+) -> PreTrainedTokenizerFast:
+    """Train a tokenizer of the same family, with the same normaliser, pre-tokeniser, post-processor and special tokens.
 
-    Tokens that were added to the old one without being special (`<tool_call>`) are added to the new one too, but for
-    placeholders (`<unused7>`).
+    Added tokens that are not special (`<tool_call>`) are added again, except placeholders (`<unused7>`).
 
     Args:
-        like: A transformers tokenizer with a fast backend.
-        lines: Gives the text of the new language anew at each call.
-        vocab_size: Tokens of the new vocabulary, special and added ones included.
+        like: The source tokenizer.
+        lines: Starts one pass over the text of the target language.
+        vocab_size: Number of tokens, special and added ones included.
         size: Bytes of the text, for the progress bar.
 
     Returns:
@@ -45,7 +47,7 @@ def train_tokenizer_like(
         EvidenceError: The text is too short to give a vocabulary at all.
     """
     spelling = vocabulary_of(like).spelling
-    added = _added(like)
+    added = _added_tokens(like)
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
     smallest = _smallest(like, spelling.family) + reserved
     if vocab_size < smallest:
@@ -54,24 +56,24 @@ def train_tokenizer_like(
         if type(backend_of(like).model).__name__ == "WordPiece":
             trained = train_wordpiece_like(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
         else:
-            trained = _trained(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
+            trained = _train(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
     if spelling.byte_fallback:
         _add_bytes(trained)
     trained.add_tokens(added)
-    _renumber_frame(trained)
+    _renumber_special_tokens(trained)
     if len(vocabulary_of(trained)) <= smallest:
-        raise EvidenceError("the text is too short to learn tokens from: give at least some thousand words")
+        raise EvidenceError("the text is too short to train a vocabulary on: give at least some thousand words")
     trained.chat_template = getattr(like, "chat_template", None)
     return trained
 
 
-def _smallest(like: Any, family: TokenizerFamily) -> int:
+def _smallest(like: PreTrainedTokenizerFast, family: TokenizerFamily) -> int:
     special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
     return special + (256 if family is TokenizerFamily.BYTE_LEVEL else 1)
 
 
-def _added(like: Any) -> list[AddedToken]:
-    """The tokens added to the old one that training drops: all but special ones, and none of Unigram's."""
+def _added_tokens(like: PreTrainedTokenizerFast) -> list[AddedToken]:
+    """Return the added tokens that training drops: all but special ones, and none for Unigram, which keeps them."""
     backend = backend_of(like)
     if type(backend.model).__name__ == "Unigram":
         return []
@@ -79,11 +81,13 @@ def _added(like: Any) -> list[AddedToken]:
     return [token for token in tokens if not token.special and not _PLACEHOLDER.fullmatch(token.content)]
 
 
-def _trained(like: Any, family: TokenizerFamily, batches: Iterator[list[str]], vocab_size: int) -> Any:
-    """Train, and see to it that the tokens of SentencePiece's BPE end where words end.
+def _train(
+    like: PreTrainedTokenizerFast, family: TokenizerFamily, batches: Iterator[list[str]], vocab_size: int
+) -> PreTrainedTokenizerFast:
+    """Train, and make sure that no token of SentencePiece's BPE spans several words.
 
-    Llama 2, Mistral and Gemma do not cut a text before their model sees it, and leave it to the merges that no token
-    reaches over a space. Merges are learned that way only from text that is cut.
+    Llama 2, Mistral and Gemma do not split a text before their model sees it; their merges simply never cross a space.
+    Such merges are trained only from text that is split, so a pre-tokeniser is added for the training.
     """
     original = backend_of(like).pre_tokenizer
     if family is TokenizerFamily.METASPACE and type(backend_of(like).model).__name__ == "BPE":
@@ -95,8 +99,8 @@ def _trained(like: Any, family: TokenizerFamily, batches: Iterator[list[str]], v
     return trained
 
 
-def _renumber_frame(trained: Any) -> None:
-    """Give the special tokens that the post-processor puts around a text their new ids, however deep they stand."""
+def _renumber_special_tokens(trained: PreTrainedTokenizerFast) -> None:
+    """Update the ids of the special tokens in the post-processor, which may be nested."""
     state = json.loads(backend_of(trained).to_str())
     _renumber(state["post_processor"], backend_of(trained).token_to_id)
     backend_of(trained).post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
@@ -117,7 +121,7 @@ def _batches(lines: Iterable[str], advance: Callable[[int], None]) -> Iterator[l
     batch: list[str] = []
     for line in lines:
         batch.append(line)
-        if len(batch) == BATCH:
+        if len(batch) == _BATCH:
             yield batch
             advance(_bytes(batch))
             batch = []
@@ -130,15 +134,15 @@ def _bytes(lines: list[str]) -> int:
     return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
 
 
-def _add_bytes(trained: Any) -> None:
-    """Append the 256 byte tokens, which training leaves out, so that byte fallback works again."""
+def _add_bytes(trained: PreTrainedTokenizerFast) -> None:
+    """Append the 256 byte tokens, which training omits, so that byte fallback works."""
     backend = backend_of(trained)
     state = json.loads(backend.to_str())
     vocabulary = state["model"]["vocab"]
     missing = [byte for byte in _BYTES if backend.token_to_id(byte) is None]
     if isinstance(vocabulary, dict):
         start = max(backend.get_vocab(with_added_tokens=True).values()) + 1
-        vocabulary.update({byte: start + place for place, byte in enumerate(missing)})
+        vocabulary.update({byte: start + index for index, byte in enumerate(missing)})
     else:
         lowest = min(score for _, score in vocabulary)
         vocabulary.extend([byte, lowest - 10.0] for byte in missing)

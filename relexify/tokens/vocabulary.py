@@ -1,17 +1,25 @@
-"""The tokens of a tokenizer, with what they say and which of them steer the model."""
+"""The vocabulary of a tokenizer: its tokens, their canonical forms, and the special ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
+
+from tokenizers import Tokenizer
 
 from relexify.errors import VocabularyError
 from relexify.tokens.forms import Spelling, TokenForm, spelling_of
 from relexify.tokens.roles import roles_of
 
-__all__ = ["Vocabulary", "backend_of", "vocabulary_of"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["AnyTokenizer", "Vocabulary", "backend_of", "vocabulary_of"]
+
+AnyTokenizer: TypeAlias = "PreTrainedTokenizerFast | Tokenizer"
+"""A fast tokenizer of transformers, or a bare one of `tokenizers`."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +27,9 @@ class Vocabulary:
     """The tokens of a tokenizer.
 
     Attributes:
-        tokens: Their spelling, by id; an id that no token has is `""`.
+        tokens: Their spelling, by id; `""` for an id without a token.
         forms: Their canonical forms, by id.
-        special: Ids of the tokens that play a role, by role (`bos`, `eos`, `pad`, `mask`, …).
+        special: Ids of the tokens with a role, by role (`bos`, `eos`, `pad`, `mask`, …).
         spelling: How the tokenizer writes tokens.
     """
 
@@ -40,28 +48,29 @@ class Vocabulary:
 
     @cached_property
     def ids_by_form(self) -> dict[TokenForm, int]:
-        """Id of every form; where several tokens say the same, the first that is not the name of a byte."""
+        """Id of every form; if several tokens have it, the first that is not the name of a byte."""
         ids = (id for id, token in enumerate(self.tokens) if token)
         best_last = sorted(ids, key=lambda id: (self.spelling.is_byte_name(self.tokens[id]), id), reverse=True)
         return {self.forms[id]: id for id in best_last}
 
     def same(self, other: Vocabulary, id: int) -> int | None:
-        """The token of this vocabulary that says what token `id` of another one says."""
+        """Return the token of this vocabulary with the same form as token `id` of another vocabulary, if any."""
         if self.spelling == other.spelling and other.tokens[id] in self.ids:
             return self.ids[other.tokens[id]]
         return self.ids_by_form.get(other.forms[id])
 
     def find(self, word: str) -> list[int]:
-        """Ids of the tokens that are spelled `word` or write it, best match first."""
+        """Return the ids of the tokens whose spelling or text is `word`, best match first."""
         exact = [self.ids[word]] if word in self.ids else []
         text = word.removeprefix(" ")
-        written = [TokenForm(text, starts_word=True), TokenForm(text)]
-        written = written if not word.startswith(" ") else written[:1]
-        return list(dict.fromkeys(exact + [self.ids_by_form[form] for form in written if form in self.ids_by_form]))
+        forms = [TokenForm(text, starts_word=True)]
+        if not word.startswith(" "):
+            forms.append(TokenForm(text))
+        return list(dict.fromkeys(exact + [self.ids_by_form[form] for form in forms if form in self.ids_by_form]))
 
 
-def vocabulary_of(tokenizer: Any) -> Vocabulary:
-    """Read the vocabulary of a transformers tokenizer or a `tokenizers.Tokenizer`.
+def vocabulary_of(tokenizer: AnyTokenizer | Vocabulary) -> Vocabulary:
+    """Return the vocabulary of a tokenizer; a vocabulary is returned as it is.
 
     Raises:
         VocabularyError: The tokenizer has no `tokenizers` backend, or is empty.
@@ -87,13 +96,13 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
 
 
-def backend_of(tokenizer: Any) -> Any:
-    """The `tokenizers.Tokenizer` inside a tokenizer.
+def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:
+    """Return the `tokenizers.Tokenizer` inside a tokenizer.
 
     Raises:
         VocabularyError: There is none.
     """
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    backend: Tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "get_added_tokens_decoder"):
         raise VocabularyError(
             f"{type(tokenizer).__name__} has no fast backend: load it with AutoTokenizer.from_pretrained(…), "

@@ -15,7 +15,7 @@ from tests.evidence.vectors.fasttext_file import FastTextFile
 FVT = ("--method", "fvt", "--no-score")
 CORRUPT = FastTextFile(entries=1_000_000)
 VECTOR_FILES = {
-    "truncated .bin": (FastTextFile().content()[:-100], "get it anew"),
+    "truncated .bin": (FastTextFile().content()[:-100], "download it again"),
     "header cut short": (FastTextFile().content()[:20], "header"),
     "corrupt .bin": (CORRUPT.content(), "damaged"),
     "quantised .bin": (FastTextFile(quantised=True).content(), "quantised"),

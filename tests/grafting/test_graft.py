@@ -172,7 +172,7 @@ def test_unknown_rows_follow_the_mean_and_variance_of_the_old_rows():
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(3).add_(torch.arange(pico.WIDTH))
     target = new_tokenizer(tokenizer)
-    empty = replace(random(tokenizer, target), fallback=Fallback.OLD_ROWS)
+    empty = replace(random(tokenizer, target), fallback=Fallback.SOURCE_ROWS)
     new = graft(model, target, empty).model.get_input_embeddings().weight
     old = model.get_input_embeddings().weight
     assert torch.allclose(new.mean(0), old.mean(0), atol=0.03)

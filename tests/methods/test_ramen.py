@@ -147,7 +147,7 @@ def test_trans_tokens_copy_what_needs_no_translation_and_count_the_rest():
     assert mixture.sources(both) == [(SOURCE.tokens[SOURCE.same(TARGET, both)], 1.0)]
     aligned = trans_tokens(SOURCE, TARGET, counts([(both, 300, 3)]))
     assert aligned.sources(both) == [(SOURCE.tokens[300], 1.0)], "evidence wins over the same spelling"
-    assert mixture.fallback is Fallback.OLD_ROWS
+    assert mixture.fallback is Fallback.SOURCE_ROWS
 
 
 def test_focus_copies_shared_tokens_and_mixes_the_others_from_them_alone():
@@ -180,4 +180,4 @@ def test_parallel_text_is_one_more_equal_part_of_a_blend():
     untouched = first_of(special(SOURCE, TARGET), neutral(SOURCE, TARGET)).known
     rows = [word for word in WORDS if not untouched[word]]
     assert np.allclose(mixture.weights.toarray()[rows], expected[rows], atol=1e-6)
-    assert mixture.fallback is Fallback.OLD_ROWS
+    assert mixture.fallback is Fallback.SOURCE_ROWS

@@ -54,7 +54,7 @@ def test_softmax_equals_the_equation_of_the_paper():
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
-def test_softmax_refuses_a_temperature_that_is_not_positive(temperature):
+def test_softmax_rejects_a_temperature_that_is_not_positive(temperature):
     with pytest.raises(InputError, match="positive"):
         softmax_weights(np.ones((1, 2)), temperature)
 
@@ -114,7 +114,7 @@ def test_saving_and_loading_keeps_everything_and_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
-def test_a_damaged_or_foreign_file_is_refused_in_one_sentence(tmp_path):
+def test_a_damaged_or_foreign_file_is_rejected_in_one_sentence(tmp_path):
     path = mixture([[1]]).save(tmp_path / "a.safetensors")
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(InputError, match="not a readable safetensors file"):
@@ -132,7 +132,7 @@ def test_mixtures_of_other_vocabularies_do_not_compose():
         first_of(mixture([[1]]), other)
 
 
-def test_a_matrix_with_too_few_rows_is_refused():
+def test_a_matrix_with_too_few_rows_is_rejected():
     with pytest.raises(VocabularyError, match="source tokens"):
         mixture([[1]]).apply(np.zeros((3, 2)))
 
@@ -141,16 +141,16 @@ def test_the_fallback_of_the_last_mixture_is_kept_by_compositions_and_on_disk(tm
     narrow = replace(mixture([[1]]), fallback=Fallback.NARROW)
     plain = mixture([[2]])
     assert first_of(plain, narrow).fallback is blend((1, plain), (1, narrow)).fallback is Fallback.NARROW
-    assert first_of(narrow, plain).fallback is blend((1, narrow), (1, plain)).fallback is Fallback.OLD_ROWS
+    assert first_of(narrow, plain).fallback is blend((1, narrow), (1, plain)).fallback is Fallback.SOURCE_ROWS
     assert Mixture.load(narrow.save(tmp_path / "narrow.safetensors")).fallback is Fallback.NARROW
-    assert Mixture.load(plain.save(tmp_path / "plain.safetensors")).fallback is Fallback.OLD_ROWS
+    assert Mixture.load(plain.save(tmp_path / "plain.safetensors")).fallback is Fallback.SOURCE_ROWS
 
 
-def test_a_mixture_saved_before_there_were_fallbacks_has_the_old_one(tmp_path):
+def test_a_mixture_saved_without_a_fallback_gets_the_default(tmp_path):
     arrays, metadata = load_arrays(mixture([[2]]).save(tmp_path / "now.safetensors"), "mixture")
     metadata.pop("fallback")
     save_arrays(tmp_path / "before.safetensors", arrays, metadata)
-    assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.OLD_ROWS
+    assert Mixture.load(tmp_path / "before.safetensors").fallback is Fallback.SOURCE_ROWS
 
 
 def _saved(path):

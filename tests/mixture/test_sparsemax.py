@@ -55,7 +55,7 @@ def test_blockwise_products_equal_the_dense_matrix(scale, monkeypatch):
     """Small scales have wide supports, so that the search must be widened to the end."""
     draw = np.random.default_rng(0)
     queries, keys = draw.standard_normal((70, 8)) * scale, draw.standard_normal((300, 8))
-    monkeypatch.setattr(module, "_FIRST_LOOK", 4)
+    monkeypatch.setattr(module, "_FIRST_CANDIDATES", 4)
     monkeypatch.setattr(module, "_MOST_PRODUCTS", 64)
     found = sparsemax_products(queries, keys)
     dense = sparsemax_weights(queries.astype(np.float32) @ keys.astype(np.float32).T)
@@ -73,7 +73,7 @@ def test_no_queries_give_no_rows():
     assert sparsemax_products(np.zeros((0, 3)), np.ones((5, 3))).shape == (0, 5)
 
 
-def test_largest_products_look_at_lengths_and_come_in_order():
+def test_largest_products_depend_on_lengths_and_are_in_order():
     queries, keys = np.array([[1.0, 1.0]]), np.array([[1.0, 0], [5.0, 0], [0, 0], [-9.0, 0], [0, 2.0]])
     columns, values = largest_products(queries, keys, 4)
     assert columns.tolist() == [[1, 4, 0, 2]]

@@ -43,7 +43,7 @@ COMPRESSORS = {"": plain, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz
 
 
 @pytest.mark.parametrize("suffix", COMPRESSORS)
-def test_text_comes_back_from_every_compression(tmp_path: Path, suffix: str) -> None:
+def test_text_is_read_from_every_compression(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"corpus.txt{suffix}", COMPRESSORS[suffix](TEXT.encode()))
     corpus = Corpus.open(path)
     assert list(corpus) == PARAGRAPHS
@@ -51,7 +51,7 @@ def test_text_comes_back_from_every_compression(tmp_path: Path, suffix: str) -> 
 
 
 @pytest.mark.parametrize("suffix", COMPRESSORS)
-def test_json_records_come_back_from_every_compression_line_by_line(tmp_path: Path, suffix: str) -> None:
+def test_json_records_are_read_from_every_compression_line_by_line(tmp_path: Path, suffix: str) -> None:
     records = [{"text": PARAGRAPHS[0] + "\r\n\n" + PARAGRAPHS[1]}, {"text": None}, {"text": PARAGRAPHS[2], "id": 3}]
     content = "\n\n".join(json.dumps(record) for record in records)
     path = write(tmp_path / f"corpus.jsonl{suffix}", COMPRESSORS[suffix](content.encode()))
@@ -64,7 +64,7 @@ def test_bytes_overrule_a_wrong_name(tmp_path: Path) -> None:
     assert list(Corpus.open(write(tmp_path / "c.xz", TEXT))) == PARAGRAPHS
 
 
-def test_parquet_comes_back_and_a_missing_column_or_damage_is_named(tmp_path: Path) -> None:
+def test_parquet_is_read_and_a_missing_column_or_damage_is_reported(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -198,7 +198,7 @@ def test_a_bad_byte_far_into_a_file_has_the_right_line_number(tmp_path: Path) ->
         ({"train": "a"}, r"a dict with train"),
     ],
 )
-def test_what_is_no_corpus_is_refused_at_once(source: object, message: str) -> None:
+def test_an_invalid_corpus_is_rejected_at_once(source: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Corpus.open(source)  # type: ignore[arg-type]
 
@@ -231,7 +231,7 @@ def test_a_file_with_the_sign_of_a_field_in_its_name_is_that_file(tmp_path: Path
     assert list(Corpus.open(tmp_path / "d#1.txt")) == ["in a file"]
 
 
-def test_folders_without_text_and_pipes_are_refused(tmp_path: Path) -> None:
+def test_folders_without_text_and_pipes_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no corpus files"):
         Corpus.open(tmp_path)
     os.mkfifo(tmp_path / "pipe.txt")
@@ -239,7 +239,7 @@ def test_folders_without_text_and_pipes_are_refused(tmp_path: Path) -> None:
         Corpus.open(tmp_path / "pipe.txt")
 
 
-def test_lines_that_can_be_read_only_once_are_refused() -> None:
+def test_lines_that_can_be_read_only_once_are_rejected() -> None:
     for lines in (iter(["a"]), "one text"):
         with pytest.raises(InputError, match="give a list of texts or a function"):
             Corpus.from_lines(lines)  # type: ignore[arg-type]
@@ -263,7 +263,7 @@ def test_a_split_loses_nothing_and_leaks_nothing(lines: list[str], every: int) -
     assert not {line.strip() for line in training} & {line.strip() for line in held_out}
 
 
-def test_a_split_holds_out_about_one_in_so_many_even_of_a_side() -> None:
+def test_a_split_holds_out_about_one_in_n_even_of_a_side() -> None:
     corpus = Corpus.from_lines([f"line {number}" for number in range(20_000)])
     training, held_out = corpus.split(100)
     assert 150 < len(list(held_out)) < 250
@@ -279,7 +279,7 @@ def test_a_record_is_held_out_as_a_whole() -> None:
     assert numbers[::2] == numbers[1::2]
 
 
-def test_a_side_without_text_and_a_split_of_everything_are_refused() -> None:
+def test_a_side_without_text_and_a_split_of_everything_are_rejected() -> None:
     with pytest.raises(InputError, match="too small to hold out one line in 1000"):
         list(Corpus.from_lines(["a", "b"]).split(1000)[1])
     with pytest.raises(InputError, match="two or more"):
@@ -306,7 +306,7 @@ def test_a_split_and_a_fingerprint_are_the_same_in_every_process() -> None:
     assert len(outputs) == 1
 
 
-def test_a_fingerprint_tells_content_and_sides_apart_but_not_names(tmp_path: Path) -> None:
+def test_a_fingerprint_depends_on_content_and_side_but_not_on_names(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one.txt", TEXT), write(tmp_path / "two.txt", TEXT)
     other = write(tmp_path / "other.txt", TEXT + "more\n")
     whole = Corpus.open(one)
@@ -331,7 +331,7 @@ def size_of(corpus: Corpus) -> int:
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
-def test_a_subsample_has_about_as_many_bytes_as_were_asked_for(tmp_path: Path, share: float) -> None:
+def test_a_subsample_has_about_as_many_bytes_as_requested(tmp_path: Path, share: float) -> None:
     records = (json.dumps({"text": line, "more": "not text " * 9}) for line in NUMBERED)
     sources = {
         "lines": Corpus.from_lines(NUMBERED),
@@ -348,7 +348,7 @@ def test_a_subsample_has_about_as_many_bytes_as_were_asked_for(tmp_path: Path, s
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 9_000), st.integers(1, 9_000), st.integers(0, 2**64 - 1), st.randoms(use_true_random=False))
-def test_a_smaller_subsample_lies_in_a_larger_one_whatever_the_order(
+def test_a_smaller_subsample_is_part_of_a_larger_one_in_any_order(
     smaller: int, larger: int, seed: int, chance: Random
 ) -> None:
     smaller, larger = sorted((smaller, larger))
@@ -360,7 +360,7 @@ def test_a_smaller_subsample_lies_in_a_larger_one_whatever_the_order(
     assert drawn == [line for line in lines if line in set(drawn)], "the order of the text was lost"
 
 
-def test_subsamples_with_other_limits_and_seeds_are_told_apart() -> None:
+def test_subsamples_with_other_limits_and_seeds_have_other_fingerprints() -> None:
     corpus = Corpus.from_lines(NUMBERED)
     draws = [(50_000, 0), (50_001, 0), (90_000, 0), (50_000, 1), (50_000, 2)]
     prints = {corpus.subsample(limit, seed).fingerprint() for limit, seed in draws}
@@ -370,7 +370,7 @@ def test_subsamples_with_other_limits_and_seeds_are_told_apart() -> None:
     assert len(one & other) < len(one) / 5, "two seeds draw the same text"
 
 
-def test_a_subsample_of_a_subsample_is_drawn_anew() -> None:
+def test_a_subsample_of_a_subsample_is_drawn_independently() -> None:
     corpus = Corpus.from_lines(NUMBERED)
     larger = corpus.subsample(500_000)
     smaller = larger.subsample(250_000)
@@ -393,10 +393,10 @@ def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCapt
     assert corpus.subsample(7) is corpus
     assert not caplog.records
     assert corpus.subsample(8) is corpus
-    assert "all 7 bytes are taken, since 8 were asked" in caplog.text
+    assert "has only 7 bytes of text, fewer than the 8 requested" in caplog.text
 
 
-def test_impossible_subsamples_are_refused() -> None:
+def test_impossible_subsamples_are_rejected() -> None:
     corpus = Corpus.from_lines(["a", "b", "c"])
     for limit, seed, message in [(0, 0, "one or more"), (1, -1, "seed = -1"), (1, 2**64, "not possible")]:
         with pytest.raises(InputError, match=message):

@@ -34,7 +34,7 @@ def test_no_two_words_share_an_invented_word_and_none_is_english() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(english_words, min_size=2, unique=True))
-def test_words_never_seen_are_told_apart_too(words: list[str]) -> None:
+def test_unseen_words_stay_distinct(words: list[str]) -> None:
     assert len({LANGUAGE.translate(word) for word in words}) == len(words)
     unseen = {LANGUAGE.translate(word) for word in words if word not in LANGUAGE.dictionary}
     assert not unseen & set(LANGUAGE.dictionary.values())
@@ -91,7 +91,7 @@ def test_frequent_words_are_short() -> None:
     assert mean(lengths[:50]) < 5
 
 
-def test_words_may_come_with_their_counts() -> None:
+def test_words_may_be_given_with_their_counts() -> None:
     counted = invent(Counter({"The": 3, "cat": 2, "well-known": 1, "42": 9}))
     assert list(counted.dictionary) == ["the", "cat", "known", "well"]
     assert counted == invent(["the", "THE", "the cat", "cat known well"])

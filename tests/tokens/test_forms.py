@@ -107,6 +107,6 @@ def test_find_prefers_the_word_after_a_space():
     assert "Ġriver" in found
 
 
-def test_a_tokenizer_without_a_backend_is_refused():
+def test_a_tokenizer_without_a_backend_is_rejected():
     with pytest.raises(VocabularyError, match="no fast backend"):
         vocabulary_of(object())

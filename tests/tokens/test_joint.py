@@ -35,7 +35,7 @@ def test_the_alphabet_is_cut_at_its_limit():
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "byte_level"])
-def test_special_tokens_and_the_frame_around_texts_are_those_of_the_model(family):
+def test_special_tokens_are_those_of_the_model_and_are_put_around_texts(family):
     like = getattr(pico, family)()
     trained = train_joint_tokenizer([Corpus.from_lines(ENGLISH), Corpus.from_lines(FOREIGN)], like=like, vocab_size=300)
     assert isinstance(trained, PreTrainedTokenizerFast)
@@ -47,11 +47,11 @@ def test_special_tokens_and_the_frame_around_texts_are_those_of_the_model(family
     assert vocabulary_of(trained).spelling.family.name == "WORDPIECE"
 
 
-def test_lines_come_in_turn_until_the_longer_text_ends():
+def test_lines_are_interleaved_until_the_longer_text_ends():
     assert list(interleave_lines([lambda: iter("ab"), lambda: iter("1234")])) == ["a", "1", "b", "2", "3", "4"]
 
 
-def test_a_vocabulary_without_room_and_texts_without_words_are_refused():
+def test_a_vocabulary_that_is_too_small_and_texts_without_words_are_rejected():
     with pytest.raises(InputError, match="allow more tokens"):
         train_joint_wordpiece(pico.byte_level(), texts(), 20)
     with pytest.raises(InputError, match="not possible"):

@@ -24,7 +24,7 @@ def tokens_of(tokenizer, ids):
 
 
 @layouts
-def test_the_frame_around_a_text_has_the_new_ids(layout):
+def test_special_tokens_around_a_text_have_the_target_ids(layout):
     old = LAYOUTS[layout]()
     new = train_tokenizer_like(old, lambda: LINES, 450)
     assert tokens_of(new, new("").input_ids) == tokens_of(old, old("").input_ids)
@@ -38,7 +38,7 @@ def test_the_renumbered_frame_survives_saving(tmp_path):
 
 
 @uncut
-def test_no_learned_token_reaches_over_a_space(layout):
+def test_no_trained_token_spans_a_space(layout):
     new = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
     assert not [token for token in new.get_vocab() if "▁" in token.lstrip("▁")]
     assert any(token.startswith("▁") and len(token) > 5 for token in new.get_vocab())
@@ -52,7 +52,7 @@ def test_a_retrained_tokenizer_writes_back_what_it_reads(layout):
 
 
 @layouts
-def test_the_old_pre_tokeniser_and_normaliser_come_back(layout):
+def test_the_source_pre_tokeniser_and_normaliser_are_kept(layout):
     old = LAYOUTS[layout]()
     before = old.backend_tokenizer.to_str()
     new = train_tokenizer_like(old, lambda: LINES, 450)
@@ -164,7 +164,7 @@ def test_added_tokens_survive_saving_retraining_and_saving(tmp_path):
     assert again("<tool_call>a").input_ids == new("<tool_call>a").input_ids
 
 
-def test_added_placeholders_take_no_room():
+def test_added_placeholders_are_dropped():
     old = pico.gemma_layout()
     old.add_tokens([f"<unused{number}>" for number in range(500)])
     new = train_tokenizer_like(old, lambda: LINES, 450)

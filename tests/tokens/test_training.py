@@ -19,7 +19,7 @@ families = pytest.mark.parametrize("family", list(pico.FAMILIES))
 
 
 @families
-def test_the_new_tokenizer_keeps_family_special_tokens_and_size(family):
+def test_the_target_tokenizer_keeps_family_special_tokens_and_size(family):
     tokenizer = pico.FAMILIES[family][0]()
     new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
     old_vocabulary, vocabulary = vocabulary_of(tokenizer), vocabulary_of(new)
@@ -32,7 +32,7 @@ def test_the_new_tokenizer_keeps_family_special_tokens_and_size(family):
 
 
 @families
-def test_the_new_tokenizer_puts_the_same_frame_around_a_text(family):
+def test_the_target_tokenizer_puts_the_same_special_tokens_around_a_text(family):
     tokenizer = pico.FAMILIES[family][0]()
     new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
     added = len(tokenizer("a").input_ids) - len(tokenizer("a", add_special_tokens=False).input_ids)
@@ -42,7 +42,7 @@ def test_the_new_tokenizer_puts_the_same_frame_around_a_text(family):
     assert all(new.convert_ids_to_tokens(id) in new.all_special_tokens for id in framed if id not in bare)
 
 
-def test_the_new_language_takes_fewer_tokens_than_with_the_old_tokenizer():
+def test_the_target_language_needs_fewer_tokens_than_with_the_source_tokenizer():
     tokenizer = pico.byte_level()
     new = train_tokenizer_like(tokenizer, lambda: LINES, 400)
     assert len(new(LINES[0]).input_ids) < 0.6 * len(tokenizer(LINES[0]).input_ids)
@@ -55,7 +55,7 @@ def test_byte_fallback_still_writes_unseen_characters():
     assert new.decode(ids) == "日本"
 
 
-def test_the_chat_template_comes_along():
+def test_the_chat_template_is_kept():
     tokenizer = pico.byte_level()
     tokenizer.chat_template = "{{ messages }}"
     assert train_tokenizer_like(tokenizer, lambda: LINES, 300).chat_template == "{{ messages }}"
@@ -67,12 +67,12 @@ def test_training_twice_gives_the_same_tokenizer():
     assert first.backend_tokenizer.to_str() == second.backend_tokenizer.to_str()
 
 
-def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
+def test_a_vocabulary_smaller_than_the_alphabet_is_rejected():
     with pytest.raises(InputError, match="at least 257"):
         train_tokenizer_like(pico.byte_level(), lambda: LINES, 100)
 
 
-def test_a_text_without_words_is_refused():
+def test_a_text_without_words_is_rejected():
     with pytest.raises(EvidenceError, match="too short"):
         train_tokenizer_like(pico.byte_level(), lambda: [""], 300)
 
@@ -89,7 +89,7 @@ print(hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest())
 
 
 @pytest.mark.parametrize(("make", "size"), [(pico.wordpiece, 300), (pico.byte_level, 600), (pico.byte_fallback, 600)])
-def test_another_process_learns_the_same_vocabulary_from_the_same_text(make, size, tmp_path):
+def test_another_process_trains_the_same_vocabulary_on_the_same_text(make, size, tmp_path):
     make().save_pretrained(tmp_path)
     lines = pico.sentences(800, words=pico.foreign_words())
     new = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)

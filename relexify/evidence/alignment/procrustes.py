@@ -1,4 +1,4 @@
-"""Bringing the word vectors of two languages into one space: orthogonal Procrustes over a dictionary."""
+"""Align the word vectors of two languages with a dictionary: orthogonal Procrustes."""
 
 from __future__ import annotations
 
@@ -25,27 +25,32 @@ logger = logging.getLogger(__name__)
 RotationDirection = Literal["source-to-target", "target-to-source"]
 
 MOST_HELD_OUT = 1_500
+"""Source words in a test of quality, as in the test sets of MUSE."""
 FEWEST_HELD_OUT = 10
+"""With fewer words a precision says nothing, and is not measured."""
 CANDIDATES = 50_000
+"""Frequent target words among which translations are searched."""
 BACKGROUND = 10_000
 """Frequent source words that CSLS compares with: more of them cost much and change little."""
 REDUCTION_WORDS = 50_000
+"""Frequent words whose vectors determine the principal directions."""
 PAIRS_PER_COMPONENT = 2
+"""A warning is logged if a dictionary gives fewer pairs per dimension."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """A linear map from the vectors of one language into the space of the other's.
+    """A linear map from the vectors of one language into the space of the other.
 
     Attributes:
-        matrix: [from × to], float64, orthogonal where the widths are equal: a row v becomes v @ matrix.
+        matrix: [from × to], float64, orthogonal if the widths are equal: a row v becomes v @ matrix.
         pairs_used: How many dictionary entries it was fitted on.
         coverage: The share of dictionary entries with a vector on both sides.
-        quality: How well it translates held-out words, where that could be measured.
+        quality: How well it translates held-out words, if that was measured.
         direction: Which language is moved.
-        source_reduction: The projection [wide × narrow] of source vectors that were too wide; if the source is the
+        source_reduction: The projection [wide × narrow] of source vectors, if they were wider; if the source is the
             language that is moved, `matrix` contains it already.
-        target_reduction: The same for target vectors.
+        target_reduction: The projection of target vectors, likewise.
     """
 
     matrix: np.ndarray
@@ -56,14 +61,44 @@ class Rotation:
     source_reduction: np.ndarray | None = None
     target_reduction: np.ndarray | None = None
 
+    @classmethod
+    def from_fit(
+        cls,
+        fitted: np.ndarray,
+        direction: RotationDirection,
+        *,
+        source_reduction: np.ndarray | None,
+        target_reduction: np.ndarray | None,
+        pairs_used: int,
+        coverage: float,
+        quality: Quality | None = None,
+    ) -> Rotation:
+        """Create a rotation in either direction from a map [d × d] of reduced source vectors to reduced target vectors.
+
+        The best map back is the transpose, because Procrustes has the same singular vectors in both directions. The
+        reduction of the language that is moved is folded into the matrix.
+        """
+        forwards = direction == "source-to-target"
+        matrix = fitted if forwards else fitted.T
+        reduction = source_reduction if forwards else target_reduction
+        return cls(
+            matrix=matrix if reduction is None else reduction @ matrix,
+            pairs_used=pairs_used,
+            coverage=coverage,
+            quality=quality,
+            direction=direction,
+            source_reduction=source_reduction,
+            target_reduction=target_reduction,
+        )
+
     def apply(self, source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
-        """Both languages' vectors in the one space, whichever of them moves or is reduced."""
+        """Return the vectors of both languages in one space."""
         if self.direction == "source-to-target":
             return source.rotated(self.matrix), reduce_width(target, self.target_reduction)
         return reduce_width(source, self.source_reduction), target.rotated(self.matrix)
 
     def summary(self) -> dict[str, Any]:
-        """The facts about it as plain data."""
+        """Return everything but the matrices, as plain data."""
         return {
             "width": list(self.matrix.shape),
             "pairs_used": self.pairs_used,
@@ -81,7 +116,7 @@ class Rotation:
 
     @classmethod
     def load(cls, path: str | Path) -> Rotation:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
             InputError: The file is missing, damaged, or another kind of artifact.
@@ -116,16 +151,16 @@ def align(
 ) -> Rotation:
     """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
 
-    The rotation is fitted on all entries; its quality is that of a second one, fitted without the held-out words.
+    The rotation is fitted on all entries; its quality is measured on a second one, fitted without the held-out words.
 
     Args:
         source: Vectors of the source language.
         target: Vectors of the target language.
         lexicon: Pairs of a source word and a target word.
-        direction: Which language is moved into the other's space.
-        reduce: Project the wider vectors on their principal directions where the widths differ.
-        held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 skips that.
-        seed: Chooses the held-out words.
+        direction: Which language is moved into the space of the other.
+        reduce: If the widths differ, project the wider vectors on their principal directions.
+        held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 to skip that.
+        seed: Random seed of the choice of held-out words.
 
     Raises:
         InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
@@ -137,57 +172,51 @@ def align(
     source_reduction, target_reduction = find_reductions(source, target, reduce)
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
-    _check_evidence(pairs, lexicon, source, target, width=narrow_target.width)
-    vectors = (
-        _look_up(narrow_source, np.unique(pairs.source)),
-        _look_up(narrow_target, np.unique(pairs.target)),
-    )
-    fitted = _fit(*vectors, pairs.meetings())
+    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width)
+    source_vectors = _look_up(narrow_source, np.unique(pairs.source))
+    target_vectors = _look_up(narrow_target, np.unique(pairs.target))
+    fitted = _fit(source_vectors, target_vectors, pairs.meetings())
     held = choose_held_out(pairs, held_out, most=MOST_HELD_OUT, seed=seed)
     quality = None
     if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
-        without = _fit(*vectors, pairs.meetings(~held))
-        quality = _measure(narrow_source.rotated(without), narrow_target, pairs, held)
-    forwards = direction == "source-to-target"
-    moved_reduction = source_reduction if forwards else target_reduction
-    # The best map back is the transpose: Procrustes has the same singular vectors in both directions.
-    matrix = fitted if forwards else fitted.T
-    return Rotation(
-        matrix=matrix if moved_reduction is None else moved_reduction @ matrix,
+        without_held = _fit(source_vectors, target_vectors, pairs.meetings(~held))
+        quality = _quality(narrow_source.rotated(without_held), narrow_target, pairs, held)
+    return Rotation.from_fit(
+        fitted,
+        direction,
+        source_reduction=source_reduction,
+        target_reduction=target_reduction,
         pairs_used=pairs.entries_used,
         coverage=pairs.coverage,
         quality=quality,
-        direction=direction,
-        source_reduction=source_reduction,
-        target_reduction=target_reduction,
     )
 
 
 def measure_translation_quality(
     source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0
 ) -> Quality | None:
-    """How well vectors that lie in one space already translate a dictionary that had no part in that.
+    """Measure how well vectors in one space translate a dictionary that they were not aligned with.
 
     Args:
-        source: Vectors of the source language, in the one space.
-        target: Vectors of the target language.
-        lexicon: Pairs to ask for, 1,500 source words at most.
-        seed: Chooses the words.
+        source: Vectors of the source language, in the common space.
+        target: Vectors of the target language, in the common space.
+        lexicon: Pairs to test, 1,500 source words at most.
+        seed: Random seed of the choice of words.
 
     Returns:
-        The quality, or nothing where fewer than ten words have vectors on both sides.
+        The quality, or None if fewer than ten words have vectors on both sides.
     """
     pairs = find_correspondences(lexicon, source.index, target.index)
-    asked = choose_held_out(pairs, 1.0, most=MOST_HELD_OUT, seed=seed)
-    if len(np.unique(pairs.word[asked])) < FEWEST_HELD_OUT:
+    tested = choose_held_out(pairs, 1.0, most=MOST_HELD_OUT, seed=seed)
+    if len(np.unique(pairs.word[tested])) < FEWEST_HELD_OUT:
         return None
-    return _measure(source, target, pairs, asked)
+    return _quality(source, target, pairs, tested)
 
 
 def find_reductions(
     source: WordVectors, target: WordVectors, reduce: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The projections [wide × narrow] that bring both sides to one width, each `None` where it is not needed.
+    """Return the projections [wide × narrow] of source and target that give both one width; None if not needed.
 
     Raises:
         InputError: The widths differ and `reduce` is off.
@@ -205,10 +234,10 @@ def find_reductions(
 
 
 def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
-    """The projection that keeps most of the frequent words' vectors, [wide × width].
+    """Return the projection that keeps most of the second moment of the frequent words' vectors, [wide × width].
 
-    The vectors are not centred: only then is it one matrix that can be folded into a rotation, and the cosines that
-    everything later relies on are not centred either.
+    The vectors are not centred: a shift could not be folded into the rotation matrix, and the cosines used later are
+    not centred either.
     """
     frequent = vectors.lookup(vectors.words[:REDUCTION_WORDS]).astype(np.float64)
     moments = frequent.T @ frequent
@@ -217,14 +246,14 @@ def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
 
 
 def reduce_width(vectors: WordVectors, reduction: np.ndarray | None) -> WordVectors:
-    """The vectors after their projection, if there is one."""
+    """Return the vectors after a projection, if there is one."""
     return vectors if reduction is None else vectors.rotated(reduction)
 
 
-def _check_evidence(
+def _validate_evidence(
     pairs: Correspondences, lexicon: BilingualLexicon, source: WordVectors, target: WordVectors, *, width: int
 ) -> None:
-    """Refuse dictionaries that say nothing or read the wrong way round, and tell of those that say little."""
+    """Validate that the dictionary fits the vectors and is not swapped; warn if it gives few pairs."""
     found = pairs.entries_used
     swapped = find_correspondences(lexicon.swapped(), source.index, target.index).entries_used
     name = lexicon.name or "the dictionary"
@@ -240,9 +269,13 @@ def _check_evidence(
         )
     if found < PAIRS_PER_COMPONENT * width:
         logger.warning(
-            "only %d of %d entries of %s have vectors on both sides, and a rotation of width %d wants at least %d: "
+            "only %d of %d entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: "
             "add a larger dictionary, or merge in BilingualLexicon.identical(source.words, target.words)",
-            *(found, len(lexicon), name, width, PAIRS_PER_COMPONENT * width),
+            found,
+            len(lexicon),
+            name,
+            width,
+            PAIRS_PER_COMPONENT * width,
         )
 
 
@@ -251,11 +284,11 @@ def _look_up(vectors: WordVectors, rows: np.ndarray) -> np.ndarray:
 
 
 def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndarray:
-    """Orthogonal Procrustes, [d × d].
+    """Solve the orthogonal Procrustes problem, [d × d].
 
-    With S and T the stacked vectors of all pairs the solution depends on SᵀT alone, and that is UᵀCV with U and V the
-    distinct words' vectors and C the number of times two words meet: each word is looked up once, and the stacks
-    (repeats and all) are never built.
+    With S and T the stacked vectors of all pairs, the solution depends on SᵀT alone. That is UᵀCV, where U and V hold
+    the vectors of the distinct words and C counts how often two words form a pair. So each word is looked up once, and
+    the stacks with their many repeated rows are never built.
 
     Args:
         source: U, [s × d].
@@ -266,12 +299,12 @@ def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndar
     return np.asarray(matrix)
 
 
-def _measure(rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray) -> Quality:
-    """Ask for the held-out words among the frequent target words, to which all right answers are added."""
-    asked, answers = questions(pairs, held)
+def _quality(rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray) -> Quality:
+    """Translate the held-out words; candidates are the frequent target words and all correct answers."""
+    queries, answers = questions(pairs, held)
     candidates = np.union1d(np.arange(min(CANDIDATES, len(target))), pairs.target[held])
     return translation_quality(
-        _look_up(rotated, asked),
+        _look_up(rotated, queries),
         _look_up(target, candidates),
         rotated.lookup(rotated.words[:BACKGROUND]),
         [frozenset(np.searchsorted(candidates, sorted(rows)).tolist()) for rows in answers],

@@ -6,15 +6,14 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from relexify.evidence.bitext.bitext import Bitext
-from relexify.evidence.bitext.counting import aligned_counts
 from relexify.evidence.bitext.eflomal import align_bitext
-from relexify.evidence.bitext.encoding import EncodedBitext, encode_bitext, looks_swapped
-from relexify.evidence.bitext.links import DirectedLinks
+from relexify.evidence.bitext.encoding import EncodedBitext, Side, encode_bitext, looks_swapped
+from relexify.evidence.bitext.links import DirectedLinks, Links, read_links
 from relexify.evidence.bitext.options import WordAlignmentOptions
-from relexify.evidence.bitext.pharaoh import read_links
 from relexify.evidence.bitext.symmetrisation import symmetrise
 from relexify.storage.cache import cached, has_entries
 from relexify.storage.fingerprint import fingerprint
@@ -23,9 +22,10 @@ from relexify.tokens import encoder_of, vocabulary_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["cached_links", "count_aligned_tokens", "is_aligned"]
+__all__ = ["aligned_counts", "cached_links", "count_aligned_tokens", "is_aligned"]
 
 _LINKS = "links.safetensors"
+_LINKS_AT_ONCE = 1_000_000
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,33 @@ def count_aligned_tokens(
     return aligned_counts(pairs, found, (len(vocabulary_of(target)), len(vocabulary_of(source))))
 
 
+def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -> csr_array:
+    """Count the links between target and source tokens.
+
+    A link between two tokens counts one. A link between two words counts one for every token of the target word,
+    divided equally among the tokens of the source word.
+
+    Args:
+        pairs: The text of the links.
+        links: Links between its units.
+        shape: Sizes of the target and the source vocabulary.
+
+    Returns:
+        float64 [target × source].
+    """
+    counts = csr_array(shape, dtype=np.float64)
+    for start in range(0, len(links), _LINKS_AT_ONCE):
+        part = slice(start, start + _LINKS_AT_ONCE)
+        source = _unit_tokens(pairs.source, links.line[part], links.source[part], shape[1])
+        target = _unit_tokens(pairs.target, links.line[part], links.target[part], shape[0])
+        lengths = np.maximum(np.asarray(source.sum(axis=1)).ravel(), 1)
+        source.data /= np.repeat(lengths, np.diff(source.indptr))
+        counts = counts + target.T @ source
+    counted = csr_array(counts)
+    counted.sort_indices()
+    return counted
+
+
 def cached_links(
     bitext: Bitext,
     pairs: EncodedBitext,
@@ -108,3 +135,13 @@ def is_aligned(bitext: Bitext) -> bool:
 def _kind_of(bitext: Bitext) -> str:
     """Return the folder of a text's entries in the cache, so that `is_aligned` needs no tokenizers."""
     return f"alignments/{fingerprint(bitext)[:32]}"
+
+
+def _unit_tokens(side: Side, lines: np.ndarray, positions: np.ndarray, tokens: int) -> csr_array:
+    """Return the tokens of units, one row per unit, [n × tokens]."""
+    units = side.lines[lines] + positions
+    starts, lengths = side.units[units], side.units[units + 1] - side.units[units]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
+    ids = side.ids[np.repeat(starts, lengths) + within]
+    return csr_array((np.ones(len(ids)), ids, indptr), shape=(len(units), tokens))

@@ -1,4 +1,4 @@
-"""Sentences and their translations, read as often as needed, never held in memory."""
+"""Parallel text: sentences and their translations, read as often as needed, never held in memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Bitext:
-    """Sentences in the model's language, each with its translation.
+    """Sentences in the source language, each with its translation.
 
-    Iterating yields (source, target) for every line of the files, in order and without white space around them. Where
-    one side is missing both come out empty, so that the lines can still be counted.
+    Iterating yields (source, target) for every line of the files, in order and without surrounding white space. If one
+    side is missing, both are empty, so that line numbers stay right.
 
     Attributes:
-        files: Where the pairs come from, in order.
-        swapped: The files have the target language first.
+        files: The files with the pairs, in order.
+        swapped: Whether the files have the target language first.
     """
 
     files: tuple[PairFile, ...]
@@ -45,10 +45,10 @@ class Bitext:
         Args:
             source: A file with a tab between sentence and translation, a file of json lines, two files of equal length
                 written as one name with braces (`"news.{en,de}.xz"`), or several of these; all may be compressed. A
-                bitext is given back.
-            target: The second of two files of equal length, where `source` is the first.
-            fields: Of json lines, the fields with the two sentences; dots lead into objects (`"translation.en"`).
-            swapped: The target language comes first.
+                bitext is returned as it is.
+            target: The second of two files of equal length, if `source` is the first.
+            fields: For json lines: the fields with the two sentences; dots lead into objects (`"translation.en"`).
+            swapped: Whether the target language comes first.
 
         Raises:
             InputError: A file is missing.
@@ -56,12 +56,12 @@ class Bitext:
         if isinstance(source, Bitext):
             return source
         if target is not None and not isinstance(source, str | Path):
-            raise InputError("two files of equal length are two paths: give the others in a call of their own")
+            raise InputError("source must be one path if target is given: open further files in another call")
         return cls(open_pair_files(source, target, fields), swapped)
 
     @property
     def name(self) -> str:
-        """What messages call it: its only file, or the first and how many more."""
+        """A name for messages: its only file, or the first and how many more."""
         first, more = self.files[0].name, len(self.files) - 1
         return f"{first} and {more} more" if more else first
 
@@ -80,7 +80,7 @@ class Bitext:
                     yield (target, source) if self.swapped else (source, target)
 
     def ensure_pairs(self) -> int:
-        """Read everything once, and tell how many pairs have both sides.
+        """Read everything once, and return how many pairs have both sides.
 
         Raises:
             InputError: Something cannot be read, or more than half of the lines lack a side.
@@ -99,6 +99,6 @@ class Bitext:
         return complete
 
     def fingerprint(self) -> str:
-        """The sha256 of the content, whatever the files are called."""
+        """Return the sha256 of the content, independent of the names of the files."""
         prints = [*(file.fingerprint() for file in self.files), str(self.swapped)]
         return hashlib.sha256("\n".join(prints).encode()).hexdigest()

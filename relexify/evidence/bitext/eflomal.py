@@ -1,4 +1,4 @@
-"""Align parallel text with eflomal (Östling and Tiedemann, 2016), which samples: two runs differ in a few links."""
+"""Word alignment with eflomal (Östling and Tiedemann, 2016), which samples: two runs differ in a few links."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 from relexify.errors import EvidenceError, InputError, MissingExtra
 from relexify.evidence.bitext.encoding import EncodedBitext, Side
-from relexify.evidence.bitext.links import DirectedLinks, Links
-from relexify.evidence.bitext.pharaoh import parse_links
+from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links
 from relexify.progress import track
 
 __all__ = ["LONGEST", "align_bitext", "import_eflomal"]
 
 LONGEST = 1000
-"""Tokens of the longest sentence that is aligned; eflomal takes no more than 1,023."""
+"""Tokens of the longest sentence that is aligned; eflomal accepts at most 1,023."""
 
 logger = logging.getLogger(__name__)
 
 
-def import_eflomal() -> Any:
-    """The package eflomal.
+def import_eflomal() -> ModuleType:
+    """Import the package eflomal.
 
     Raises:
         MissingExtra: It is not installed.
@@ -49,35 +48,34 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
     eflomal = import_eflomal()
     lines = _alignable(pairs)
     with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
-        files = [Path(folder) / name for name in ("forward", "reverse")]
-        sides = _spelled(pairs.source, lines), _spelled(pairs.target, lines)
+        forward, reverse = Path(folder) / "forward", Path(folder) / "reverse"
+        source, target = _as_numbers(pairs.source, lines), _as_numbers(pairs.target, lines)
         try:
-            eflomal.Aligner().align(*sides, *(str(file) for file in files), quiet=True)
-            forward, reverse = (_read(file, lines) for file in files)
+            eflomal.Aligner().align(source, target, str(forward), str(reverse), quiet=True)
+            return DirectedLinks(_read(forward, lines), _read(reverse, lines))
         except (InputError, OSError, RuntimeError) as error:
             raise EvidenceError(
-                f"eflomal ended without an alignment of all {len(lines)} pairs ({error}): is there room in "
-                f"{Path(folder).parent}? Else align the text otherwise and give --alignment"
+                f"eflomal ended without an alignment of all {len(lines)} pairs ({error}): check that there is space in "
+                f"{Path(folder).parent}, or align the text with another tool and give --alignment"
             ) from error
-    return DirectedLinks(forward, reverse)
 
 
 def _alignable(pairs: EncodedBitext) -> np.ndarray:
-    """The lines that eflomal takes, int64 [n]."""
+    """Return the lines that eflomal can align, int64 [n]."""
     lengths = np.stack([pairs.source.lengths, pairs.target.lengths])
     complete, short = (lengths > 0).all(axis=0), (lengths <= LONGEST).all(axis=0)
     lines = np.flatnonzero(complete & short)
     if not len(lines):
         raise EvidenceError(
-            f"none of the {len(pairs)} lines of parallel text has tokens on both sides: are these the right files?"
+            f"none of the {len(pairs)} lines of parallel text has tokens on both sides: check that the files are right"
         )
     if long := int((complete & ~short).sum()):
-        logger.warning("%d pairs have more than %d tokens and are left out of the alignment", long, LONGEST)
+        logger.warning("%d pairs have more than %d tokens and are not aligned", long, LONGEST)
     return lines
 
 
-def _spelled(side: Side, lines: np.ndarray) -> Iterator[str]:
-    """Ids in place of tokens: eflomal would lower the case of letters."""
+def _as_numbers(side: Side, lines: np.ndarray) -> Iterator[str]:
+    """Yield each line as token ids, because eflomal would convert the tokens themselves to lower case."""
     for line in lines:
         start, end = side.units[side.lines[line]], side.units[side.lines[line + 1]]
         yield " ".join(map(str, side.ids[start:end].tolist()))

@@ -1,13 +1,13 @@
-"""Parallel text as two tokenizers write it."""
+"""Parallel text encoded with two tokenizers."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from math import log
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -17,13 +17,16 @@ from relexify.evidence.bitext.bitext import Bitext
 from relexify.progress import track
 from relexify.tokens import backend_of, encoder_of
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 __all__ = ["EncodedBitext", "Side", "Units", "encode_bitext", "looks_swapped"]
 
 Units = Literal["tokens", "words"]
-"""What links connect: tokens, or words as white space parts them."""
+"""What links connect: tokens, or words separated by white space."""
 
-_AT_ONCE = 1000
-_CLEARLY = log(1.1)
+_LINES_AT_ONCE = 1000
+_CLEAR_EXCESS = log(1.1)  # 10 % more tokens; smaller differences are noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +35,8 @@ class Side:
 
     Attributes:
         ids: The tokens in order, int32 [tokens].
-        units: Where the tokens of each unit begin, and the end of the last, int64 [units + 1].
-        lines: Where the units of each line begin, and the end of the last, int64 [lines + 1].
+        units: Index of the first token of each unit, and the end of the last unit, int64 [units + 1].
+        lines: Index of the first unit of each line, and the end of the last line, int64 [lines + 1].
     """
 
     ids: np.ndarray
@@ -42,7 +45,7 @@ class Side:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Units of each line, int64 [lines]."""
+        """Number of units in each line, int64 [lines]."""
         return np.diff(self.lines)
 
 
@@ -51,8 +54,8 @@ class EncodedBitext:
     """A bitext in the tokens of two vocabularies; both sides have the same number of lines.
 
     Attributes:
-        source: The model's language.
-        target: The new one.
+        source: The source language.
+        target: The target language.
     """
 
     source: Side
@@ -64,8 +67,8 @@ class EncodedBitext:
 
 def encode_bitext(
     bitext: Bitext,
-    source_tokenizer: Any,
-    target_tokenizer: Any,
+    source_tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast,
     *,
     units: Units = "tokens",
     most_pairs: int | None = None,
@@ -73,35 +76,43 @@ def encode_bitext(
     """Tokenise both sides, each with its own tokenizer.
 
     Args:
-        bitext: Pairs; a line without one stays, with no units.
-        source_tokenizer: The model's tokenizer.
-        target_tokenizer: The new one.
+        bitext: Pairs; an incomplete line stays, with no units.
+        source_tokenizer: The tokenizer of the source language.
+        target_tokenizer: The tokenizer of the target language.
         units: What links will connect.
-        most_pairs: Take only so many lines, evenly spread over the text.
+        most_pairs: Use at most this many lines, evenly spread over the text.
     """
     lines = sum(1 for _ in bitext)
-    chosen = _spread(bitext, lines, most_pairs or lines)
+    wanted = most_pairs or lines
+    # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
+    chosen = (pair for i, pair in enumerate(bitext) if (i + 1) * wanted // lines > i * wanted // lines)
     sides = _SideBuilder(source_tokenizer, units), _SideBuilder(target_tokenizer, units)
-    with track("tokenising pairs", min(lines, most_pairs or lines)) as advance:
-        while block := list(islice(chosen, _AT_ONCE)):
+    with track("tokenising pairs", min(lines, wanted)) as advance:
+        while block := list(islice(chosen, _LINES_AT_ONCE)):
             for side, texts in zip(sides, zip(*block, strict=True), strict=True):
                 side.add(list(texts))
             advance(len(block))
     return EncodedBitext(*(side.finished() for side in sides))
 
 
-def looks_swapped(bitext: Bitext, source_tokenizer: Any, target_tokenizer: Any, *, pairs: int = 2000) -> bool:
-    """Whether the two languages stand in the wrong order, so far as tokenizers can tell.
+def looks_swapped(
+    bitext: Bitext,
+    source_tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast,
+    *,
+    pairs: int = 2000,
+) -> bool:
+    """Whether the two languages seem to be in the wrong order, judged by the tokenizers.
 
-    A tokenizer writes its own language with fewer tokens than another one does. Which tokens a side has more of under
-    the old tokenizer than under the new, compared between the sides, is free of how long the sentences are and of how
-    many bytes a script takes.
+    A tokenizer needs fewer tokens for its own language than another one does. For each side, compare the number of
+    source tokens with that of target tokens; the ratio of these ratios does not depend on the lengths of the sentences
+    or the number of bytes that a script needs.
 
     Args:
         bitext: Pairs.
-        source_tokenizer: The model's tokenizer, of the language that should come first.
-        target_tokenizer: The new one.
-        pairs: How many complete pairs to look at.
+        source_tokenizer: The tokenizer of the language that should come first.
+        target_tokenizer: The tokenizer of the other language.
+        pairs: How many complete pairs to use.
 
     Raises:
         EvidenceError: There are none.
@@ -113,29 +124,24 @@ def looks_swapped(bitext: Bitext, source_tokenizer: Any, target_tokenizer: Any, 
     excess = [
         log(_tokens(source_tokenizer, texts) / max(1, _tokens(target_tokenizer, texts))) for texts in (first, second)
     ]
-    return excess[0] > excess[1] + _CLEARLY
+    return excess[0] > excess[1] + _CLEAR_EXCESS
 
 
-def _tokens(tokenizer: Any, texts: Iterable[str]) -> int:
+def _tokens(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> int:
     return max(1, sum(len(ids) for ids in encoder_of(tokenizer).encode(list(texts))))
-
-
-def _spread(bitext: Bitext, lines: int, wanted: int) -> Iterator[tuple[str, str]]:
-    """So many lines, as evenly spread as whole numbers allow; all of them where there are no more."""
-    return (pair for place, pair in enumerate(bitext) if (place + 1) * wanted // lines > place * wanted // lines)
 
 
 class _SideBuilder:
     """Collects the tokens of one side."""
 
-    def __init__(self, tokenizer: Any, units: Units) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, units: Units) -> None:
         self._words = units == "words"
         self._encode = encoder_of(tokenizer).encode
         self._backend = _plain_copy(tokenizer) if self._words else None
         self._ids, self._units, self._lines = array("i"), array("q", [0]), array("q", [0])
 
     def add(self, texts: list[str]) -> None:
-        """Append so many lines."""
+        """Append lines."""
         if self._words:
             for text, encoding in zip(texts, self._encodings(texts), strict=True):
                 self._add_words(text, encoding)
@@ -147,7 +153,7 @@ class _SideBuilder:
             self._lines.append(len(self._units) - 1)
 
     def finished(self) -> Side:
-        """What was collected."""
+        """Return the collected side."""
         ids, units, lines = np.array(self._ids, np.int32), np.array(self._units, np.int64), np.array(self._lines)
         return Side(ids, units, lines.astype(np.int64))
 
@@ -155,8 +161,8 @@ class _SideBuilder:
         return () if self._backend is None else self._backend.encode_batch(texts, add_special_tokens=False)
 
     def _add_words(self, text: str, encoding: Any) -> None:
-        """Give each word the tokens that end in it; a token of white space alone belongs to none."""
-        word_at = _words_of_characters(text)
+        """Assign to each word the tokens that end in it; a token of white space alone belongs to none."""
+        word_at = _word_of_each_character(text)
         tokens: list[list[int]] = [[] for _ in text.split()]
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if end > start and (word := word_at[end - 1]) >= 0:
@@ -167,22 +173,22 @@ class _SideBuilder:
         self._lines.append(len(self._units) - 1)
 
 
-def _words_of_characters(text: str) -> list[int]:
-    """The word that each character belongs to, -1 for white space."""
-    places, word, inside = [], -1, False
+def _word_of_each_character(text: str) -> list[int]:
+    """Return the index of the word of each character, -1 for white space."""
+    words, word, inside = [], -1, False
     for character in text:
         if character.isspace():
             inside = False
-            places.append(-1)
+            words.append(-1)
             continue
         word += not inside
         inside = True
-        places.append(word)
-    return places
+        words.append(word)
+    return words
 
 
-def _plain_copy(tokenizer: Any) -> Tokenizer:
-    """The tokenizer with truncation and padding off, which earlier calls may have left on."""
+def _plain_copy(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
+    """Return a copy without truncation and padding, which earlier calls may have left on."""
     copy = Tokenizer.from_str(backend_of(tokenizer).to_str())
     copy.no_truncation()
     copy.no_padding()

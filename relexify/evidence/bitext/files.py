@@ -1,4 +1,4 @@
-"""Files that hold pairs of sentences: two columns, two files side by side, json lines."""
+"""Files with pairs of sentences: two columns, two files of equal length, json lines."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from relexify.text.decoding import COMPRESSIONS, read_blocks
 __all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "open_pair_files"]
 
 FIELDS = ("source", "target")
-"""Fields of json lines where none are named."""
+"""Default fields of json lines."""
 
 _BRACES = re.compile(r"\{([^{},]+),([^{},]+)\}")
 _JSON = (".jsonl", ".ndjson", ".json")
 
 
 class PairFile(Protocol):
-    """Something that yields pairs of sentences, as often as asked."""
+    """Yields pairs of sentences, as often as needed."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """A name for messages."""
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield the two sides of every line; blank lines have two empty sides."""
 
     def fingerprint(self) -> str:
-        """The sha256 of the content, in hex."""
+        """Return a hash of the content."""
 
 
 def open_pair_files(
     source: str | Path | Iterable[str | Path], target: str | Path | None, fields: tuple[str, str]
 ) -> tuple[PairFile, ...]:
-    """What names stand for, as `Bitext.open` takes them.
+    """Return the files of the given names; arguments as in `Bitext.open`.
 
     Raises:
         InputError: There are none, or a file is missing.
@@ -49,13 +49,13 @@ def open_pair_files(
         return (SideBySide(_existing(Path(source)), _existing(Path(target))),)
     names = [source] if isinstance(source, str | Path) else list(source)
     if not names:
-        raise InputError("no parallel text is named: give at least one file")
-    return tuple(_named(name, fields) for name in names)
+        raise InputError("no parallel text is given: give at least one file")
+    return tuple(_open_file(name, fields) for name in names)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A text file with a tab between the two sides; what follows a second tab is ignored."""
+    """A text file with a tab between the two sides; anything after a second tab is ignored."""
 
     path: Path
 
@@ -79,7 +79,7 @@ class Columns:
             yield left, right
 
     def fingerprint(self) -> str:
-        """The sha256 of the file."""
+        """Return the sha256 of the file."""
         return sha256_of(self.path)
 
 
@@ -101,19 +101,19 @@ class SideBySide:
             if left is None or right is None:
                 short, long = (self.left, self.right) if left is None else (self.right, self.left)
                 raise InputError(
-                    f"{short} ends after line {number} and {long} goes on: line n of one must be the translation of "
+                    f"{short} ends after line {number} and {long} continues: line n of one must be the translation of "
                     "line n of the other"
                 )
             yield left, right
 
     def fingerprint(self) -> str:
-        """The sha256 of both files, in order."""
+        """Return the sha256 of both files, in order."""
         return f"{sha256_of(self.left)} {sha256_of(self.right)}"
 
 
 @dataclass(frozen=True)
 class JsonPairs:
-    """A file with one json object a line, two fields of which are the sides."""
+    """A file with one json object per line, two fields of which are the sides."""
 
     path: Path
     fields: tuple[str, str]
@@ -129,20 +129,20 @@ class JsonPairs:
             if not line.strip():
                 yield "", ""
                 continue
-            place = f"{self.path}, line {number},"
+            location = f"{self.path}, line {number},"
             try:
                 record = json.loads(line)
             except ValueError as error:
-                raise InputError(f"{place} is not json ({error}): each line must be one object") from error
-            left, right = (_field(record, field, place) for field in self.fields)
+                raise InputError(f"{location} is not json ({error}): each line must be one object") from error
+            left, right = (_field(record, field, location) for field in self.fields)
             yield left, right
 
     def fingerprint(self) -> str:
-        """The sha256 of the file and the fields' names."""
+        """Return the sha256 of the file and the names of the fields."""
         return f"{sha256_of(self.path)} {self.fields}"
 
 
-def _named(name: str | Path, fields: tuple[str, str]) -> PairFile:
+def _open_file(name: str | Path, fields: tuple[str, str]) -> PairFile:
     path = Path(name).expanduser()
     braces = _BRACES.search(str(path))
     if braces and not path.exists():
@@ -161,7 +161,7 @@ def _existing(path: Path) -> Path:
 
 
 def _kind(path: Path) -> str:
-    """The ending of the name that tells the format, below that of a compression."""
+    """Return the suffix of the format, before that of a compression."""
     return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
 
 
@@ -169,15 +169,17 @@ def _lines(path: Path) -> Iterator[str]:
     return chain.from_iterable(read_blocks(path))
 
 
-def _field(record: Any, field: str, place: str) -> str:
-    """The text of a field; dots lead into objects, a null is an empty text."""
+def _field(record: Any, field: str, location: str) -> str:
+    """Return the text of a field; dots lead into objects, null is an empty text."""
     value = record
     for key in field.split("."):
         if not isinstance(value, dict) or key not in value:
             found = ", ".join(sorted(value)) if isinstance(value, dict) else f"a {type(value).__name__}"
-            raise InputError(f"{place} has no field {field!r}, only {found}: name the two fields with the sentences")
+            raise InputError(f"{location} has no field {field!r}, only {found}: name the two fields with the sentences")
         value = value[key]
     if not isinstance(value, str | None):
-        raise InputError(f"{place} has a {type(value).__name__} in the field {field!r}: name a field that holds text")
-    # Json can spell half a surrogate pair, which no encoder takes.
+        raise InputError(
+            f"{location} has a {type(value).__name__} in the field {field!r}: name a field that holds text"
+        )
+    # Json can contain a lone surrogate, which tokenizers reject.
     return (value or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

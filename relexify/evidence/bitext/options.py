@@ -1,4 +1,4 @@
-"""How parallel text is read and aligned, and what its counts are worth."""
+"""Options of word alignment, and of counting the aligned tokens."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ class WordAlignmentOptions:
     """How to get from parallel text to counts of aligned tokens.
 
     Attributes:
-        symmetrisation: How the two directions of an alignment become one.
-        units: What a ready alignment counts: tokens of the two tokenizers, or words as white space parts them.
-        fields: Of json lines, the fields with the two sentences, the model's language first.
-        swapped: The text, and a ready alignment of it, have the new language first.
-        most_pairs: Align no more lines than so many, evenly spread over the text.
+        symmetrisation: How to combine the two directions of a word alignment.
+        units: What the links of an alignment file count: tokens of the two tokenizers, or words separated by white
+            space.
+        fields: For json lines: the fields with the two sentences, the source language first.
+        swapped: Whether the text, and an alignment file, have the target language first.
+        most_pairs: Align at most this many lines, evenly spread over the text.
         smoothing: Added to the count of every pair of tokens that was seen.
-        min_count: Pairs of tokens seen less often are left out.
+        min_count: Pairs of tokens with a lower count are left out.
     """
 
     symmetrisation: Symmetrisation = "grow-diag-final-and"
@@ -37,7 +38,7 @@ class WordAlignmentOptions:
 
 
 def validate_word_alignment(options: WordAlignmentOptions) -> None:
-    """Refuse what cannot be.
+    """Validate the options.
 
     Raises:
         InputError: An option has an impossible value.

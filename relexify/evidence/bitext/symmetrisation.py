@@ -1,4 +1,4 @@
-"""Two directed alignments into one."""
+"""Combine the two directions of a word alignment."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
     Args:
         forward: Every target unit has at most one source unit.
         reverse: Every source unit has at most one target unit.
-        how: `"intersection"` keeps what both have, `"union"` what either has, `"forward"` the first as it is.
-            `"grow-diag-final-and"` starts from the intersection, adds links of the union that touch one already there
-            (also across a corner) and bring in a unit that has none, then links of either direction between two units
-            that both have none.
+        how: `"intersection"` keeps links in both, `"union"` links in either, `"forward"` the first direction.
+            `"grow-diag-final-and"` starts from the intersection, adds links of the union that are adjacent to an
+            existing one (also diagonally) and cover an uncovered unit, then links of either direction between two
+            uncovered units.
 
     Raises:
-        InputError: There is no such way.
+        InputError: `how` is not one of these.
     """
     if how not in get_args(Symmetrisation):
         raise InputError(f"there is no symmetrisation {how!r}: choose one of {', '.join(get_args(Symmetrisation))}")
@@ -45,11 +45,13 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
     common = both[1:][np.diff(both) == 0]
     if how == "intersection":
         return Links.from_keys(common)
-    return _grown(*(Links.from_keys(keys) for keys in (common, united, ours, theirs)))
+    return _grow_diag_final_and(
+        Links.from_keys(common), Links.from_keys(united), Links.from_keys(ours), Links.from_keys(theirs)
+    )
 
 
-def _grown(common: Links, united: Links, forward: Links, reverse: Links) -> Links:
-    """Grow-diag-final-and, line by line; where both directions agree there is nothing to grow."""
+def _grow_diag_final_and(common: Links, united: Links, forward: Links, reverse: Links) -> Links:
+    """Grow line by line; lines on which both directions agree are complete already."""
     lines, sizes = np.unique(united.line, return_counts=True)
     differ = sizes != np.bincount(common.line, minlength=int(lines.max(initial=-1)) + 1)[lines]
     tables = [_by_line(links, lines[differ]) for links in (common, united, forward, reverse)]
@@ -58,12 +60,12 @@ def _grown(common: Links, united: Links, forward: Links, reverse: Links) -> Link
         for line, agreed, either, first, second in zip(lines[differ].tolist(), *tables, strict=True):
             grown.extend((line, *point) for point in _grow(agreed, set(either), first, second))
             advance(1)
-    settled = np.isin(common.line, lines[differ], invert=True)
-    return Links.from_points(np.concatenate([common.points()[settled], np.array(grown, np.int32).reshape(-1, 3)]))
+    complete = np.isin(common.line, lines[differ], invert=True)
+    return Links.from_points(np.concatenate([common.points()[complete], np.array(grown, np.int32).reshape(-1, 3)]))
 
 
 def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse: list[Point]) -> list[Point]:
-    """One pair of sentences; links in order, new ones at the end."""
+    """Grow the links of one pair of sentences; added links come last."""
     kept = list(agreed)
     sources, targets = {source for source, _ in kept}, {target for _, target in kept}
     waiting = either - set(kept)
@@ -74,7 +76,7 @@ def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse
         sources.add(point[0])
         targets.add(point[1])
 
-    for source, target in kept:  # the list grows while it is walked
+    for source, target in kept:  # the list grows during the iteration, so added links are visited too
         for down, right in _AROUND:
             point = (source + down, target + right)
             if point in waiting and (point[0] not in sources or point[1] not in targets):
@@ -86,7 +88,7 @@ def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse
 
 
 def _by_line(links: Links, lines: np.ndarray) -> Iterator[list[Point]]:
-    """The links of each line, in order."""
+    """Yield the links of each line, in order."""
     starts, ends = (np.searchsorted(links.line, lines, side) for side in ("left", "right"))
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         yield list(zip(links.source[start:end].tolist(), links.target[start:end].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Which words of two vocabularies a dictionary connects."""
+"""Find the dictionary entries in two vocabularies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Correspondences", "choose_held_out", "find_correspondences", "questi
 
 @dataclass(frozen=True, eq=False)
 class Correspondences:
-    """The pairs of vocabulary rows that a dictionary vouches for.
+    """The pairs of vocabulary rows that a dictionary connects.
 
     Attributes:
         source: Row in the source vocabulary, int64 [n].
         target: Row in the target vocabulary, int64 [n].
-        entry: The dictionary entry it comes from, int64 [n].
-        word: The source word of that entry, counted without regard to case, int64 [n].
+        entry: Index of the dictionary entry, int64 [n].
+        word: Index of the source word of that entry, ignoring case, int64 [n].
         entries: How many entries the dictionary has.
     """
 
@@ -45,30 +45,30 @@ class Correspondences:
         return self.entries_used / self.entries if self.entries else 0.0
 
     def meetings(self, mask: np.ndarray | None = None) -> csr_array:
-        """How often each two words meet, csr [distinct source rows × distinct target rows], rows rising.
+        """Count how often two words form a pair, csr [distinct source rows × distinct target rows], in ascending order.
 
         Args:
-            mask: Count only these, bool [n]; the shape stays.
+            mask: Count only these pairs, bool [n]; the shape stays.
         """
-        source_rows, source_places = np.unique(self.source, return_inverse=True)
-        target_rows, target_places = np.unique(self.target, return_inverse=True)
+        source_rows, rows = np.unique(self.source, return_inverse=True)
+        target_rows, columns = np.unique(self.target, return_inverse=True)
         weights = np.ones(len(self)) if mask is None else mask.astype(np.float64)
-        return csr_array((weights, (source_places, target_places)), shape=(len(source_rows), len(target_rows)))
+        return csr_array((weights, (rows, columns)), shape=(len(source_rows), len(target_rows)))
 
 
 def find_correspondences(
     lexicon: BilingualLexicon, source_index: Mapping[str, int], target_index: Mapping[str, int]
 ) -> Correspondences:
-    """Find each dictionary entry in two vocabularies, in three spellings a side.
+    """Find each dictionary entry in two vocabularies, in three spellings per side.
 
-    A word is tried as it stands, in lower case and in title case, and every combination found on both sides counts,
-    so a lower-case pair counts four times: the entry as it stands twice over on either side. WECHSEL weighs its
-    dictionary this way, and its rotations come out the same only if the repeats are kept.
+    A word is looked up as it is, in lower case and in title case, and every combination found on both sides counts. So
+    a lower-case pair counts four times: on each side, the word itself equals its lower case. WECHSEL weights its
+    dictionary this way, and its rotations are reproduced only with these repeats.
 
     Args:
         lexicon: The dictionary.
-        source_index: From source word to row.
-        target_index: From target word to row.
+        source_index: Row of each source word.
+        target_index: Row of each target word.
     """
     words: dict[str, int] = {}
     found = [
@@ -83,13 +83,13 @@ def find_correspondences(
 
 
 def choose_held_out(pairs: Correspondences, share: float, *, most: int, seed: int) -> np.ndarray:
-    """Mark all pairs of some source words, bool [n], so that no word is on both sides of the split.
+    """Choose source words at random, and mark all of their pairs, bool [n], so that no word is in both parts.
 
     Args:
         pairs: The pairs to choose from.
         share: The share of source words to mark.
-        most: At most so many words.
-        seed: Chooses the words.
+        most: The largest number of words to mark.
+        seed: Random seed.
     """
     words = len(np.unique(pairs.word))
     chosen = np.random.default_rng(seed).permutation(words)[: min(most, int(share * words))]
@@ -97,10 +97,10 @@ def choose_held_out(pairs: Correspondences, share: float, *, most: int, seed: in
 
 
 def questions(pairs: Correspondences, mask: np.ndarray) -> tuple[np.ndarray, list[set[int]]]:
-    """The marked source words, and the answers that are right.
+    """Return the marked source words and their correct translations.
 
     Returns:
-        One source row for each word, the first spelling found, int64 [w]; and all target rows listed for it.
+        One source row for each word, the first spelling found, int64 [w]; and the set of its target rows.
     """
     first: dict[int, int] = {}
     answers: dict[int, set[int]] = {}

@@ -52,7 +52,7 @@ def read_dictd(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def plain_words(text: str) -> Iterator[str]:
-    """The words of a line of translations, without pronunciation, grammar, remarks and the commas between them."""
+    """Yield the words of a line of translations, without pronunciation, grammar, remarks and commas."""
     text = RELATION.sub("", text)
     text = ASIDE.sub(" ", ASIDE.sub(" ", PRONUNCIATION.sub(" ", text)))
     for word in SEPARATOR.split(TAG.sub(",", text)):
@@ -64,15 +64,15 @@ def _both_files(path: Path) -> tuple[Path, Path]:
     stem = str(path).removesuffix(".dz").removesuffix(".dict").removesuffix(".index")
     index_path = Path(stem + ".index")
     if not index_path.is_file():
-        raise InputError(f"{path} has no index: {index_path.name} must lie beside it")
+        raise InputError(f"{path} has no index: {index_path.name} must be next to it")
     for suffix in (".dict.dz", ".dict"):
         if (dict_path := Path(stem + suffix)).is_file():
             return index_path, dict_path
-    raise InputError(f"{index_path} has no entries: {Path(stem).name}.dict or .dict.dz must lie beside it")
+    raise InputError(f"{index_path} has no entries: {Path(stem).name}.dict or .dict.dz must be next to it")
 
 
 def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
-    """The headwords of every entry, by its (offset, length); `00database…` entries describe the file, not words."""
+    """Return the headwords of every entry, by its (offset, length); `00database…` entries describe the file itself."""
     entries: dict[tuple[int, int], list[str]] = {}
     for number, line in enumerate(decode(read_bytes(path), path).split("\n"), start=1):
         if not line.strip() or line.startswith(("00database", "00-database")):
@@ -110,9 +110,9 @@ def _entry_pairs(entry: str, headwords: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _names(first: str, headwords: list[str]) -> list[str]:
-    """The entry's own spelling of its headwords, since the index folds case and drops punctuation.
+    """Return the headwords as the entry spells them, because the index folds case and drops punctuation.
 
-    A comma separates headwords only where the index lists each of them: "yes, please" is one.
+    A comma separates headwords only if the index lists each of them: "yes, please" is one headword.
     """
     parts = list(plain_words(first))
     folded = {_folded(headword) for headword in headwords}
@@ -127,10 +127,10 @@ def _folded(word: str) -> str:
 
 
 def _translation_lines(body: str) -> Iterator[str]:
-    """The lines of an entry's body that hold translations.
+    """Yield the lines of an entry's body that contain translations.
 
-    Each sense has its translations on its first line, behind or below its number; what follows at the margin is a
-    definition (unless it goes on with a semicolon), what is indented is a note, an example or a reference.
+    Each sense has its translations on its first line, after or below its number. Later lines at the margin are
+    definitions (unless they continue with a semicolon); indented lines are notes, examples or references.
     """
     expected = True
     for raw in body.split("\n"):

@@ -1,4 +1,4 @@
-"""Opening what people keep dictionaries in: plain, .gz, .xz and dictzip files, with errors that say what to do."""
+"""Open dictionary files: plain, .gz, .xz and dictzip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GZIP, XZ, ZIP = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PK\x03\x04"
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacking gzip, dictzip and xz on the way; the content decides, not the suffix.
+    """Open a file, decompressing gzip, dictzip and xz; the content decides, not the suffix.
 
     Raises:
         InputError: The file is missing, unreadable, an archive, or its compressed stream is damaged.
@@ -30,7 +30,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             start = stream.read(6)
         if start.startswith(ZIP):
             raise InputError(f"{path} is a zip archive: unpack it and give the dictionary inside")
-        with _unpacked(path, start) as stream:
+        with _decompress(path, start) as stream:
             yield stream
     except FileNotFoundError as error:
         raise InputError(f"there is no dictionary at {path}: check the path") from error
@@ -41,7 +41,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All of a file, unpacked."""
+    """Return the whole content of a file, decompressed."""
     with open_bytes(path) as stream:
         content = stream.read()
     if content[257:262] == b"ustar":
@@ -50,10 +50,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode(content: bytes, path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+    """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        InputError: The bytes are UTF-16, binary, or in an older encoding; says where the first bad byte is.
+        InputError: The bytes are UTF-16, binary, or in another encoding; the message gives the first invalid byte.
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16: convert it with `iconv -f utf-16 -t utf-8 {path.name} > new.txt`")
@@ -73,11 +73,11 @@ def decode(content: bytes, path: Path) -> str:
 
 
 def tidy(side: str) -> str:
-    """One side of a pair in NFC, with single spaces, without spaces or byte order marks around it."""
+    """Return one side of a pair in NFC, with single spaces, without surrounding spaces and byte order marks."""
     return unicodedata.normalize("NFC", " ".join(side.replace("\ufeff", "").split()))
 
 
-def _unpacked(path: Path, start: bytes) -> IO[bytes]:
+def _decompress(path: Path, start: bytes) -> IO[bytes]:
     if start.startswith(GZIP):
         return cast(IO[bytes], gzip.open(path, "rb"))
     if start.startswith(XZ):

@@ -1,7 +1,7 @@
-"""How often words occur: from vectors that counted them, from text, or from the package wordfreq.
+"""Word frequencies: from vectors with counts, from text, or from the package wordfreq.
 
 All functions return a mapping from word to weight. Only ratios matter to the callers, so counts, shares and estimates
-can stand in for each other, but should not be mixed in one computation.
+are interchangeable, but should not be mixed in one computation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CountedWords", "count_words", "package_frequencies", "vector_frequen
 
 
 class CountedWords(Protocol):
-    """Words, most frequent first, with their counts where these are known; `WordVectors` is one."""
+    """Words, most frequent first, with their counts if known, such as `WordVectors`."""
 
     @property
     def words(self) -> Sequence[str]:
@@ -30,10 +30,10 @@ class CountedWords(Protocol):
 
 
 def vector_frequencies(vectors: CountedWords) -> dict[str, float]:
-    """The frequencies of the words of a set of vectors.
+    """Return the frequencies of the words of a set of vectors.
 
-    Where the vectors carry no counts, Zipf's law stands in: the word of rank r (from 1) weighs 1/r. That relies on
-    the words being sorted by frequency, as they are in the usual files. Of equal words the first counts.
+    Without counts, Zipf's law is used: the word of rank r (from 1) has the weight 1/r. This needs words that are sorted
+    by frequency, as they are in the usual files. If a word occurs twice, the first counts.
     """
     counts = vectors.counts
     if counts is None or not np.any(counts):
@@ -43,7 +43,7 @@ def vector_frequencies(vectors: CountedWords) -> dict[str, float]:
 
 
 def count_words(texts: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Count the words of texts that are already cut into words."""
+    """Count the words of texts that are already split into words."""
     counts: Counter[str] = Counter()
     for words in texts:
         counts.update(words)
@@ -51,25 +51,25 @@ def count_words(texts: Iterable[Iterable[str]]) -> dict[str, float]:
 
 
 def package_frequencies(language: str) -> dict[str, float]:
-    """The shares of a language's words in running text, from the package wordfreq.
+    """Return the relative frequencies of a language's words, from the package wordfreq.
 
     Args:
         language: A code such as `"de"` or `"pt-BR"`.
 
     Raises:
         MissingExtra: The package is not installed.
-        InputError: It has no list for the language. (Left to itself, it would answer for Swahili with English.)
+        InputError: It has no list for the language. (By itself it would return English words for Swahili.)
     """
     try:
         import wordfreq
     except ImportError as error:
-        raise MissingExtra("wordfreq", "a ready-made list of word frequencies", "frequencies") from error
+        raise MissingExtra("wordfreq", "a list of word frequencies", "frequencies") from error
     code = language.lower().replace("_", "-").partition("-")[0]
     languages = wordfreq.available_languages()
     if code not in languages:
         raise InputError(
             f"wordfreq has no word list for {language!r} (it has {', '.join(sorted(languages))}): count the words of "
-            "your own text instead, or use vectors that carry counts"
+            "your own text instead, or use vectors with counts"
         )
     frequencies: dict[str, float] = wordfreq.get_frequency_dict(code)
     return dict(frequencies)

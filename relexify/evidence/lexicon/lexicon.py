@@ -22,8 +22,8 @@ class BilingualLexicon:
     """A bilingual dictionary.
 
     Attributes:
-        pairs: (source word, target word) in file order; exact duplicates are dropped. Sides may hold spaces.
-        name: Where it comes from, for reports.
+        pairs: (source word, target word) in file order; exact duplicates are dropped. Sides may contain spaces.
+        name: Name of the file, for reports.
     """
 
     pairs: tuple[Pair, ...]
@@ -47,18 +47,18 @@ class BilingualLexicon:
 
     @classmethod
     def load(cls, path: str | Path, *, swapped: bool = False) -> BilingualLexicon:
-        """Read a dictionary, whatever its format.
+        """Read a dictionary of any supported format.
 
-        Two columns with a tab between them (Wiktionary lists, where the sides may hold spaces) or with white space
-        (MUSE), FreeDict's TEI files, FreeDict's `.index` with `.dict` or `.dict.dz` (name either, or their folder);
-        text and TEI also as `.gz` and `.xz`. Both sides come out in NFC.
+        Two columns separated by a tab (Wiktionary lists, whose sides may contain spaces) or by white space (MUSE),
+        FreeDict's TEI files, FreeDict's `.index` with `.dict` or `.dict.dz` (give either, or their folder); text and
+        TEI also as `.gz` and `.xz`. Both sides are normalised to NFC.
 
         Args:
             path: The file or folder.
-            swapped: The file has the target language first.
+            swapped: Whether the file has the target language first.
 
         Raises:
-            InputError: It is missing, damaged, not UTF-8, or holds no pairs.
+            InputError: It is missing, damaged, not UTF-8, or contains no pairs.
         """
         path = Path(path)
         lexicon = cls(tuple(read_pairs(path)), name=path.name)
@@ -72,23 +72,23 @@ class BilingualLexicon:
     def identical(
         cls, source_words: Iterable[str], target_words: Iterable[str], *, shortest: int = 4
     ) -> BilingualLexicon:
-        """The words that two vocabularies share, each as its own translation, in source order.
+        """Return the words that two vocabularies share, each as its own translation, in source order.
 
-        Shared long words are mostly names and loans, and shared numerals mean the same, but short words are often
-        false friends ("die", "in") and punctuation says nothing about meaning: words of fewer than `shortest` letters
-        and words with neither letters nor digits are left out. A letter without case (an ideograph, a syllable, a
-        consonant of an abjad) counts as two, since words are shorter in such scripts.
+        Shared long words are mostly names and loanwords, and shared numerals mean the same, but short words are often
+        false friends ("die", "in") and punctuation has no meaning: words of fewer than `shortest` letters, and words
+        with neither letters nor digits, are left out. A letter without case (an ideograph, a syllable, a consonant of
+        an abjad) counts as two, because words are shorter in such scripts.
         """
         shared = set(target_words)
         words = (word for word in source_words if word in shared and _is_evidence(word, shortest))
         return cls(tuple((word, word) for word in words), name="identical words")
 
     def swapped(self) -> BilingualLexicon:
-        """The same dictionary from the target language to the source language."""
+        """Return the dictionary from the target language to the source language."""
         return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
 
     def merged(self, other: BilingualLexicon) -> BilingualLexicon:
-        """The pairs of both dictionaries, this one's first."""
+        """Return the pairs of both dictionaries, this one's first."""
         name = " + ".join(filter(None, (self.name, other.name)))
         return BilingualLexicon(self.pairs + other.pairs, name=name)
 
@@ -96,8 +96,8 @@ class BilingualLexicon:
         """Chain two dictionaries over the language they share: A–pivot through pivot–B is A–B.
 
         A pair scores Σ 1 / (a·b) over the pivot words that connect it, where a and b count the pivot word's
-        translations into A and B: a vague pivot word ("set") says little, two that agree say much. Each A word keeps
-        its `limit` best B words. Case of the pivot words is ignored.
+        translations into A and B: an ambiguous pivot word ("set") adds little, several that agree add up. Each A word
+        keeps its `limit` best B words. The case of pivot words is ignored.
 
         Args:
             other: The dictionary that starts with this one's target language.
@@ -115,14 +115,14 @@ class BilingualLexicon:
                 found = scores[source]
                 for target in targets:
                     found[target] = found.get(target, 0.0) + share
-        # A stable sort, so that equals stay in file order.
+        # A stable sort keeps ties in file order.
         best = ((source, sorted(found, key=lambda target: -found[target])[:limit]) for source, found in scores.items())
         pairs = tuple((source, target) for source, targets in best for target in targets)
         return BilingualLexicon(pairs, name=" through ".join(filter(None, (self.name, other.name))))
 
 
 def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:
-    """The distinct target words of each source word, whatever the source word's case."""
+    """Return the distinct target words of each source word, ignoring the case of the source word."""
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for source, target in lexicon.pairs:
         found[source.casefold()][target] = None

@@ -1,19 +1,21 @@
-"""Which reader a dictionary needs, told from its name and its first bytes."""
+"""Read a dictionary of any format, recognised by its name and its first bytes; two-column text is read here."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon.columns import read_two_columns
 from relexify.evidence.lexicon.dictd import read_dictd
-from relexify.evidence.lexicon.files import open_bytes
+from relexify.evidence.lexicon.files import decode, open_bytes, read_bytes, tidy
 from relexify.evidence.lexicon.tei import read_tei
 
-__all__ = ["read_pairs"]
+__all__ = ["read_pairs", "read_two_columns"]
 
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
+
+logger = logging.getLogger(__name__)
 
 
 def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
@@ -23,7 +25,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
         path: A two-column text file, a TEI file, either file of a dictd pair, or a folder with one dictionary in it.
 
     Raises:
-        InputError: There is nothing at `path`, or nothing that can be read.
+        InputError: `path` does not exist or cannot be read.
     """
     if path.is_dir():
         path = _only_dictionary(path)
@@ -34,8 +36,51 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     return read_two_columns(path)
 
 
+def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the (left, right) pairs of a two-column text file, in file order.
+
+    A line with a tab is split there, and both sides may contain spaces; any other line is split at white space, as in
+    MUSE's files, and must have exactly two words. Columns after the second (scores, notes), blank lines and comments
+    (`# …`) are ignored.
+
+    Raises:
+        InputError: The file cannot be read as text, or most of its lines do not have two sides.
+    """
+    text = decode(read_bytes(path), path)
+    pairs, faulty = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip() or _is_comment(line):
+            continue
+        sides = _split_columns(line)
+        if sides is None:
+            faulty.append(number)
+        else:
+            pairs.append(sides)
+    if faulty:
+        found = (
+            f"{path}: {len(faulty)} of {len(faulty) + len(pairs)} lines do not have two sides (first: line {faulty[0]})"
+        )
+        if len(faulty) > len(pairs):
+            raise InputError(f"{found}: put one pair on each line, with a tab between the word and its translation")
+        logger.warning("%s; they are skipped", found)
+    yield from pairs
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line is a comment: `#hashtag<TAB>word` and `#<TAB>number sign` are entries, `# en<TAB>de` is not."""
+    return line.startswith("#") and ("\t" not in line or line[1:2] in (" ", "#", "!"))
+
+
+def _split_columns(line: str) -> tuple[str, str] | None:
+    sides = line.split("\t") if "\t" in line.strip() else line.split()
+    if len(sides) != 2 and "\t" not in line.strip():
+        return None
+    left, right = tidy(sides[0]), tidy(sides[1])
+    return (left, right) if left and right else None
+
+
 def _is_dictd(path: Path) -> bool:
-    """Whether a file is half of a dictd pair; a `.dict` on its own may just be somebody's two columns."""
+    """Whether a file is one of a dictd pair; a `.dict` on its own may be a two-column text file."""
     if path.name.endswith((".index", ".dict.dz")) or path.with_suffix(".index").is_file():
         return path.name.endswith((".index", ".dict", ".dict.dz"))
     return path.name.endswith(".dict") and b"00-database" in _beginning(path)
@@ -52,7 +97,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _only_dictionary(folder: Path) -> Path:
-    """The dictionary of a folder; dictd's `.index` stands for its pair of files."""
+    """Return the only dictionary in a folder; for dictd its `.index`."""
     found = sorted(
         file for file in folder.iterdir() if file.name.endswith((".index", *TEI_SUFFIXES)) and file.is_file()
     )
@@ -63,4 +108,4 @@ def _only_dictionary(folder: Path) -> Path:
     if not found:
         raise InputError(f"{folder} holds no dictionary (.index with .dict.dz, or .tei): give the file itself")
     names = ", ".join(file.name for file in found[:5])
-    raise InputError(f"{folder} holds {len(found)} dictionaries ({names}): give the one that is meant")
+    raise InputError(f"{folder} holds {len(found)} dictionaries ({names}): give one of them")

@@ -1,4 +1,4 @@
-"""How well aligned vectors translate: the share of words whose nearest neighbour is a translation."""
+"""Measure how well aligned vectors translate: the share of words whose nearest neighbour is a translation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class Quality:
-    """What a rotation finds of translations it was not fitted on.
+    """How well a rotation translates words that it was not fitted on.
 
     Attributes:
         precision: Share of words whose nearest target word by cosine is a listed translation (P@1).
-        csls_precision: The same by cross-domain similarity local scaling, which holds hubs down.
-        words: How many source words were asked.
-        candidates: How many target words could have been answered.
+        csls_precision: P@1 by cross-domain similarity local scaling (CSLS), which penalises hubs.
+        words: How many source words were tested.
+        candidates: How many target words were candidates.
     """
 
     precision: float
@@ -34,13 +34,13 @@ class Quality:
 def translation_quality(
     queries: np.ndarray, keys: np.ndarray, background: np.ndarray, translations: Sequence[frozenset[int]]
 ) -> Quality:
-    """Measure P@1, where any listed translation counts.
+    """Measure P@1; any listed translation is correct.
 
     Args:
         queries: Source words in the target space [n × d].
         keys: Candidate target words [m × d].
-        background: Frequent source words in the target space [b × d]: what CSLS tells hubs by.
-        translations: For each query the right rows of `keys`.
+        background: Frequent source words in the target space [b × d], by which CSLS recognises hubs.
+        translations: For each query, the correct rows of `keys`.
     """
     by_cosine = nearest(queries, keys, 1)[0][:, 0]
     by_csls = csls_nearest(queries, keys, background)
@@ -53,22 +53,22 @@ def translation_quality(
 
 
 def csls_nearest(queries: np.ndarray, keys: np.ndarray, background: np.ndarray, *, k: int = 10) -> np.ndarray:
-    """The best key for each query by cross-domain similarity local scaling (CSLS; Conneau et al., 2018).
+    """Return the best key for each query by cross-domain similarity local scaling (CSLS; Conneau et al., 2018).
 
-    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), r being the mean cosine to the k nearest of the other language. r(x) is
-    the same for all keys y of a query, so it cannot change which is best and is not computed.
+    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest of the other language. r(x) is
+    the same for all keys y of a query, so it does not change which one is best and is not computed.
 
     Args:
         queries: [n × d].
         keys: [m × d].
         background: Vectors of the queries' language [b × d], among which a key's neighbours are found.
-        k: How many neighbours a mean is taken over.
+        k: Number of neighbours in the means.
 
     Returns:
         The row of the best key, int64 [n].
     """
     crowding = nearest(keys, background, k)[1].mean(axis=1)
-    # A zero key has no direction and must not win by being far from everything.
+    # A zero key has no direction, and must not win because its r is zero.
     crowding[~np.any(keys, axis=1)] = np.inf
     queries, columns = normalise_rows(queries), normalise_rows(keys).T
     best = np.empty(len(queries), dtype=np.int64)

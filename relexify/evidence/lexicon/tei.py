@@ -1,4 +1,4 @@
-"""FreeDict dictionaries as their authors write them: TEI, an XML format."""
+"""FreeDict dictionaries in TEI, an XML format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relexify.evidence.lexicon.files import open_bytes, tidy
 
 __all__ = ["read_tei"]
 
-BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 def read_tei(path: Path) -> Iterator[tuple[str, str]]:
@@ -24,7 +24,7 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: The file is missing, not well-formed, or declares entities (which could expand without bounds).
     """
-    _refuse_entities(path)
+    _reject_entities(path)
     with open_bytes(path) as stream:
         parser = ElementTree.iterparse(stream, events=("start", "end"))
         body: ElementTree.Element | None = None
@@ -40,10 +40,11 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
             raise InputError(f"{path} is not well-formed XML ({error}): download it again") from error
 
 
-def _refuse_entities(path: Path) -> None:
+def _reject_entities(path: Path) -> None:
+    """Scan the file for entity declarations, which the XML parser would expand, and for UTF-16."""
     declaration, tail = b"<!ENTITY", b""
     with open_bytes(path) as stream:
-        while block := stream.read(BLOCK_BYTES):
+        while block := stream.read(_BLOCK_BYTES):
             if b"\0" in block:
                 raise InputError(f"{path} is not in UTF-8: convert it with `iconv -f utf-16 -t utf-8`")
             if declaration in tail + block:
@@ -59,7 +60,7 @@ def _entry_pairs(entry: ElementTree.Element) -> Iterator[tuple[str, str]]:
 
 
 def _headwords(entry: ElementTree.Element) -> Iterator[str]:
-    """The entry's own forms; inflected forms are forms inside its form, and no headwords."""
+    """Yield the entry's own forms; inflected forms are nested inside a form, and are not headwords."""
     for form in entry:
         if _name(form) == "form":
             for child in form:
@@ -79,7 +80,7 @@ def _translations(element: ElementTree.Element) -> Iterator[str]:
 
 
 def _name(element: ElementTree.Element) -> str:
-    """The element's name without its namespace; comments have none."""
+    """Return the element's name without its namespace; comments have no name."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 

@@ -1,9 +1,8 @@
 """Word vectors: read, train and look them up, for words and for tokens."""
 
 from relexify.evidence.vectors.formats.fasttext import read_fasttext
-from relexify.evidence.vectors.formats.loading import load_vectors, save_vectors
-from relexify.evidence.vectors.formats.text import read_text_vectors
-from relexify.evidence.vectors.formats.word2vec import read_word2vec_binary
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.evidence.vectors.formats.word2vec import read_text_vectors, read_word2vec_binary
 from relexify.evidence.vectors.gensim_training import Sentences
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import VectorTraining
@@ -22,7 +21,6 @@ __all__ = [
     "read_fasttext",
     "read_text_vectors",
     "read_word2vec_binary",
-    "save_vectors",
     "subwords_from_ngrams",
     "subwords_from_words",
     "train_vectors",

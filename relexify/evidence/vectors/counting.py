@@ -1,27 +1,39 @@
-"""Word vectors by counting: what stands near a word, weighed by surprise, cut down to a few hundred numbers.
+"""Word vectors by counting contexts, and n-grams fitted to them for words that were not seen.
 
 Positive pointwise mutual information of words and contexts with smoothed context frequencies, factored by a truncated
-singular value decomposition (Levy, Goldberg and Dagan, 2015). It takes seconds
-where skip-gram takes minutes, has no learning rate to diverge, and gives the same bytes for the same text.
+singular value decomposition (Levy, Goldberg and Dagan, 2015). It takes seconds where skip-gram takes minutes, cannot
+diverge, and gives the same bytes for the same text. The n-grams are a ridge regression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
+from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import Advance, track
 
-__all__ = ["count_vectors"]
+__all__ = ["count_vectors", "fit_ngrams"]
 
 BLOCK = 4_000_000
-"""Words whose neighbourhoods are counted at a time."""
+"""Words whose contexts are counted at a time."""
 CONTEXT_SMOOTHING = 0.75
+"""Exponent of context frequencies, as in word2vec: PMI overrates rare contexts."""
 SINGULAR_POWER = 0.5
+"""Exponent of the singular values; 0.5 is better than 1 (Levy et al., 2015, section 5)."""
 OVERSAMPLING = 16
+"""Extra columns of the randomised SVD,"""
 POWER_ITERATIONS = 3
+"""and its power iterations."""
+RIDGE = 0.03
+"""λ of the ridge regression of n-grams,"""
+RIDGE_ITERATIONS = 15
+"""and its iterations of conjugate gradients."""
+MOST_WEIGHT = 1_000
+"""More occurrences than this do not increase the weight of a word in the regression."""
 
 
 def count_vectors(
@@ -34,21 +46,21 @@ def count_vectors(
     seed: int,
     lists: int | None = None,
 ) -> np.ndarray:
-    """One vector of length one for each word of a vocabulary, float32 [words × width].
+    """Return a unit vector for each word of a vocabulary, float32 [words × width].
 
     Args:
         sentences: Starts one pass over the text.
         vocabulary: Words with their counts, most frequent first.
-        width: Numbers a vector has.
-        window: Words to either side that count, a near one more than a far one.
-        contexts: How many of the most frequent words count as contexts.
-        seed: Of the decomposition.
-        lists: How many lists of words a pass has, for the progress bar.
+        width: Components of a vector.
+        window: Words on either side that count, weighted by 1/distance.
+        contexts: How many of the most frequent words are contexts.
+        seed: Random seed of the decomposition.
+        lists: Number of lists of words in a pass, for the progress bar.
     """
     rows = {word: row for row, word in enumerate(vocabulary)}
     contexts = min(contexts, len(rows))
     with track("counting neighbours", lists) as advance:
-        counts = _cooccurrences(_numbered(sentences(), rows, window, advance), len(rows), contexts, window)
+        counts = _cooccurrences(_word_rows(sentences(), rows, window, advance), len(rows), contexts, window)
     information = _positive_information(counts)
     with track("factoring", POWER_ITERATIONS + 1) as advance:
         vectors = _factored(information, min(width, contexts), seed, advance)
@@ -57,10 +69,40 @@ def count_vectors(
     return padded
 
 
-def _numbered(
+def fit_ngrams(
+    words: Sequence[str], vectors: np.ndarray, counts: np.ndarray, *, shortest: int, longest: int, buckets: int
+) -> WordVectors:
+    """Fit character n-grams, as fastText has them, to word vectors.
+
+    The n-gram rows are a ridge regression: the mean over a word's n-grams should be close to the word's vector. The
+    words' own rows are the rest, so that `lookup` returns exactly the given vector for each known word, and for any
+    other text the mean of the n-grams that it shares with known words.
+
+    Args:
+        words: Most frequent first.
+        vectors: [words × d].
+        counts: [words].
+        shortest: Characters of the shortest n-gram.
+        longest: Characters of the longest n-gram.
+        buckets: Number of hash buckets.
+    """
+    starts, hashes = ngram_buckets(words, shortest, longest, buckets)
+    known, columns = np.unique(hashes, return_inverse=True)
+    sizes = np.diff(starts)
+    spelled = csr_array((np.ones(len(columns), np.float32), columns, starts), shape=(len(words), len(known)))
+    means = csr_array((np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32), columns, starts), spelled.shape)
+    importance = np.sqrt(np.minimum(counts, MOST_WEIGHT)).astype(np.float32)
+    rows = _ridge(means, vectors.astype(np.float32), importance / importance.mean())
+    # `lookup` averages a word's own row and its n-gram rows: solve (own + Σ rows) / (n + 1) = vector for the own row.
+    own = (sizes + 1)[:, None] * vectors - spelled @ rows
+    grams = Ngrams(rows, shortest, longest, buckets, known)
+    return WordVectors(list(words), own.astype(np.float32), np.asarray(counts, np.int64), grams)
+
+
+def _word_rows(
     sentences: Iterable[list[str]], rows: Mapping[str, int], window: int, advance: Advance
 ) -> Iterator[np.ndarray]:
-    """Blocks of word numbers; −1 for words outside the vocabulary and between sentences."""
+    """Yield blocks of word rows; −1 for unknown words, and between sentences so that no window spans two."""
     block: list[int] = []
     gap = [-1] * window
     for sentence in sentences:
@@ -75,7 +117,7 @@ def _numbered(
 
 
 def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, window: int) -> csr_array:
-    """Σ 1/distance over all places where a context stands within the window of a word, [words × contexts]."""
+    """Return Σ 1/distance over all occurrences of a context within the window of a word, [words × contexts]."""
     total = csr_array((words, contexts), dtype=np.float32)
     for block in blocks:
         for distance in range(1, window + 1):
@@ -89,7 +131,7 @@ def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, wind
 
 
 def _positive_information(counts: csr_array) -> csr_array:
-    """max(0, log p(word, context) / (p(word) p(context)^0.75)), float32 [words × contexts]."""
+    """Return max(0, log p(word, context) / (p(word) p(context)^0.75)), float32 [words × contexts]."""
     entries = counts.tocoo()
     rows, columns = entries.coords
     of_words = np.bincount(rows, entries.data, counts.shape[0])
@@ -100,7 +142,7 @@ def _positive_information(counts: csr_array) -> csr_array:
 
 
 def _factored(matrix: csr_array, width: int, seed: int, advance: Advance) -> np.ndarray:
-    """U Σ^½ of the largest singular values, rows at length one (randomised; Halko, Martinsson and Tropp, 2011)."""
+    """Return U Σ^½ of the largest singular values, rows normalised (randomised SVD; Halko et al., 2011)."""
     transposed = csr_array(matrix.T)
     columns = min(width + OVERSAMPLING, *matrix.shape)
     start = np.random.default_rng(seed).standard_normal((matrix.shape[1], columns), dtype=np.float32)
@@ -109,9 +151,45 @@ def _factored(matrix: csr_array, width: int, seed: int, advance: Advance) -> np.
         inner, _ = np.linalg.qr(transposed @ basis)
         basis, _ = np.linalg.qr(matrix @ inner)
         advance(1)
+    # basis.T @ matrix is small [columns × contexts]; its left singular vectors, mapped back by the basis, are those of
+    # the matrix.
     left, values, _ = np.linalg.svd((transposed @ basis).T, full_matrices=False)
     vectors = (basis @ left)[:, :width] * values[:width] ** SINGULAR_POWER
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     advance(1)
     normalised: np.ndarray = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return normalised
+
+
+def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.ndarray:
+    """Solve argmin_G Σ_w f_w ‖(A G)_w − v_w‖² + λ ‖G‖², [n-grams × d].
+
+    Conjugate gradients on (Aᵀ F A + λ I) G = Aᵀ F V with a diagonal (Jacobi) preconditioner, all columns at once; the
+    matrix of the system is never built. A few iterations are enough, because the ridge makes it well conditioned.
+
+    Args:
+        design: A, the mean over each word's n-grams, [words × n-grams].
+        wanted: V, [words × d].
+        importance: f, [words].
+    """
+    weights = importance[:, None]
+    back = csr_array(design.T)
+    squared = design.copy()
+    squared.data = squared.data**2
+    diagonal = (squared.T @ importance + RIDGE)[:, None].astype(np.float32)
+    solution = np.zeros((design.shape[1], wanted.shape[1]), np.float32)
+    residual = back @ (weights * wanted)
+    direction = residual / diagonal
+    squared_residual = np.einsum("nd,nd->d", residual, direction)
+    with track("fitting n-grams", RIDGE_ITERATIONS) as advance:
+        for _ in range(RIDGE_ITERATIONS):
+            image = back @ (weights * (design @ direction)) + RIDGE * direction
+            step = squared_residual / np.maximum(np.einsum("nd,nd->d", direction, image), 1e-20)
+            solution += step * direction
+            residual -= step * image
+            scaled = residual / diagonal
+            next_squared = np.einsum("nd,nd->d", residual, scaled)
+            direction = scaled + next_squared / np.maximum(squared_residual, 1e-20) * direction
+            squared_residual = next_squared
+            advance(1)
+    return solution

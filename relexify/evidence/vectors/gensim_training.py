@@ -1,4 +1,4 @@
-"""One run of gensim's fastText, with its traps covered."""
+"""Train fastText with gensim, and work around its pitfalls."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ __all__ = ["Sentences", "TrainingText", "run_gensim", "split_long_sentences"]
 Sentences = Callable[[], Iterator[list[str]]]
 """Starts one pass over a text: lists of words, in order."""
 
-_LONGEST_SENTENCE = 10_000  # words; gensim silently drops what lies behind
+_LONGEST_SENTENCE = 10_000  # words; gensim silently drops the rest of a longer sentence
 
 
 @dataclass(frozen=True)
 class TrainingText:
-    """A text to train on: its sentences, how many lists of words they make, and the words to train."""
+    """A text to train on: its sentences, the number of lists of words, and the vocabulary with counts."""
 
     sentences: Sentences
     lists: int
     vocabulary: dict[str, int]
 
 
-def run_gensim(text: TrainingText, options: VectorTraining, settled: ResolvedTraining, ngrams: list[np.ndarray]) -> Any:
-    """Run gensim, and return its `wv`.
+def run_gensim(
+    text: TrainingText, options: VectorTraining, resolved: ResolvedTraining, ngrams: list[np.ndarray]
+) -> Any:
+    """Train with gensim, and return its `wv`.
 
     Args:
-        text: What to train on.
+        text: The text.
         options: How to train.
-        settled: The rest of how to train.
-        ngrams: For each word of the vocabulary, the rows that stand for its n-grams.
+        resolved: Epochs and minimum count.
+        ngrams: For each word of the vocabulary, the rows of its n-grams.
     """
     try:
         from gensim.models import FastText
@@ -56,45 +58,45 @@ def run_gensim(text: TrainingText, options: VectorTraining, settled: ResolvedTra
         min_n=options.shortest_ngram,
         max_n=options.longest_ngram,
         bucket=1 + max(int(rows.max(initial=0)) for rows in ngrams),
-        min_count=1,  # the vocabulary is cut already,
-        sorted_vocab=0,  # and sorted
+        min_count=1,  # rare words are already left out,
+        sorted_vocab=0,  # and the words sorted
         seed=options.seed,
         workers=options.workers,
     )
     model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
-    # gensim would hash n-grams into as many buckets as it has rows; ours have a row each, and no two share one.
+    # gensim would hash n-grams into as many buckets as it has rows; ours have one row each, without collisions.
     model.wv.buckets_word = ngrams
-    with _undisturbed(), track("training vectors", settled.epochs * text.lists) as advance:
+    with _without_empty_reports(), track("training vectors", resolved.epochs * text.lists) as advance:
         passes = _Passes(text.sentences, advance)
-        model.train(passes, total_examples=text.lists, epochs=settled.epochs)
+        model.train(passes, total_examples=text.lists, epochs=resolved.epochs)
     if passes.failure is not None:
         raise passes.failure
     return model.wv
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Hide the "exceptions ignored" that gensim's compiled loops tell of now and then, and that no exception is in."""
-    told = sys.unraisablehook
-    sys.unraisablehook = lambda event: None if event.exc_type is None else told(event)
+def _without_empty_reports() -> Iterator[None]:
+    """Hide the "Exception ignored" messages without an exception that gensim's compiled loops print at times."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda event: None if event.exc_type is None else hook(event)
     try:
         yield
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = hook
 
 
 def split_long_sentences(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
-    """The same words in lists that gensim does not cut."""
+    """Yield the same words in lists that are short enough for gensim."""
     for sentence in sentences:
         for start in range(0, len(sentence), _LONGEST_SENTENCE):
             yield sentence[start : start + _LONGEST_SENTENCE]
 
 
 class _Passes:
-    """The text as gensim wants it: something to iterate over again and again.
+    """The text as gensim needs it: an object that can be iterated over repeatedly.
 
-    gensim iterates in a thread of its own and waits for ever if that thread fails, so a failure ends the pass, and is
-    kept for later.
+    gensim iterates in a thread of its own and waits forever if that thread fails. So a failure ends the pass, and is
+    raised later.
     """
 
     def __init__(self, sentences: Sentences, advance: Advance) -> None:

@@ -1,4 +1,4 @@
-"""Rows out of a matrix that may be a memory-mapped file, without keeping the file in memory."""
+"""Read rows of a matrix that may be a memory-mapped file, without keeping the file in memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from scipy.sparse import csr_array
 
 __all__ = ["add_rows", "gather_rows", "source_of"]
 
-# Around each page touched the kernel may map hundreds of kilobytes, so that what bounds the resident pages is how far
-# apart the rows lie; where they lie far apart, how many there are.
+# Around each touched page the kernel may map hundreds of kilobytes. So the resident memory is bounded by the distance
+# between the first and the last row of a block, or, if rows lie far apart, by their number.
 _BYTES_AT_ONCE = 128 << 20
 _ROWS_AT_ONCE = 256
 _TERMS_AT_ONCE = 1 << 16
 
 
 def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Copy some rows of a matrix; of a mapped one only their pages are read, and given back at once.
+    """Copy some rows of a matrix; of a mapped one only their pages are read, and released at once.
 
     Args:
         matrix: [rows × d], in memory or mapped.
-        rows: Row numbers [n], sorted.
+        rows: Row indices [n], sorted.
 
     Returns:
         float32 [n × d].
@@ -35,7 +35,7 @@ def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     with _random_access(matrix) as mapping:
         while start < len(rows):
             end = max(int(np.searchsorted(rows, rows[start] + reach)), start + _ROWS_AT_ONCE)
-            # Not np.take: it first copies the whole of a matrix that starts at an odd byte, as fastText's do.
+            # Not np.take: it first copies the whole matrix if it is not aligned, as in fastText's files.
             gathered[start:end] = plain[rows[start:end]]
             if mapping is not None:
                 _advise(mapping, "MADV_DONTNEED")
@@ -43,33 +43,33 @@ def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return gathered
 
 
-def add_rows(sums: np.ndarray, places: np.ndarray, matrix: np.ndarray, rows: np.ndarray) -> None:
-    """Add rows of a matrix to places, in one walk through it: `sums[places[i]] += matrix[rows[i]]` for every i.
+def add_rows(sums: np.ndarray, positions: np.ndarray, matrix: np.ndarray, rows: np.ndarray) -> None:
+    """Compute `sums[positions[i]] += matrix[rows[i]]` for every i, in one pass through the matrix.
 
     Args:
         sums: float32 [m × d], changed in place.
-        places: Where each row goes, from 0 to m [n].
+        positions: Which sum each row is added to [n].
         matrix: [rows × d], in memory or mapped.
-        rows: Row numbers in any order [n].
+        rows: Row indices in any order [n].
     """
     order = np.argsort(rows, kind="stable")
     for start in range(0, len(order), _TERMS_AT_ONCE):
         terms = order[start : start + _TERMS_AT_ONCE]
         needed, columns = np.unique(rows[terms], return_inverse=True)
-        touched, lines = np.unique(places[terms], return_inverse=True)
-        # Repeats of a term are added up, as they should: a word may hold an n-gram twice.
+        touched, lines = np.unique(positions[terms], return_inverse=True)
+        # csr_array adds repeated entries up, as needed: a word may contain an n-gram twice.
         uses = csr_array((np.ones(len(terms), np.float32), (lines, columns)), (len(touched), len(needed)))
         sums[touched] += uses @ gather_rows(matrix, needed)
 
 
 def source_of(matrix: np.ndarray) -> str:
-    """The file a matrix is mapped from, for messages; "the matrix" where it is in memory."""
+    """Return the file that a matrix is mapped from, for messages, or "the matrix" if it is in memory."""
     return str(getattr(matrix, "filename", None) or "the matrix")
 
 
 @contextmanager
 def _random_access(matrix: np.ndarray) -> Iterator[mmap.mmap | None]:
-    """Yield the map under a matrix, if there is one, with read-ahead off for the time being."""
+    """Yield the memory map under a matrix, if any, with read-ahead turned off."""
     mapping: object = matrix
     while isinstance(mapping, np.ndarray):
         mapping = mapping.base
@@ -84,6 +84,6 @@ def _random_access(matrix: np.ndarray) -> Iterator[mmap.mmap | None]:
 
 
 def _advise(mapping: mmap.mmap, advice: str) -> None:
-    """Tell the kernel how the map is used, on the systems that listen."""
+    """Tell the kernel how the map is used, if the system supports it."""
     if hasattr(mmap, advice):
         mapping.madvise(getattr(mmap, advice))

@@ -1,6 +1,6 @@
 """fastText's character n-grams, hashed for many words at once.
 
-fastText wraps a word in `<` and `>`, takes every run of `minimum` to `maximum` characters (a lone `<` or `>` excepted)
+fastText wraps a word in `<` and `>`, takes every run of `minimum` to `maximum` characters (except a lone `<` or `>`)
 and hashes its UTF-8 bytes with 32-bit FNV-1a, each byte extended *with its sign*, modulo the number of buckets.
 """
 
@@ -29,7 +29,7 @@ class Ngrams:
         minimum: The shortest n-gram, in characters.
         maximum: The longest n-gram, in characters.
         buckets: The hash modulus.
-        known: The sorted bucket ids the rows stand for; `None`: row b is bucket b, for all buckets.
+        known: The sorted bucket ids of the rows; if None, row b is bucket b, for all buckets.
     """
 
     matrix: np.ndarray
@@ -39,31 +39,31 @@ class Ngrams:
     known: np.ndarray | None = None
 
     def rows_of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows stand for the n-grams of which words, word after word.
+        """Return the rows of the n-grams of all words, in order of the words.
 
-        An n-gram whose bucket is not known is left out, and `</s>` has none.
+        N-grams with unknown buckets are left out, and `</s>` has none.
 
         Returns:
-            `(places, rows)`: int32 [n-grams] each; the word at `places[i]` has an n-gram in row `rows[i]`.
+            `(positions, rows)`, int32 [n-grams] each: the word at `positions[i]` has an n-gram in row `rows[i]`.
         """
         found = [(start, *self._rows_of_block(words[start:end])) for start, end in _blocks(words)]
-        places = [start + inside for start, inside, _ in found]
+        positions = [start + inside for start, inside, _ in found]
         empty = np.zeros(0, np.int32)
-        return np.concatenate([empty, *places]), np.concatenate([empty, *(rows for _, _, rows in found)])
+        return np.concatenate([empty, *positions]), np.concatenate([empty, *(rows for _, _, rows in found)])
 
     def _rows_of_block(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         indptr, ids = ngram_buckets(words, self.minimum, self.maximum, self.buckets)
-        places = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(indptr))
-        kept = np.array([word != _END_OF_SENTENCE for word in words])[places]
+        positions = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(indptr))
+        kept = np.array([word != _END_OF_SENTENCE for word in words])[positions]
         rows = ids
         if self.known is not None:
             rows = np.searchsorted(self.known, ids)
             kept &= np.append(self.known, -1)[rows] == ids
-        return places[kept], rows[kept].astype(np.int32)
+        return positions[kept], rows[kept].astype(np.int32)
 
 
 def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bucket of every character n-gram of every word, in fastText's order.
+    """Return the bucket of every character n-gram of every word, in fastText's order.
 
     Args:
         words: Words without their boundary marks.
@@ -80,7 +80,7 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
     if longest < shortest or buckets <= 0:
         return np.zeros(len(words) + 1, np.int64), np.zeros(0, np.int64)
 
-    # A lone surrogate cannot be written as UTF-8; passed through, it still is one character of three bytes.
+    # A lone surrogate is not valid UTF-8; passed through, it is one character of three bytes.
     text = "".join([f"<{word}>" for word in words]).encode("utf-8", "surrogatepass")
     room = np.repeat(word_ends, lengths) - np.arange(word_ends[-1])  # characters from here to the word's end
     hashes = _hash_runs(np.frombuffer(text, np.uint8), room, shortest, longest)
@@ -94,17 +94,21 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
 
 
 def _hash_runs(data: np.ndarray, room: np.ndarray, shortest: int, longest: int) -> np.ndarray:
-    """Hashes of the runs of `shortest` to `longest` characters from each character on.
+    """Hash the runs of `shortest` to `longest` characters that start at each character.
+
+    A run of n + 1 characters continues the hash of the run of n, so each length costs one pass over the bytes of its
+    last characters only.
 
     Args:
         data: UTF-8 bytes [bytes].
-        room: Characters left in the word, from each character on [characters].
-        shortest: The shortest run wanted.
-        longest: The longest run wanted.
+        room: Characters from each character to the end of its word [characters].
+        shortest: Length of the shortest run.
+        longest: Length of the longest run.
 
     Returns:
-        uint32 [characters × lengths]; where a run leaves its word the number means nothing.
+        uint32 [characters × lengths]; undefined if a run is longer than the rest of its word.
     """
+    # fastText computes `h ^ uint32_t(int8_t(byte))`: bytes above 127 are sign-extended.
     signed = data.view(np.int8).astype(np.int32).view(np.uint32)
     starts = np.flatnonzero((data & 0xC0) != 0x80)
     sizes = np.diff(starts, append=len(data))
@@ -123,7 +127,7 @@ def _hash_runs(data: np.ndarray, room: np.ndarray, shortest: int, longest: int) 
 
 
 def _boundary_marks(word_ends: np.ndarray) -> np.ndarray:
-    """Which characters are the `<` or `>` put around a word, as booleans [characters]."""
+    """Return which characters are the `<` or `>` around a word, bool [characters]."""
     marks = np.zeros(word_ends[-1], bool)
     marks[word_ends - 1] = True
     marks[0] = True
@@ -132,7 +136,7 @@ def _boundary_marks(word_ends: np.ndarray) -> np.ndarray:
 
 
 def _blocks(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Cut the words into stretches of bounded length in characters, so that memory stays bounded too."""
+    """Yield ranges of words with a bounded number of characters, so that memory is bounded too."""
     ends = np.cumsum(np.fromiter((len(word) + 2 for word in words), np.int64, len(words)))
     start = 0
     while start < len(words):

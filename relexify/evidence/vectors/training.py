@@ -1,4 +1,4 @@
-"""Word vectors trained on the user's own text, by counting or with fastText."""
+"""Train word vectors on text, by counting or with fastText."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from relexify.errors import EvidenceError
-from relexify.evidence.vectors.counting import count_vectors
+from relexify.evidence.vectors.counting import count_vectors, fit_ngrams
 from relexify.evidence.vectors.gensim_training import Sentences, TrainingText, run_gensim, split_long_sentences
-from relexify.evidence.vectors.ngram_fitting import fit_ngrams
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import (
     ResolvedTraining,
@@ -24,11 +23,11 @@ from relexify.progress import track
 
 __all__ = ["train_vectors"]
 
-_ATTEMPTS = 4  # the first, and three more with half the learning rate each
-# Room enough that an n-gram of no trained word hardly ever falls into the bucket of one that was trained; rows are
-# kept for the buckets in use only, so room costs nothing.
+_ATTEMPTS = 4  # each with half the learning rate of the one before
+# So many buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
+# buckets in use, so this costs no memory.
 _UNSHARED_BUCKETS = (1 << 31) - 1
-_MOST_NGRAMS = 2_000_000  # rows; where a text has more, n-grams share them, as fastText's do
+_MOST_NGRAMS = 2_000_000  # rows; if a text has more, n-grams share them, as in fastText
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +35,10 @@ logger = logging.getLogger(__name__)
 def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -> WordVectors:
     """Train vectors, with counts and n-grams, on a text.
 
-    Only the n-gram buckets that some word of the vocabulary uses are kept: what was never trained is no evidence.
+    Only the n-gram buckets that some word of the vocabulary uses are kept: untrained rows are not evidence.
 
     Args:
-        sentences: Called once per pass; yields lists of words. Splitting text into words happens elsewhere.
+        sentences: Starts one pass over the text; yields lists of words.
         options: How to train; with one worker, the same text, options and seed give the same bytes.
 
     Raises:
@@ -50,13 +49,13 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     validate_vector_training(options)
     counts, lists = _count(sentences)
     words = counts.total()
-    settled = resolve_training(options, words)
-    text = TrainingText(sentences, lists, _vocabulary(counts, settled.minimum_count))
-    counts.clear()  # the rare words are most of it
+    resolved = resolve_training(options, words)
+    text = TrainingText(sentences, lists, _vocabulary(counts, resolved.minimum_count))
+    counts.clear()  # frees memory: most of it are rare words
     if options.method == "counts":
-        return _counted(text, options)
+        return _count_and_fit(text, options)
     for _ in range(_ATTEMPTS):
-        vectors = _train(text, options, settled)
+        vectors = _train(text, options, resolved)
         if _is_finite(vectors):
             return vectors
         logger.warning("training vectors diverged at learning rate %g", options.learning_rate)
@@ -67,7 +66,7 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     )
 
 
-def _counted(text: TrainingText, options: VectorTraining) -> WordVectors:
+def _count_and_fit(text: TrainingText, options: VectorTraining) -> WordVectors:
     """Count neighbours, factor the counts, and fit n-grams to the result."""
     vectors = count_vectors(
         text.sentences,
@@ -83,12 +82,18 @@ def _counted(text: TrainingText, options: VectorTraining) -> WordVectors:
     if options.longest_ngram < options.shortest_ngram:
         return WordVectors(words, vectors, counts, None)
     _, _, buckets = _hashed(words, options)
-    lengths = {"shortest": options.shortest_ngram, "longest": options.longest_ngram}
-    return fit_ngrams(words, vectors, counts, buckets=buckets, **lengths)
+    return fit_ngrams(
+        words,
+        vectors,
+        counts,
+        shortest=options.shortest_ngram,
+        longest=options.longest_ngram,
+        buckets=buckets,
+    )
 
 
 def _count(sentences: Sentences) -> tuple[Counter[str], int]:
-    """How often each word occurs, and how many lists of words there are."""
+    """Return how often each word occurs, and the number of lists of words."""
     counts: Counter[str] = Counter()
     lists = 0
     with track("counting words", None) as advance:
@@ -100,7 +105,7 @@ def _count(sentences: Sentences) -> tuple[Counter[str], int]:
 
 
 def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
-    """The words that occur often enough, most frequent first, equals in order of their text."""
+    """Return the words that occur often enough, most frequent first, ties in alphabetical order."""
     frequent = [(word, count) for word, count in counts.items() if count >= minimum]
     if not frequent:
         most = max(counts.values(), default=0)
@@ -111,25 +116,25 @@ def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
     return dict(sorted(frequent, key=lambda entry: (-entry[1], entry[0])))
 
 
-def _train(text: TrainingText, options: VectorTraining, settled: ResolvedTraining) -> WordVectors:
-    """Train once, whatever comes out."""
+def _train(text: TrainingText, options: VectorTraining, resolved: ResolvedTraining) -> WordVectors:
+    """Train fastText once; the result may hold NaN."""
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
     indptr, ids, buckets = _hashed(words, options)
     known, rows = np.unique(ids, return_inverse=True)
-    trained = run_gensim(text, options, settled, np.split(rows.astype(np.uint32), indptr[1:-1]))
+    trained = run_gensim(text, options, resolved, np.split(rows.astype(np.uint32), indptr[1:-1]))
     ngrams = Ngrams(trained.vectors_ngrams, options.shortest_ngram, options.longest_ngram, buckets, known)
     return WordVectors(words, trained.vectors_vocab, counts, ngrams if len(known) else None)
 
 
 def _hashed(words: list[str], options: VectorTraining) -> tuple[np.ndarray, np.ndarray, int]:
-    """The words' n-gram buckets, as `ngram_buckets` gives them, and how many buckets there are."""
-    lengths = options.shortest_ngram, options.longest_ngram
+    """Return the words' n-gram buckets as `ngram_buckets` does, and the number of buckets."""
+    shortest, longest = options.shortest_ngram, options.longest_ngram
     buckets = options.buckets or _UNSHARED_BUCKETS
-    indptr, ids = ngram_buckets(words, *lengths, buckets)
+    indptr, ids = ngram_buckets(words, shortest, longest, buckets)
     if options.buckets is None and len(np.unique(ids)) > _MOST_NGRAMS:
         buckets = _MOST_NGRAMS
-        indptr, ids = ngram_buckets(words, *lengths, buckets)
+        indptr, ids = ngram_buckets(words, shortest, longest, buckets)
     return indptr, ids, buckets
 
 

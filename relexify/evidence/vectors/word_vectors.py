@@ -1,10 +1,11 @@
-"""Word vectors, with or without fastText's character n-grams: the noun of this room."""
+"""`WordVectors`: the vectors of words, with or without fastText's character n-grams, and their safetensors file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,10 +15,13 @@ from relexify.errors import InputError
 from relexify.evidence.vectors.mapped_rows import add_rows, source_of
 from relexify.evidence.vectors.ngrams import Ngrams
 from relexify.progress import track
+from relexify.storage.files import load_arrays, save_arrays
 
-__all__ = ["HasMatrix", "Ngrams", "WordVectors"]
+__all__ = ["HasMatrix", "WordVectors", "load_saved_vectors"]
 
-# Many at once, since each round may walk through the whole file; not all, since each word takes memory.
+_KIND = "word vectors"
+
+# Many words at once, because each block may read through the whole file; not all, because each word takes memory.
 _WORDS_AT_ONCE = 1 << 16
 
 
@@ -31,13 +35,13 @@ class HasMatrix(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Vectors of words, and of whatever fastText's n-grams can spell.
+    """Vectors of words, and of any text that fastText's n-grams cover.
 
     Attributes:
         words: Most frequent first.
         matrix: The words' own rows [words × d], may be memory-mapped.
-        counts: How often each word was seen, int64 [words], where known.
-        ngrams: The character n-grams, where there are any.
+        counts: How often each word was seen, int64 [words], if known.
+        ngrams: The character n-grams, if any.
         rotation: [d × d'], applied at lookup: a row v becomes v @ rotation.
     """
 
@@ -50,22 +54,45 @@ class WordVectors:
     @classmethod
     def load(cls, path: str | Path, *, limit: int | None = None) -> WordVectors:
         """Read word vectors of any supported format; see `load_vectors`."""
+        # The readers create WordVectors, so they can be imported only when they are needed. This is the only import in
+        # that direction.
         from relexify.evidence.vectors.formats.loading import load_vectors
 
         return load_vectors(path, limit=limit)
 
     def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write them as one safetensors file; see `save_vectors`."""
-        from relexify.evidence.vectors.formats.loading import save_vectors
+        """Write one safetensors file; a rotation is stored beside the rows, not applied.
 
-        return save_vectors(self, path, metadata)
+        Args:
+            path: The file to write.
+            metadata: Further data to store, such as the provenance.
+        """
+        # All words as one run of UTF-8 [bytes], and where each starts and the last one ends [words + 1].
+        encoded = [word.encode("utf-8", "surrogatepass") for word in self.words]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        arrays = {
+            "matrix": self.matrix,
+            "words": np.frombuffer(b"".join(encoded), np.uint8),
+            "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        }
+        described: dict[str, Any] = {"kind": _KIND, "ngrams": None}
+        if self.counts is not None:
+            arrays["counts"] = self.counts.astype(np.int64)
+        if self.rotation is not None:
+            arrays["rotation"] = self.rotation
+        if (ngrams := self.ngrams) is not None:
+            arrays["ngrams"] = ngrams.matrix
+            described["ngrams"] = {"minimum": ngrams.minimum, "maximum": ngrams.maximum, "buckets": ngrams.buckets}
+            if ngrams.known is not None:
+                arrays["known"] = ngrams.known.astype(np.int64)
+        return save_arrays(path, arrays, {**(metadata or {}), **described})
 
     def __len__(self) -> int:
         return len(self.words)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """From a word to its row; of equal words the first counts."""
+        """Row of each word; the first one if a word occurs twice."""
         return dict(zip(reversed(self.words), range(len(self.words) - 1, -1, -1), strict=True))
 
     @property
@@ -74,19 +101,19 @@ class WordVectors:
         return int((self.matrix if self.rotation is None else self.rotation).shape[1])
 
     def lookup(self, words: Sequence[str]) -> np.ndarray:
-        """The vectors of any words, as fastText computes them.
+        """Return the vectors of any words, as fastText computes them.
 
-        A vector is the mean of the word's own row, if it is in the vocabulary, and the rows of its n-grams. Of a
-        mapped file only the rows needed are read.
+        A vector is the mean of the word's own row, if it is in the vocabulary, and the rows of its n-grams. From a
+        memory-mapped file only the needed rows are read.
 
         Args:
             words: Words, in any order; they need not be in the vocabulary.
 
         Returns:
-            float32 [words × width]; a zero row where nothing is known of a word.
+            float32 [words × width]; a zero row for a word without any evidence.
 
         Raises:
-            InputError: A row that is needed holds NaN or infinity.
+            InputError: A needed row holds NaN or infinity.
         """
         rotation = None if self.rotation is None else self.rotation.astype(np.float32)
         found = np.empty((len(words), self.width), np.float32)
@@ -99,10 +126,10 @@ class WordVectors:
         return found
 
     def rotated(self, rotation: np.ndarray | HasMatrix) -> WordVectors:
-        """The same vectors in another space: every row v becomes v @ rotation, when it is looked up.
+        """Return the vectors in another space: every row v becomes v @ rotation at lookup.
 
         Args:
-            rotation: [width × d'], or an object that carries it as `matrix`; it follows the rotation already there.
+            rotation: [width × d'], or an object that has it as `matrix`; applied after a rotation that is already set.
         """
         matrix = rotation if isinstance(rotation, np.ndarray) else rotation.matrix
         if matrix.ndim != 2 or len(matrix) != self.width:
@@ -113,26 +140,62 @@ class WordVectors:
         return replace(self, rotation=matrix if self.rotation is None else self.rotation @ matrix)
 
     def most_frequent(self, count: int) -> WordVectors:
-        """Only the first `count` words; the n-grams stay."""
+        """Return the vectors with only the first `count` words; the n-grams stay."""
         counts = None if self.counts is None else self.counts[:count]
         return replace(self, words=self.words[:count], matrix=self.matrix[:count], counts=counts)
 
     def _mean_rows(self, words: Sequence[str]) -> np.ndarray:
-        """Means over own rows and n-gram rows, before any rotation, float32 [words × d]."""
+        """Return the means over own rows and n-gram rows, before any rotation, float32 [words × d]."""
         own = np.fromiter((self.index.get(word, -1) for word in words), np.int64, len(words))
-        known = np.flatnonzero(own >= 0).astype(np.int32)
+        positions = np.flatnonzero(own >= 0).astype(np.int32)
         sums = np.zeros((len(words), self.matrix.shape[1]), np.float32)
-        with np.errstate(invalid="ignore", over="ignore"):  # told below, in words
-            add_rows(sums, known, self.matrix, own[known])
+        with np.errstate(invalid="ignore", over="ignore"):  # reported below
+            add_rows(sums, positions, self.matrix, own[positions])
             if self.ngrams is not None:
-                places, rows = self.ngrams.rows_of(words)
-                add_rows(sums, places, self.ngrams.matrix, rows)
-                sizes = np.bincount(places, minlength=len(words)) + (own >= 0)
+                positions, rows = self.ngrams.rows_of(words)
+                add_rows(sums, positions, self.ngrams.matrix, rows)
+                sizes = np.bincount(positions, minlength=len(words)) + (own >= 0)
                 sums /= np.maximum(sizes, 1)[:, None].astype(np.float32)
         broken = np.flatnonzero(~np.isfinite(sums).all(axis=1))
         if len(broken):
             raise InputError(
                 f"The vector of {words[broken[0]]!r} in {source_of(self.matrix)} holds NaN or infinity "
-                f"({len(broken)} of {len(words)} words): get or train the file anew"
+                f"({len(broken)} of {len(words)} words): download or train the file again"
             )
         return sums
+
+
+def load_saved_vectors(path: Path) -> WordVectors:
+    """Read a file that `WordVectors.save` wrote.
+
+    Raises:
+        InputError: It is damaged, or another kind of file.
+    """
+    arrays, metadata = load_arrays(path, _KIND)
+    try:
+        text, offsets = arrays["words"].tobytes(), arrays["offsets"].tolist()
+        words = [text[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(offsets)]
+        matrix, counts, rotation = arrays["matrix"], arrays.get("counts"), arrays.get("rotation")
+        described = metadata["ngrams"]
+        ngrams = Ngrams(arrays["ngrams"], **described, known=arrays.get("known")) if described else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not a complete file of word vectors ({error}): write it again") from error
+    _validate_shapes(path, matrix, rotation, ngrams)
+    if len(words) != len(matrix) or (counts is not None and len(counts) != len(words)):
+        raise InputError(f"{path} holds {len(words)} words and {len(matrix)} rows: write it again")
+    return WordVectors(words, matrix, counts, ngrams, rotation)
+
+
+def _validate_shapes(path: Path, matrix: np.ndarray, rotation: np.ndarray | None, ngrams: Ngrams | None) -> None:
+    """Validate that the arrays of a file fit each other, because lookups rely on it."""
+    valid = matrix.ndim == 2 and matrix.dtype.kind == "f"
+    if valid and rotation is not None:
+        valid = rotation.ndim == 2 and rotation.dtype.kind == "f" and len(rotation) == matrix.shape[1]
+    if valid and ngrams is not None:
+        numbers = (ngrams.minimum, ngrams.maximum, ngrams.buckets)
+        rows = ngrams.buckets if ngrams.known is None else len(ngrams.known)
+        valid = all(type(number) is int and 0 < number < 2**32 for number in numbers) and (
+            ngrams.minimum <= ngrams.maximum and ngrams.matrix.shape == (rows, matrix.shape[1])
+        )
+    if not valid:
+        raise InputError(f"{path} is damaged (matrix, rotation and n-grams do not fit each other): write it again")

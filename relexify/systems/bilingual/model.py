@@ -105,8 +105,8 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         lexical_axes(target)  # raises for a compressed model, whose tokens share parameters
         _check_architecture(source, target)
         _check_encoder(source, target, lexical)
-        configs = [_config_of(model, source.dtype) for model in (source, target)]
-        joined: BilingualModel = cls(BilingualConfig(*configs, languages, lexical)).to(source.dtype)
+        config = BilingualConfig(_config_of(source, source.dtype), _config_of(target, source.dtype), languages, lexical)
+        joined: BilingualModel = cls(config).to(source.dtype)
         own, foreign = source.state_dict(), target.state_dict()
         joined.source.load_state_dict(own)
         joined.target.load_state_dict({name: (foreign if name in lexical else own)[name] for name in foreign})

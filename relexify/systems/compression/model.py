@@ -9,9 +9,8 @@ transformers. `relexify.load_model` loads the folder of such a model; `expanded`
 from __future__ import annotations
 
 import copy
-import functools
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -24,6 +23,12 @@ from relexify.systems.compression.embedding import FactoredHead, SharedSubEmbedd
 from relexify.systems.compression.kind import CONFIG_ENTRY
 
 __all__ = ["Layout", "compressed_class", "drop_missing_ties", "expanded", "install", "is_compressed", "layout_of"]
+
+# `_Compressed` comes before the class of a model, and is one for the type checker only.
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Base
+else:
+    _Base = object
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,6 @@ def layout_of(config: PreTrainedConfig) -> Layout | None:
         raise GraftError(f"config.json has an entry {CONFIG_ENTRY} that relexify cannot read ({error})") from error
 
 
-@functools.cache
 def compressed_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:
     """Return the class of a compressed model, derived from that of the plain one.
 
@@ -74,8 +78,19 @@ def compressed_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:
     """
     if issubclass(plain, _Compressed):
         return plain
-    body = {"__module__": plain.__module__, "__qualname__": plain.__qualname__, "__doc__": plain.__doc__}
-    return type(plain.__name__, (_Compressed, plain), body | {"plain_class": plain})
+    if plain not in _CLASSES:
+        body = {
+            "__module__": plain.__module__,
+            "__qualname__": plain.__qualname__,
+            "__doc__": plain.__doc__,
+            "plain_class": plain,
+        }
+        _CLASSES[plain] = type(plain.__name__, (_Compressed, plain), body)
+    return _CLASSES[plain]
+
+
+_CLASSES: dict[type[PreTrainedModel], type[PreTrainedModel]] = {}
+"""The compressed class of each plain one: models of one architecture have one class."""
 
 
 def install(model: PreTrainedModel, layout: Layout) -> None:
@@ -129,35 +144,35 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
     return plain.to(model.device).train(model.training)
 
 
-class _Compressed:
+class _Compressed(_Base):  # type: ignore[misc]
     """The part of a compressed class that comes before the plain class in the order of method resolution."""
 
     plain_class: type[PreTrainedModel]
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **options: Any) -> None:
-        super().__init__(config, *inputs, **options)  # type: ignore[call-arg]
+        super().__init__(config, *inputs, **options)
         if (layout := layout_of(config)) is not None:
             install(self, layout)
             drop_missing_ties(self)
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Return the ties between parameters that still exist; tables are shared as modules, not tied by name."""
-        keys = super().get_expanded_tied_weights_keys(all_submodels)  # type: ignore[misc]
+        keys = super().get_expanded_tied_weights_keys(all_submodels)
         return _existing_ties(self, keys)
 
     def lexical_parameter_names(self) -> set[str]:
         """Return the names of the parameters that belong to the vocabulary: tables, and what stayed dense."""
-        config = copy.deepcopy(self.config)  # type: ignore[attr-defined]
+        config = copy.deepcopy(self.config)
         delattr(config, CONFIG_ENTRY)
         with torch.device("meta"):
             plain = self.plain_class(config)
         tables = {
             f"{name}.tables.{index}"
-            for name, module in self.named_modules()  # type: ignore[attr-defined]
+            for name, module in self.named_modules()
             if isinstance(module, SubEmbedding)
             for index in range(len(module.tables))
         }
-        parameters = dict(self.named_parameters())  # type: ignore[attr-defined]
+        parameters = dict(self.named_parameters())
         return tables | {name for name in lexical_axes(plain) if name in parameters}
 
     def resize_token_embeddings(self, *inputs: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Clouds of vectors that can be told from their mirror images: clusters of unequal size and width, unequal axes."""
+"""Clouds of vectors that differ from their mirror images: clusters of unequal size and width, unequal axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps that begin with how frequent words are: right where noise hides the shapes of clouds, or else not believed."""
+"""Maps by frequency ranks: right even if noise hides the shape of the spaces, and otherwise not trusted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEW_GAMES = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judge
 
 
 def noisy(seed: int, noise: float = 1.0, order: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Round clouds, whose axes say nothing: one, the same turned with noise, ranks that differ a little, the truth."""
+    """Two spherical clouds, which have no axes, one rotated, with noise and slightly other ranks; and the truth."""
     random = np.random.default_rng(seed)
     source = random.normal(size=(WORDS, WIDTH))
     target = source @ random_rotation(WIDTH, random) + noise * random.normal(size=source.shape)
@@ -39,7 +39,7 @@ def cosine_of_pairs(source: torch.Tensor, target: torch.Tensor, matrix: np.ndarr
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
+def test_frequency_finds_a_map_that_the_shapes_of_noisy_clouds_hide(seed):
     source, target, truth = noisy(seed)
     left, right = both(source, target)
     found = map_by_frequency(left, right, spread=0.1)
@@ -48,7 +48,7 @@ def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
     assert cosine_of_pairs(left, right, found.matrix, truth) > 0.6  # with the right map it is 0.71
     assert np.allclose(found.matrix.T @ found.matrix, np.eye(WIDTH), atol=1e-9)
     with pytest.raises(EvidenceError):
-        find_map(source, target, replace(FEW_GAMES, by_frequency=0), seed=seed)
+        find_map(source, target, replace(FEW_GAMES, frequency_map=False), seed=seed)
     used = find_map(source, target, FEW_GAMES, seed=seed)
     assert used.converged
     assert used.games == 0
@@ -56,36 +56,36 @@ def test_frequency_finds_what_the_shapes_of_noisy_clouds_do_not_tell(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_where_ranks_or_vectors_have_nothing_in_common_the_map_is_not_believed(seed):
+def test_the_map_is_not_trusted_if_ranks_or_vectors_do_not_correspond(seed):
     source, target, _ = noisy(seed)
     shuffled = np.random.default_rng(seed).permutation(source)
     for others in (shuffled, cloud(WORDS, WIDTH, seed), np.random.default_rng(99).normal(size=source.shape)):
         assert not map_by_frequency(*both(others, target), spread=0.1).stable
 
 
-def test_how_vectors_change_with_frequency_does_not_prove_a_map():
+def test_a_common_trend_with_frequency_does_not_make_a_map_trusted():
     random = np.random.default_rng(0)
     source, target = random.normal(size=(2, WORDS, WIDTH))
     along = np.zeros((WORDS, WIDTH))
     along[:, :8] = 2 * np.sin(np.linspace(0, 6, WORDS)[:, None] * np.arange(1, 9))
     found = map_by_frequency(*both(source + along, target + along @ random_rotation(WIDTH, random)), spread=0.2)
-    assert found.stability > 0.2  # two maps do agree about it,
-    assert not found.stable  # and would with any words
+    assert found.stability > 0.2  # two maps agree on it,
+    assert not found.stable  # as they would with any words
 
 
-def test_spaces_of_different_size_are_brought_together_too():
+def test_spaces_of_different_size_are_aligned():
     source, target, truth = noisy(3, noise=0.5)
-    left, right = both(source[:800], target)  # all that it lacks is rare
+    left, right = both(source[:800], target)  # the missing words are rare ones
     found = map_by_frequency(left, right, spread=0.1)
     assert found.stable
     assert cosine_of_pairs(left, right, found.matrix, truth[:800]) > 0.8
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_words_with_the_very_same_vector_do_not_prove_a_map(seed):
+def test_words_with_identical_vectors_do_not_make_a_map_trusted(seed):
     random = np.random.default_rng(seed)
     source, target = random.normal(size=(2, 400, 10))
-    source[-40:], target[-40:] = source[-1], target[-1]  # as of tokens that no text had
+    source[-40:], target[-40:] = source[-1], target[-1]  # as for tokens that no text contained
     assert not map_by_frequency(*both(source, target), spread=0.1).stable
     tenfold = [np.repeat(rows[:60], 10, axis=0) for rows in (source, target)]
     assert not map_by_frequency(*both(*tenfold), spread=0.1).stable
@@ -100,11 +100,11 @@ def test_few_words_or_few_directions_give_no_map_rather_than_a_crash():
         assert (found.stable, found.stability) == (False, 0.0)
         assert np.array_equal(found.matrix, np.eye(source.shape[1]))
     for words in range(1, 12):
-        options = replace(FEW_GAMES, by_frequency=words, judged=None)
+        options = replace(FEW_GAMES, frequency_words=words, judged=None)
         assert not find_map(wide, random.normal(size=wide.shape), options, insist=False).stability
 
 
-def test_numbers_that_cannot_be_are_refused():
-    for wrong in ({"by_frequency": -1}, {"frequency_spread": 0.0}):
+def test_options_out_of_range_are_rejected():
+    for wrong in ({"frequency_words": 0}, {"frequency_spread": 0.0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

@@ -1,4 +1,4 @@
-"""Rotations: recovered, orthogonal, measured, refused, reduced and saved."""
+"""Rotations: recovered, orthogonal, measured, validated, reduced and saved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def vectors(matrix: np.ndarray, prefix: str) -> WordVectors:
 
 
 def languages(width: int = 8, noise: float = 0.0, seed: int = 0) -> tuple[WordVectors, WordVectors, np.ndarray]:
-    """Two vocabularies that are one another's rotation, and that rotation."""
+    """Two vocabularies, the second a rotation of the first, and that rotation."""
     random = np.random.default_rng(seed)
     source = random.normal(size=(WORDS, width))
     planted = ortho_group.rvs(width, random_state=random)
@@ -99,7 +99,7 @@ def test_random_vectors_get_no_credit_for_pairs_the_rotation_was_fitted_on():
     assert quality.precision < 0.1
 
 
-def test_quality_is_left_out_where_too_few_words_could_be_held_out():
+def test_quality_is_not_measured_on_too_few_words():
     source, target, _ = languages()
     assert align(source, target, dictionary(50)).quality is None
     assert align(source, target, dictionary(), held_out=0).quality is None
@@ -129,13 +129,13 @@ def test_vectors_of_two_widths_meet_in_the_narrower_space(direction, wider):
     assert (rotation.source_reduction is None) == (wider == "target")
 
 
-def test_two_widths_are_refused_with_both_numbers_unless_reduction_is_asked_for():
+def test_two_widths_are_rejected_with_both_numbers_without_reduce():
     source, target = vectors(np.ones((3, 5)), "s"), vectors(np.ones((3, 4)), "t")
     with pytest.raises(InputError, match=r"5 components and the target vectors 4: .*reduce=True"):
         align(source, target, dictionary(3))
 
 
-def test_a_dictionary_of_other_languages_is_refused():
+def test_a_dictionary_of_other_languages_is_rejected():
     source, target, _ = languages()
     with pytest.raises(EvidenceError, match=r"none of the 1 entries of latin.txt has a vector on both sides"):
         align(source, target, BilingualLexicon((("domus", "casa"),), "latin.txt"))
@@ -149,26 +149,26 @@ def test_swapped_columns_are_noticed_even_if_a_few_words_fit(right_way):
         align(source, target, swapped)
 
 
-def test_too_few_pairs_are_told_of_with_the_number_wanted(caplog):
+def test_too_few_pairs_give_a_warning_with_the_number_needed(caplog):
     source, target, _ = languages()
     with caplog.at_level(logging.WARNING):
         align(source, target, dictionary(15))
     assert "only 15 of 15 entries of test.txt" in caplog.text
-    assert "width 8 wants at least 16" in caplog.text
+    assert "width 8 needs at least 16" in caplog.text
     caplog.clear()
     align(source, target, dictionary(16))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_held_out_share_outside_its_range_is_refused(share):
+def test_a_held_out_share_out_of_range_is_rejected(share):
     source, target, _ = languages()
     with pytest.raises(InputError, match="held-out share"):
         align(source, target, dictionary(), held_out=share)
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_a_saved_rotation_comes_back_bit_for_bit(tmp_path, measured):
+def test_a_saved_rotation_loads_bit_for_bit(tmp_path, measured):
     source, target, _ = languages()
     wide = vectors(np.hstack([np.asarray(target.matrix)] * 2), "t")
     rotation = align(source, wide, dictionary(), reduce=True, held_out=0.1 if measured else 0)

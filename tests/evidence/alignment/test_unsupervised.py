@@ -1,4 +1,4 @@
-"""Alignment without pairs: found where there is something to find, refused where there is not."""
+"""Vector alignment without a dictionary: found if the spaces correspond, an error if they do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def words_of(matrix: np.ndarray, prefix: str) -> WordVectors:
 
 
 def dictionary(truth: np.ndarray) -> BilingualLexicon:
-    return BilingualLexicon(tuple((f"s{row}", f"t{place}") for row, place in enumerate(truth)))
+    return BilingualLexicon(tuple((f"s{row}", f"t{position}") for row, position in enumerate(truth)))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def planted() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_a_planted_rotation_is_found_from_a_random_start_without_any_pair():
     source, target, truth = turned(1000, 10, 4)
-    found = find_map(source, target, replace(QUICK, principal=False, by_frequency=0), seed=4)
+    found = find_map(source, target, replace(QUICK, principal_axes=False, frequency_map=False), seed=4)
     assert found.converged
     assert found.games > 0
     assert np.mean(truth[found.agreement.source] == found.agreement.target) > 0.9
@@ -42,7 +42,7 @@ def test_a_planted_rotation_is_found_from_a_random_start_without_any_pair():
     assert np.allclose(found.matrix.T @ found.matrix, np.eye(10), atol=1e-9)
 
 
-def test_words_are_translated_by_the_rotation_and_a_dictionary_only_measures(planted):
+def test_the_rotation_translates_words_and_a_dictionary_only_measures_it(planted):
     source, target, truth = planted
     sides = words_of(source, "s"), words_of(target, "t")
     measured = align_unsupervised(*sides, options=EASY, lexicon=dictionary(truth))
@@ -57,7 +57,7 @@ def test_words_are_translated_by_the_rotation_and_a_dictionary_only_measures(pla
     assert misled.quality.precision < 0.1
 
 
-def test_the_way_back_is_the_transpose(planted):
+def test_the_opposite_direction_is_the_transpose(planted):
     sides = words_of(planted[0], "s"), words_of(planted[1], "t")
     there = align_unsupervised(*sides, options=EASY)
     back = align_unsupervised(*sides, options=EASY, direction="target-to-source")
@@ -65,26 +65,26 @@ def test_the_way_back_is_the_transpose(planted):
     assert np.array_equal(back.matrix, there.matrix.T)
 
 
-def test_unrelated_spaces_are_refused_with_the_numbers_and_a_way_out():
+def test_unrelated_spaces_are_rejected_with_the_numbers_and_advice():
     with pytest.raises(EvidenceError, match=r"could not be aligned .* in 1 games.* random rotations .* dictionary"):
         find_map(cloud(400, 10, 0), cloud(400, 10, 50), replace(QUICK, restarts=1, steps=100))
 
 
-def test_where_nobody_insists_a_failed_map_comes_with_its_verdict():
+def test_without_insist_a_failed_map_is_returned_as_not_converged():
     found = find_map(cloud(300, 6, 0), cloud(300, 6, 50), SHORT, insist=False)
     assert not found.converged
     assert np.allclose(found.matrix.T @ found.matrix, np.eye(6), atol=0.1)
 
 
-def test_the_same_seed_gives_the_same_map_and_another_one_another():
+def test_the_same_seed_gives_the_same_map_and_another_seed_another():
     source, target = cloud(300, 6, 0), cloud(300, 6, 50)
-    options = replace(QUICK, restarts=1, steps=30, epochs=1, principal=False, by_frequency=0)
+    options = replace(QUICK, restarts=1, steps=30, epochs=1, principal_axes=False, frequency_map=False)
     maps = [find_map(source, target, options, insist=False, seed=seed).matrix for seed in (3, 3, 4)]
     assert np.array_equal(maps[0], maps[1])
     assert not np.allclose(maps[0], maps[2])
 
 
-def test_widths_that_differ_are_refused_or_reduced(planted):
+def test_different_widths_are_rejected_or_reduced(planted):
     source, target, truth = planted
     wide = np.hstack([source, 1e-3 * np.random.default_rng(0).normal(size=(800, 4))])
     sides = words_of(wide, "s"), words_of(target, "t")
@@ -98,12 +98,12 @@ def test_widths_that_differ_are_refused_or_reduced(planted):
     assert rotation.quality.precision > 0.9
 
 
-def test_too_few_words_are_refused():
+def test_too_few_words_are_rejected():
     with pytest.raises(EvidenceError, match=r"source side has 49 words .* 10 wide need at least 50"):
         find_map(cloud(49, 10, 0), cloud(400, 10, 1), QUICK)
 
 
-def test_what_is_not_finite_is_refused():
+def test_nan_is_rejected():
     broken = cloud(400, 10, 0)
     broken[3, 2] = np.nan
     with pytest.raises(InputError, match="target vectors hold NaN"):
@@ -111,6 +111,6 @@ def test_what_is_not_finite_is_refused():
 
 
 @pytest.mark.parametrize("wrong", [{"restarts": -1}, {"dropout": 1.0}, {"smoothing": 0.5}, {"learning_rate": 0.0}])
-def test_options_out_of_range_are_refused(wrong):
+def test_options_out_of_range_are_rejected(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         find_map(cloud(400, 10, 0), cloud(400, 10, 1), AdversarialTraining(**wrong))

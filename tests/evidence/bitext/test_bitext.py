@@ -52,7 +52,7 @@ def test_json_lines_are_read_by_two_fields_also_within_objects(tmp_path):
         list(Bitext.open(file))
 
 
-def test_swapped_columns_come_out_in_order(tmp_path):
+def test_swapped_columns_are_yielded_in_order(tmp_path):
     (tmp_path / "a.tsv").write_text(TABS)
     assert list(Bitext.open(tmp_path / "a.tsv", swapped=True)) == [(b, a) for a, b in PAIRS]
 
@@ -66,21 +66,21 @@ def test_the_fingerprint_follows_content_and_order_and_not_names(tmp_path):
     assert Bitext.open(tmp_path / "a.tsv", swapped=True).fingerprint() != prints[0]
 
 
-def test_a_line_without_a_tab_is_refused_with_its_number(tmp_path):
+def test_a_line_without_a_tab_is_rejected_with_its_number(tmp_path):
     (tmp_path / "a.tsv").write_text(TABS + "no translation here\n")
     with pytest.raises(InputError, match=r"a\.tsv, line 3, has no tab"):
         Bitext.open(tmp_path / "a.tsv").ensure_pairs()
 
 
 @pytest.mark.parametrize(("longer", "shorter"), [("en", "de"), ("de", "en")])
-def test_files_of_unequal_length_are_refused_with_the_line_where_one_ends(tmp_path, longer, shorter):
+def test_files_of_unequal_length_are_rejected_with_the_line_where_one_ends(tmp_path, longer, shorter):
     (tmp_path / f"news.{longer}").write_text("a\nb\nc\n")
     (tmp_path / f"news.{shorter}").write_text("a\nb\n")
-    with pytest.raises(InputError, match=rf"news\.{shorter} ends after line 2 and .*news\.{longer} goes on"):
+    with pytest.raises(InputError, match=rf"news\.{shorter} ends after line 2 and .*news\.{longer} continues"):
         Bitext.open(str(tmp_path / "news.{en,de}")).ensure_pairs()
 
 
-def test_lines_without_one_side_are_skipped_counted_and_told_once(tmp_path, caplog):
+def test_incomplete_lines_are_skipped_counted_and_reported_once(tmp_path, caplog):
     (tmp_path / "a.tsv").write_text(f"{TABS}\nleft alone\t\n{TABS}")
     bitext = Bitext.open(tmp_path / "a.tsv")
     with caplog.at_level(logging.WARNING):
@@ -90,13 +90,13 @@ def test_lines_without_one_side_are_skipped_counted_and_told_once(tmp_path, capl
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "a\tb\nc\t\n\t d\n"])
-def test_text_whose_lines_mostly_lack_a_side_is_refused(tmp_path, text):
+def test_text_whose_lines_mostly_lack_a_side_is_rejected(tmp_path, text):
     (tmp_path / "a.tsv").write_text(text)
     with pytest.raises(InputError, match="lack a sentence or its translation"):
         Bitext.open(tmp_path / "a.tsv").ensure_pairs()
 
 
-def test_missing_files_are_refused_when_they_are_opened(tmp_path):
+def test_missing_files_are_rejected_when_they_are_opened(tmp_path):
     (tmp_path / "news.en").write_text("a\n")
     with pytest.raises(InputError, match=r"news\.de does not exist"):
         Bitext.open(str(tmp_path / "news.{en,de}"))

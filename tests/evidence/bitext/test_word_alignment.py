@@ -82,7 +82,7 @@ def test_symmetrisations_are_nested_and_direction_free_on_random_links():
             assert {tuple(point) for point in symmetrise(*points[::-1], how).points().tolist()} == found[how]
 
 
-def test_an_unknown_symmetrisation_is_refused():
+def test_an_unknown_symmetrisation_is_rejected():
     with pytest.raises(InputError, match="grow-diag-final-and, intersection, union, forward"):
         symmetrise(FORWARD, REVERSE, "both")
 
@@ -118,7 +118,7 @@ def test_counts_do_not_depend_on_how_many_links_are_taken_at_once(monkeypatch):
     pairs = EncodedBitext(side(*draw.integers(0, 9, (20, 8))), side(*draw.integers(0, 9, (20, 8))))
     many = Links.from_points(np.stack([draw.integers(0, 20, 90), draw.integers(0, 8, 90), draw.integers(0, 8, 90)], 1))
     whole = aligned_counts(pairs, many, (9, 9))
-    monkeypatch.setattr("relexify.evidence.bitext.counting._AT_ONCE", 7)
+    monkeypatch.setattr("relexify.evidence.bitext.aligned_tokens._LINKS_AT_ONCE", 7)
     assert np.array_equal(aligned_counts(pairs, many, (9, 9)).toarray(), whole.toarray())
     assert whole.sum() == len(many)
 
@@ -150,21 +150,21 @@ def test_a_swapped_alignment_is_turned_round(pharaoh):
     [
         ("0-0\n\n", "has 2 lines and the parallel text 3"),
         ("0-0\n\n0-0\n0-0\n", "has 4 lines and the parallel text 3"),
-        ("0-0\n\n0-1\n", "line 3: the link 0-1 leads outside sentences of 2 and 1 units"),
-        ("2-0\n\n\n", "line 1: the link 2-0 leads outside"),
-        ("0-0\n0-0\n\n", "line 2: the link 0-0 leads outside sentences of 0 and 0 units"),
-        ("0-0 1p1\n\n\n", "line 1: '1p1' is no link"),
-        ("0-01-1\n\n\n", "line 1: '0-01-1' is no link"),
-        ("99999999999-0\n\n\n", "line 1: '99999999999-0' is no link"),
-        ("0-0\n\n0 1\n", "line 3: '0' is no link"),
+        ("0-0\n\n0-1\n", "line 3: the link 0-1 points outside sentences of 2 and 1 units"),
+        ("2-0\n\n\n", "line 1: the link 2-0 points outside"),
+        ("0-0\n0-0\n\n", "line 2: the link 0-0 points outside sentences of 0 and 0 units"),
+        ("0-0 1p1\n\n\n", "line 1: '1p1' is not a link"),
+        ("0-01-1\n\n\n", "line 1: '0-01-1' is not a link"),
+        ("99999999999-0\n\n\n", "line 1: '99999999999-0' is not a link"),
+        ("0-0\n\n0 1\n", "line 3: '0' is not a link"),
     ],
 )
-def test_an_alignment_that_does_not_fit_is_refused_with_its_line(pharaoh, text, message):
+def test_a_word_alignment_that_does_not_fit_is_rejected_with_its_line(pharaoh, text, message):
     with pytest.raises(InputError, match=message):
         read_links(pharaoh(text), PAIRS)
 
 
-def test_kept_links_come_back_as_they_were(tmp_path):
+def test_saved_links_are_loaded_unchanged(tmp_path):
     DirectedLinks(FORWARD, REVERSE).save(tmp_path / "links.safetensors")
     again = DirectedLinks.load(tmp_path / "links.safetensors")
     assert np.array_equal(again.forward.points(), FORWARD.points())
@@ -174,13 +174,13 @@ def test_kept_links_come_back_as_they_were(tmp_path):
 # eflomal.
 
 
-def test_a_missing_aligner_is_told_with_the_line_that_installs_it(monkeypatch):
+def test_a_missing_aligner_is_reported_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
     with pytest.raises(MissingExtra, match=r"relexify\[alignment\]"):
         align_bitext(PAIRS)
 
 
-def test_eflomal_finds_the_words_of_an_invented_language_whatever_their_order(tmp_path):
+def test_eflomal_finds_the_words_of_an_invented_language_in_any_order(tmp_path):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     english, foreign = sorted(set(pico._ENGLISH)), pico.foreign_words()
     words = dict(zip(english, foreign, strict=False))
@@ -206,7 +206,7 @@ def test_eflomal_finds_the_words_of_an_invented_language_whatever_their_order(tm
     assert right > 0.8 * len(english)
 
 
-def test_sentences_too_long_for_eflomal_are_left_out_and_told(monkeypatch, caplog):
+def test_sentences_too_long_for_eflomal_are_left_out_with_a_warning(monkeypatch, caplog):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     monkeypatch.setattr(eflomal_alignment, "LONGEST", 3)
     pairs = EncodedBitext(side([1, 2], [1, 2, 3, 4], [2]), side([5, 6], [5], [6]))
@@ -216,13 +216,13 @@ def test_sentences_too_long_for_eflomal_are_left_out_and_told(monkeypatch, caplo
     assert "1 pairs have more than 3 tokens" in caplog.text
 
 
-def test_text_with_nothing_to_align_is_refused():
+def test_text_with_nothing_to_align_is_rejected():
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     with pytest.raises(EvidenceError, match="none of the 2 lines"):
         align_bitext(EncodedBitext(side([], [1]), side([2], [])))
 
 
-def test_an_aligner_that_fails_is_told_in_a_sentence(monkeypatch):
+def test_an_aligner_that_fails_is_reported_in_a_sentence(monkeypatch):
     eflomal = pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     monkeypatch.setattr(eflomal, "align", lambda *arguments, **options: 1)
     with pytest.raises(EvidenceError, match="eflomal ended without an alignment of all 2 pairs"):

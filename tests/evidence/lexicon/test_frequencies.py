@@ -36,7 +36,7 @@ def test_the_package_knows_english_and_ignores_the_region():
 
 
 @pytest.mark.parametrize("language", ["sw", "uyghur", ""])
-def test_a_language_without_a_list_is_refused_rather_than_answered_with_another(language):
+def test_a_language_without_a_list_is_rejected_rather_than_replaced_by_another(language):
     pytest.importorskip("wordfreq")
     with pytest.raises(InputError, match=f"no word list for '{language}'"):
         package_frequencies(language)

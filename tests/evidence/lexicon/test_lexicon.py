@@ -50,7 +50,7 @@ def test_the_shortest_identical_word_follows_the_argument(shortest):
     assert min(map(len, found.source_words)) == shortest
 
 
-def test_a_pivot_connects_the_outer_languages_whatever_its_case():
+def test_a_pivot_connects_the_outer_languages_ignoring_case():
     german = BilingualLexicon((("Haus", "house"), ("Hund", "Dog")), "de-en")
     swahili = BilingualLexicon((("House", "nyumba"), ("dog", "mbwa")), "en-sw")
     chained = german.through(swahili)

@@ -67,7 +67,7 @@ def write_dictd(folder: Path, *, compressed: bool = True, entries: dict[str, str
 
 
 @pytest.mark.parametrize("separator", ["\t", " ", "  ", " \t "])
-def test_two_columns_are_read_whatever_white_space_is_between(tmp_path, separator):
+def test_two_columns_are_read_with_any_white_space_between(tmp_path, separator):
     path = write(tmp_path / "muse.txt", f"house{separator}Haus\r\ndog{separator}Hund")
     lexicon = BilingualLexicon.load(path)
     assert lexicon.pairs == (("house", "Haus"), ("dog", "Hund"))
@@ -144,7 +144,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     path = write(tmp_path / "d.tsv", "a\tb\nlonely\nc\td\n\te\nf\tg\n")
     assert BilingualLexicon.load(path).pairs == (("a", "b"), ("c", "d"), ("f", "g"))
     assert [record.message for record in caplog.records] == [
-        f"{path}: 2 of 5 lines do not have two sides (the first is line 2); they were skipped"
+        f"{path}: 2 of 5 lines do not have two sides (first: line 2); they are skipped"
     ]
 
 
@@ -153,7 +153,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     [
         (b"", "holds no pairs of words"),
         (b"# nothing\n\n", "holds no pairs of words"),
-        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(the first is line 2\): .* tab"),
+        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(first: line 2\): .* tab"),
         (b"a\tb\ncaf\xe9\tc\n", r"not UTF-8 \(byte 0xe9 at offset 7, line 2\): .*iconv -f latin1"),
         ("a\tb\n".encode("utf-16"), "is UTF-16: convert it with `iconv"),
         (b"ab\0\1\2", "binary data .a zero byte at offset 2."),
@@ -162,14 +162,14 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
         (lzma.compress(b"a\tb\n" * 100)[:-9], "truncated or damaged"),
     ],
 )
-def test_a_file_that_is_no_dictionary_is_told_what_is_wrong(tmp_path, content, message):
+def test_a_file_that_is_not_a_dictionary_is_rejected_with_the_reason(tmp_path, content, message):
     path = tmp_path / "d.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         BilingualLexicon.load(path)
 
 
-def test_a_tar_archive_is_told_to_be_unpacked(tmp_path):
+def test_a_tar_archive_is_rejected_with_advice_to_unpack_it(tmp_path):
     inner = write(tmp_path / "d.tei", TEI)
     with tarfile.open(tmp_path / "d.src.tar.xz", "w:xz") as archive:
         archive.add(inner, "d.tei")
@@ -183,7 +183,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         BilingualLexicon.load(tmp_path / name)
 
 
-def test_folders_with_no_dictionary_or_several_are_told_apart(tmp_path):
+def test_folders_with_no_dictionary_or_several_are_rejected(tmp_path):
     with pytest.raises(InputError, match="holds no dictionary"):
         BilingualLexicon.load(tmp_path)
     write_dictd(tmp_path)
@@ -195,19 +195,19 @@ def test_folders_with_no_dictionary_or_several_are_told_apart(tmp_path):
 def test_half_of_a_dictd_pair_is_not_enough(tmp_path):
     index = write_dictd(tmp_path)
     (tmp_path / "test.dict.dz").rename(tmp_path / "moved.dict.dz")
-    with pytest.raises(InputError, match=r"has no entries: test.dict or .dict.dz must lie beside it"):
+    with pytest.raises(InputError, match=r"has no entries: test.dict or .dict.dz must be next to it"):
         BilingualLexicon.load(index)
-    with pytest.raises(InputError, match=r"has no index: moved.index must lie beside it"):
+    with pytest.raises(InputError, match=r"has no index: moved.index must be next to it"):
         BilingualLexicon.load(tmp_path / "moved.dict.dz")
 
 
 def test_a_lone_dict_file_is_read_as_columns_unless_dictd_wrote_it(tmp_path):
     assert len(BilingualLexicon.load(write(tmp_path / "mine.dict", "house Haus\n"))) == 1
-    with pytest.raises(InputError, match=r"has no index: theirs.index must lie beside it"):
+    with pytest.raises(InputError, match=r"has no index: theirs.index must be next to it"):
         BilingualLexicon.load(write(tmp_path / "theirs.dict", "\n00-database-info\nhouse /haʊs/\nHaus <n>\n"))
 
 
-def test_damaged_dictd_files_are_refused_with_the_place(tmp_path):
+def test_damaged_dictd_files_are_rejected_with_the_line(tmp_path):
     index = write_dictd(tmp_path)
     whole = (tmp_path / "test.dict.dz").read_bytes()
     (tmp_path / "test.dict.dz").write_bytes(whole[: len(whole) // 2])
@@ -221,7 +221,7 @@ def test_damaged_dictd_files_are_refused_with_the_place(tmp_path):
         BilingualLexicon.load(index)
 
 
-def test_tei_that_declares_entities_or_is_cut_off_is_refused(tmp_path):
+def test_tei_that_declares_entities_or_is_cut_off_is_rejected(tmp_path):
     bomb = '<?xml version="1.0"?>\n<!DOCTYPE TEI [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><TEI>&b;</TEI>'
     with pytest.raises(InputError, match="declares XML entities"):
         BilingualLexicon.load(write(tmp_path / "bomb.tei", bomb))

@@ -39,7 +39,7 @@ def test_any_listed_translation_counts_and_unlisted_ones_do_not():
     assert (quality.words, quality.candidates) == (3, 4)
 
 
-def test_csls_holds_a_hub_down_where_cosine_falls_for_it():
+def test_csls_avoids_a_hub_that_cosine_prefers():
     angles = np.deg2rad([0.0, 20.0])
     background = np.array([[np.cos(a), np.sin(a)] for a in np.deg2rad([8, 9, 10, 11, 12])])
     keys = np.array([[np.cos(a), np.sin(a)] for a in (np.deg2rad(10.0), np.deg2rad(-14.0), np.deg2rad(34.0))])

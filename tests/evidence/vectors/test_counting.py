@@ -14,11 +14,11 @@ from relexify.evidence.vectors import VectorTraining, counting, train_vectors
 from relexify.evidence.vectors.counting import (
     _cooccurrences,
     _factored,
-    _numbered,
     _positive_information,
+    _word_rows,
     count_vectors,
+    fit_ngrams,
 )
-from relexify.evidence.vectors.ngram_fitting import fit_ngrams
 from relexify.text import invent
 from tests import pico
 
@@ -32,7 +32,7 @@ def rows():
 
 
 def counts(window=3, contexts=10):
-    blocks = _numbered(TEXT, rows(), window, lambda amount: None)
+    blocks = _word_rows(TEXT, rows(), window, lambda amount: None)
     return _cooccurrences(blocks, len(WORDS), contexts, window)
 
 

@@ -19,7 +19,7 @@ from tests.evidence.vectors.fasttext_file import FastTextFile
 Write = Callable[..., Path]
 
 
-def test_words_counts_and_rows_come_out_as_written(write_fasttext: Write) -> None:
+def test_words_counts_and_rows_are_read_as_written(write_fasttext: Write) -> None:
     vectors = read_fasttext(write_fasttext())
     matrix = FastTextFile().matrix()
     assert vectors.words == ["</s>", "haus", "häuser", "家"]
@@ -86,7 +86,7 @@ def test_a_damaged_row_names_the_file_when_looked_up(write_fasttext: Write) -> N
         ({"rows": 1 << 62}, "is damaged: its matrix is"),
     ],
 )
-def test_damage_in_the_numbers_is_told(write_fasttext: Write, fields: dict[str, int], message: str) -> None:
+def test_damage_in_the_numbers_is_reported(write_fasttext: Write, fields: dict[str, int], message: str) -> None:
     matrix = FastTextFile().matrix() if fields.get("width", 1) < 0 else None
     path = write_fasttext(matrix, **fields)
     with pytest.raises(InputError, match=message) as caught:

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.formats import text as text_formats
+from relexify.evidence.vectors.formats import word2vec as text_formats
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.evidence.vectors.formats.text import read_text_vectors
-from relexify.evidence.vectors.formats.word2vec import read_word2vec_binary
+from relexify.evidence.vectors.formats.word2vec import read_text_vectors, read_word2vec_binary
 
 MATRIX = np.array([[0.5, -1.25], [3e-4, 7], [1, 0]], np.float32)
 LINES = "das 0.5 -1.25\nhäuser 3e-4 7 \n家 1 0\n"
@@ -36,7 +35,7 @@ def test_text_is_read_with_and_without_a_header(tmp_path: Path, header: str) -> 
     np.testing.assert_array_equal(vectors.matrix, MATRIX)
 
 
-def test_gzipped_text_is_read_whatever_its_name(tmp_path: Path) -> None:
+def test_gzipped_text_is_read_under_any_name(tmp_path: Path) -> None:
     path = write(tmp_path, gzip.compress(("3 2\n" + LINES).encode()), "vectors.txt")
     np.testing.assert_array_equal(load_vectors(path).matrix, MATRIX)
 
@@ -126,7 +125,7 @@ def test_broken_word2vec_binary_names_the_word(tmp_path: Path, content: bytes, m
         load_vectors(write(tmp_path, content))
 
 
-def test_word2vec_binary_without_a_header_is_refused(tmp_path: Path) -> None:
+def test_word2vec_binary_without_a_header_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not start with 'count width'"):
         read_word2vec_binary(write(tmp_path, b"a 1.0\n"))
 

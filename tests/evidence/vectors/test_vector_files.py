@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors import Ngrams, WordVectors
-from relexify.evidence.vectors.formats.loading import load_vectors, save_vectors
+from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.storage.files import load_arrays, save_arrays
 from tests.evidence.vectors.fasttext_file import FastTextFile
 
@@ -34,8 +34,8 @@ def test_everything_survives_saving_and_loading(tmp_path: Path) -> None:
     for name in ("matrix", "counts", "rotation"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(FULL, name))
     np.testing.assert_array_equal(loaded.ngrams.known, KNOWN)
-    asked = ["das", "neu", "", "家"]
-    np.testing.assert_array_equal(loaded.lookup(asked), FULL.lookup(asked))
+    words = ["das", "neu", "", "家"]
+    np.testing.assert_array_equal(loaded.lookup(words), FULL.lookup(words))
     assert isinstance(loaded.matrix, np.memmap)
 
 
@@ -48,7 +48,7 @@ def test_any_words_survive_saving_and_loading(tmp_path: Path, words: list[str]) 
 
 def test_a_mapped_fasttext_model_can_be_saved(tmp_path: Path, write_fasttext: Callable[..., Path]) -> None:
     model = load_vectors(write_fasttext())
-    saved = load_vectors(save_vectors(model, tmp_path / "model.safetensors"))
+    saved = load_vectors(model.save(tmp_path / "model.safetensors"))
     np.testing.assert_array_equal(saved.lookup(["haus", "neu"]), model.lookup(["haus", "neu"]))
 
 
@@ -65,7 +65,7 @@ def test_a_limit_keeps_the_most_frequent_words_of_any_format(
         load_vectors(tmp_path / "saved", limit=0)
 
 
-def test_what_is_no_file_of_vectors_says_so(tmp_path: Path) -> None:
+def test_files_that_are_not_vectors_are_rejected(tmp_path: Path) -> None:
     empty, packed, archive = tmp_path / "empty", tmp_path / "model.bin.gz", tmp_path / "wiki.zip"
     empty.write_bytes(b"")
     packed.write_bytes(gzip.compress(FastTextFile().content()))
@@ -83,7 +83,7 @@ def test_what_is_no_file_of_vectors_says_so(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
 
 
-def test_another_artifact_and_an_incomplete_one_are_refused(tmp_path: Path) -> None:
+def test_another_artifact_and_an_incomplete_one_are_rejected(tmp_path: Path) -> None:
     foreign = save_arrays(tmp_path / "foreign", {"matrix": np.eye(2)}, {"kind": "mixture"})
     with pytest.raises(InputError, match="holds a mixture, not a word vectors"):
         load_vectors(foreign)
@@ -100,7 +100,7 @@ def test_another_artifact_and_an_incomplete_one_are_refused(tmp_path: Path) -> N
 def test_a_file_whose_arrays_do_not_fit_each_other_is_rejected(tmp_path, damage):
     ngrams = Ngrams(np.ones((2, 3), np.float32), 3, 6, 10, known=np.array([1, 4]))
     vectors = WordVectors(["a", "b"], np.eye(2, 3, dtype=np.float32), None, ngrams, np.eye(3))
-    path = save_vectors(vectors, tmp_path / "x.safetensors")
+    path = vectors.save(tmp_path / "x.safetensors")
     assert load_vectors(path).width == 3
     arrays, metadata = load_arrays(path, "word vectors")
     changed = {name: array.copy() for name, array in arrays.items()}
@@ -111,7 +111,7 @@ def test_a_file_whose_arrays_do_not_fit_each_other_is_rejected(tmp_path, damage)
     else:
         changed[damage] = changed[damage][:, :2] if damage == "matrix" else changed[damage][:1]
     save_arrays(path, changed, metadata)
-    with pytest.raises(InputError, match=r"x\.safetensors.*(write it again|write it anew)"):
+    with pytest.raises(InputError, match=r"x\.safetensors.*write it again"):
         load_vectors(path)
 
 

@@ -39,7 +39,7 @@ TEXT = text()
 TRAINED = train_vectors(lambda: iter(TEXT), SMALL)
 
 
-def test_words_and_counts_come_most_frequent_first() -> None:
+def test_words_and_counts_are_sorted_by_frequency() -> None:
     counts = {word: sum(sentence.count(word) for sentence in TEXT) for word in WORDS}
     assert dict(zip(TRAINED.words, TRAINED.counts.tolist(), strict=True)) == counts
     assert sorted(TRAINED.counts.tolist(), reverse=True) == TRAINED.counts.tolist()
@@ -55,11 +55,11 @@ def test_only_buckets_that_words_use_are_kept() -> None:
 
 def test_lookup_gives_gensims_vectors() -> None:
     vocabulary = dict(zip(TRAINED.words, TRAINED.counts.tolist(), strict=True))
-    settled = resolve_training(SMALL, 1)
+    resolved = resolve_training(SMALL, 1)
     indptr, ids, _ = training._hashed(TRAINED.words, SMALL)
     rows = np.split(np.searchsorted(TRAINED.ngrams.known, ids).astype(np.uint32), indptr[1:-1])
     theirs = gensim_training.run_gensim(
-        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, settled, rows
+        gensim_training.TrainingText(lambda: iter(TEXT), 120, vocabulary), SMALL, resolved, rows
     )
     np.testing.assert_allclose(TRAINED.lookup(theirs.index_to_key), theirs.vectors, atol=1e-6)
 
@@ -97,7 +97,7 @@ def test_the_bytes_do_not_depend_on_pythons_hash_seed() -> None:
     assert len(digests) == 1
 
 
-def test_words_that_share_contexts_come_out_alike() -> None:
+def test_words_that_share_contexts_have_similar_vectors() -> None:
     options = VectorTraining(width=12, epochs=20, longest_ngram=0, subsampling=0)
     corpus = text(sentences=300)
     vectors = train_vectors(lambda: iter(corpus), options)
@@ -119,14 +119,14 @@ def test_what_is_left_open_follows_from_the_size_of_the_text(words: int, epochs:
     assert resolve_training(VectorTraining(epochs=7, minimum_count=1), words) == ResolvedTraining(7, 1)
 
 
-def test_too_little_text_is_told_with_its_numbers() -> None:
+def test_too_little_text_is_reported_with_its_numbers() -> None:
     with pytest.raises(EvidenceError, match=r"occurs 5 times \(3 words, 2 different ones, the most frequent 2 times\)"):
         train_vectors(lambda: iter([["a", "b", "a"]]), VectorTraining(minimum_count=5))
     with pytest.raises(EvidenceError, match=r"occurs 2 times \(0 words, 0 different ones, the most frequent 0 times\)"):
         train_vectors(lambda: iter([]))
 
 
-def test_training_that_diverges_at_every_learning_rate_is_told(caplog) -> None:
+def test_training_that_diverges_at_every_learning_rate_is_reported(caplog) -> None:
     with pytest.raises(
         EvidenceError, match=r"on 1440 words gave NaN or infinity 4 times, down to a learning rate of 1\.25e\+37"
     ):
@@ -152,7 +152,7 @@ def test_a_text_that_fails_on_a_later_pass_raises_instead_of_hanging() -> None:
 @pytest.mark.parametrize(
     "fields", [{"width": 0}, {"epochs": 0}, {"workers": 0}, {"seed": -1}, {"learning_rate": 0.0}, {"subsampling": 1}]
 )
-def test_options_out_of_range_are_refused_by_name(fields: dict[str, float]) -> None:
+def test_options_out_of_range_are_rejected_by_name(fields: dict[str, float]) -> None:
     name, value = next(iter(fields.items()))
     with pytest.raises(InputError, match=f"with {name} = {value} is not possible"):
         train_vectors(lambda: iter(TEXT), VectorTraining(**fields))
@@ -175,9 +175,9 @@ def test_progress_hears_of_every_sentence_of_every_pass() -> None:
     assert heard == {"counting words": [None, 120], "training vectors": [240, 240]}
 
 
-def test_only_exceptions_that_are_some_are_told_of_while_gensim_trains(monkeypatch) -> None:
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
+def test_only_real_exceptions_are_reported_while_gensim_trains(monkeypatch) -> None:
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
     nothing, something = SimpleNamespace(exc_type=None), SimpleNamespace(exc_type=ValueError)
 
     def sentences() -> Iterator[list[str]]:
@@ -186,9 +186,9 @@ def test_only_exceptions_that_are_some_are_told_of_while_gensim_trains(monkeypat
         return iter(TEXT)
 
     train_vectors(sentences, SMALL)
-    assert something in told
-    in_training = [event for event in told if event is nothing]
+    assert something in reported
+    in_training = [event for event in reported if event is nothing]
     sys.unraisablehook(nothing)
-    passes = told.count(something)
+    passes = reported.count(something)
     assert len(in_training) < passes
-    assert told[-1] is nothing
+    assert reported[-1] is nothing

@@ -81,7 +81,7 @@ def test_rotations_compose_and_apply_to_row_vectors() -> None:
     )
 
 
-def test_a_rotation_of_the_wrong_shape_is_refused() -> None:
+def test_a_rotation_of_the_wrong_shape_is_rejected() -> None:
     with pytest.raises(InputError, match=r"shape \[3, 3\] does not fit vectors of width 4"):
         VECTORS.rotated(np.eye(3))
 
@@ -94,7 +94,7 @@ def test_most_frequent_keeps_ngrams_and_forgets_the_other_words() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_damaged_row_is_told_when_it_is_looked_up_and_not_before(value: float) -> None:
+def test_a_damaged_row_is_reported_when_it_is_looked_up(value: float) -> None:
     matrix = MATRIX.copy()
     matrix[3, 1] = value
     vectors = WordVectors(WORDS, matrix, None, NGRAMS)

@@ -1,9 +1,15 @@
-"""Vector alignment without a dictionary: adversarial training, refinement, frequency."""
+"""Vector alignment without a dictionary.
 
-from relexify.evidence.alignment.unsupervised.agreement import Agreement, mutual_neighbours
+options.py      how to search: `AdversarialTraining`
+search.py       the search: frequency, principal axes, adversarial training; compared with chance
+frequency.py    a first map from the frequency ranks of words (experimental)
+adversarial.py  a map trained against a discriminator (Equations 1 and 2 of TreLM)
+spaces.py       two spaces: validated, prepared, compared by mutual neighbours, refined with Procrustes
+"""
+
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
-from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
-from relexify.evidence.alignment.unsupervised.words import align_unsupervised
+from relexify.evidence.alignment.unsupervised.search import FoundMap, align_unsupervised, find_map
+from relexify.evidence.alignment.unsupervised.spaces import Agreement, mutual_neighbours
 
 __all__ = [
     "AdversarialTraining",

@@ -1,9 +1,13 @@
-"""A first map from how frequent words are: what is frequent in one space is likely frequent in the other.
+"""Experimental: a first map from frequency ranks; a word and its translation have similar ranks.
 
-Who belongs to whom is a transport plan between the words of both spaces. It begins as a guess by frequency alone; a map
-is fitted to it, cosines under the map make the plan surer, and so on, while cosines count more and more. That a word is
-placed by a map that other words were fitted to, never by its own, keeps the guess from proving itself right. It begins
-with few words, the most frequent ones, of which frequency tells most; more and more join them.
+The matching of words is a transport plan between the words of both spaces. It starts as a guess from frequency ranks
+alone. Then an orthogonal map is fitted to the plan, the cosines under the map sharpen the plan, and so on, while the
+weight of the cosines grows (annealing). A word is always placed by a map that was fitted to other words, never to
+itself, so that a wrong guess cannot confirm itself. It starts with the most frequent words, whose ranks are most
+informative, and adds more and more words.
+
+The constants below were chosen on the spaces that docs/vectors.md and docs/results.md report; none is from a paper.
+`AdversarialTraining.frequency_map` turns this search off.
 """
 
 from __future__ import annotations
@@ -17,49 +21,49 @@ from relexify.progress import Advance, track
 
 __all__ = ["FrequencyMap", "map_by_frequency"]
 
-BEGINNINGS = (700, 1_000)
-"""Words that a map begins with; one map for each, since that two of them meet is what a map is believed from."""
+FIRST_WORDS = (700, 1_000)
+"""Words that a map starts with. One map per entry: a map is trusted if two maps with different starts agree."""
 GROWTH = 1.6
-"""How many times as many words come next."""
-SURENESS = np.geomspace(0.35, 2.7, 30)
-"""What a cosine counts against the guess by frequency, in standard deviations of all cosines, round by round."""
-LATER_SURENESS = np.geomspace(1.5, 2.7, 10)
-"""The same where more words join."""
+"""Factor by which the number of words grows from one stage to the next."""
+COSINE_WEIGHTS = np.geomspace(0.35, 2.7, 30)
+"""Weight of a cosine against the guess from ranks, in standard deviations of all cosines, by round of annealing."""
+LATER_COSINE_WEIGHTS = np.geomspace(1.5, 2.7, 10)
+"""Weights in the later stages, which start from a map instead of ranks alone."""
 FOLDS = 4
-"""Parts of the words; each is placed by a map of the others."""
+"""Folds of the source words; each is placed by a map fitted to the other folds."""
 BALANCES = 3
-"""Times that the rows and columns of a plan are brought to their sums."""
+"""Sinkhorn iterations."""
 RANK_OFFSET = 20
-"""The order of the first words tells less than the logarithm of their ranks would say."""
+"""Added to ranks before the logarithm: the order of the very first words is less informative than log-ranks suggest."""
 TAIL = 1.5
-"""How fast the guess falls where frequencies differ by many spreads: as the power -2 · TAIL."""
+"""The guess falls with the difference of log-ranks as a power of -2 · TAIL: heavy tails, since ranks can be far off."""
 NEIGHBOURS = 10
-"""Over which the crowding of a target word is measured."""
+"""k of CSLS."""
 
 NEAR_SPREADS = 3
-"""Words are alike in frequency where the logarithms of their ranks differ by no more than so many spreads."""
+"""Two words have similar frequency if their log-ranks differ by no more than this many spreads."""
 FEWEST = 10
-"""With fewer words there is nothing to begin with."""
+"""Fewer distinct words than this give no map."""
 LEAST_STABILITY, LEAST_WORDS = 0.05, 100
-"""What a map is believed from: a share of the words and a number of them together. Clouds of 400 to 1,000 words that
-had nothing to do with each other reached up to 106 words,"""
+"""A map is trusted if two maps agree on more than this share of the words plus this number of words: unrelated clouds
+of 400 to 1,000 words agreed on up to 106 words,"""
 TIMES_CHANCE = 3
-"""and so many times what is reached where there is nothing to find."""
+"""and on this many times as many words as in a control without any correspondence."""
 BANDS = 20
-"""Parts of the words by frequency, in each of which they have a mean of their own."""
+"""Frequency bands of the control, each with a mean vector of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrequencyMap:
-    """A map, and whether to believe it.
+    """A map, and whether it can be trusted.
 
     Attributes:
         matrix: Orthogonal, float64 [d × d], for row vectors.
-        stability: The share of source words that two maps which began with different words send to the same target
-            word, and which that word is like in frequency.
-        chance: The same of a source whose words have changed places, so that there is nothing to find, while its shape
-            and how its vectors change with frequency have stayed.
-        stable: Whether the two are told apart.
+        stability: The share of source words that two maps with different starts send to the same target word, one of
+            similar frequency.
+        chance: The stability in a control: the source vectors are permuted among the words, so that nothing
+            corresponds, while the shape of the space and how it changes with frequency stay.
+        stable: Whether the stability is clearly above chance.
     """
 
     matrix: np.ndarray
@@ -69,47 +73,50 @@ class FrequencyMap:
 
 
 def map_by_frequency(source: torch.Tensor, target: torch.Tensor, *, spread: float) -> FrequencyMap:
-    """Find the orthogonal map under which words of like frequency and like vectors meet.
+    """Find the orthogonal map that matches words of similar frequency and similar vectors.
 
-    Of words with the very same vector only the most frequent counts: they would agree with themselves.
+    Of words with identical vectors only the most frequent one counts: the others would agree with it by construction.
 
     Args:
         source: Prepared vectors [n × d], most frequent first.
         target: Prepared vectors [m × d], most frequent first.
-        spread: How far the logarithms of the ranks of two words that belong together differ, about.
+        spread: Typical difference between the log-ranks of a word and its translation.
     """
-    first_places = [_distinct(rows) for rows in (source, target)]
-    fewest, most = (choose(map(len, first_places)) for choose in (min, max))
+    source_ranks, target_ranks = _distinct_rows(source), _distinct_rows(target)
+    fewest, most = sorted((len(source_ranks), len(target_ranks)))
     if fewest < FEWEST:
         return FrequencyMap(np.eye(source.shape[1]), 0.0, 0.0, stable=False)
-    ranks, others = (torch.log(places.to(source.dtype) + RANK_OFFSET) for places in first_places)
-    source, target = (rows[places] for rows, places in zip((source, target), first_places, strict=True))
-    apart = (ranks[:, None] - others).abs() / spread
-    growths = [_growth(min(first, fewest * (2 + at) // 3), most) for at, first in enumerate(BEGINNINGS)]
-    rounds = 2 * sum(len(SURENESS) + len(LATER_SURENESS) * (len(sizes) - 1) for sizes in growths)
+    source_logs, target_logs = (
+        torch.log(ranks.to(source.dtype) + RANK_OFFSET) for ranks in (source_ranks, target_ranks)
+    )
+    source, target = source[source_ranks], target[target_ranks]
+    apart = (source_logs[:, None] - target_logs).abs() / spread  # [n × m]
+    # With few words, two thirds of them for the first map and all for the second, so that the starts still differ.
+    stages = [_stage_sizes(min(first, fewest * (2 + at) // 3), most) for at, first in enumerate(FIRST_WORDS)]
+    rounds = 2 * sum(len(COSINE_WEIGHTS) + len(LATER_COSINE_WEIGHTS) * (len(sizes) - 1) for sizes in stages)
     with track("aligning by frequency", rounds) as advance:
-        product, stability = _grown_twice(source, target, apart, growths, advance)
-        _, chance = _grown_twice(_places_changed(source, ranks), target, apart, growths, advance)
+        product, stability = _two_maps(source, target, apart, stages, advance)
+        _, chance = _two_maps(_permuted(source, source_logs), target, apart, stages, advance)
     left, _, right = np.linalg.svd(product.double().cpu().numpy())
     least = max(LEAST_STABILITY + LEAST_WORDS / len(source), TIMES_CHANCE * chance)
     return FrequencyMap(left @ right, stability, chance, stable=stability >= least)
 
 
-def _grown_twice(
-    source: torch.Tensor, target: torch.Tensor, apart: torch.Tensor, growths: list[list[int]], advance: Advance
+def _two_maps(
+    source: torch.Tensor, target: torch.Tensor, apart: torch.Tensor, stages: list[list[int]], advance: Advance
 ) -> tuple[torch.Tensor, float]:
-    """The sum of x yᵀ [d × d] of two maps, and the share of words that they send to the same one of like frequency."""
+    """Fit two maps; return the sum of their x yᵀ [d × d], and the share of words that they send to the same word."""
     source, target = (torch.nn.functional.normalize(rows, dim=1) for rows in (source, target))
-    guess = -TAIL * torch.log1p(apart**2)
-    products = [_grown(source, target, guess, sizes, advance) for sizes in growths]
+    guess = -TAIL * torch.log1p(apart**2)  # log-density of a Student t, up to a constant
+    products = [_grow(source, target, guess, sizes, advance) for sizes in stages]
     first, second = (_nearest(source @ _orthogonal(product), target) for product in products)
-    like = apart.gather(1, first[:, None]).squeeze(1) <= NEAR_SPREADS
-    return torch.stack(products).sum(dim=0), float(((first == second) & like).double().mean())
+    similar = apart.gather(1, first[:, None]).squeeze(1) <= NEAR_SPREADS
+    return torch.stack(products).sum(dim=0), float(((first == second) & similar).double().mean())
 
 
-def _places_changed(rows: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
-    """Each word with the mean of its own place, and what another one has beside the mean of its place."""
-    share = (ranks - ranks[0]) / (ranks[-1] - ranks[0])
+def _permuted(rows: torch.Tensor, log_ranks: torch.Tensor) -> torch.Tensor:
+    """Permute the vectors among the words, except for the mean vector of each frequency band, which stays."""
+    share = (log_ranks - log_ranks[0]) / (log_ranks[-1] - log_ranks[0])
     bands = (share * BANDS).long().clamp(max=BANDS - 1)
     counts = torch.zeros(BANDS, dtype=rows.dtype, device=rows.device).index_add_(0, bands, torch.ones_like(share))
     sums = torch.zeros(BANDS, rows.shape[1], dtype=rows.dtype, device=rows.device).index_add_(0, bands, rows)
@@ -118,62 +125,75 @@ def _places_changed(rows: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
     return means + (rows - means)[order]
 
 
-def _growth(first: int, most: int) -> list[int]:
-    """Numbers of words, from the first on until all have joined."""
+def _stage_sizes(first: int, most: int) -> list[int]:
+    """Return the number of words in each stage, up to all of them."""
     sizes = [first]
     while sizes[-1] < most:
         sizes.append(min(int(GROWTH * sizes[-1]) + 1, most))
     return sizes
 
 
-def _grown(
+def _grow(
     source: torch.Tensor, target: torch.Tensor, guess: torch.Tensor, sizes: list[int], advance: Advance
 ) -> torch.Tensor:
-    """The sum of x yᵀ [d × d] of the last plan, of so many words of both sides at a time."""
-    parts = [(source[:size], target[:size], guess[:size, :size]) for size in sizes]
-    product = _annealed(*parts[0], SURENESS, None, advance)
-    for part in parts[1:]:
-        product = _annealed(*part, LATER_SURENESS, product, advance)
+    """Anneal stage by stage over more and more words; return the sum of x yᵀ [d × d] over the last plan."""
+    size = sizes[0]
+    product = _anneal(source[:size], target[:size], guess[:size, :size], COSINE_WEIGHTS, None, advance)
+    for size in sizes[1:]:
+        product = _anneal(source[:size], target[:size], guess[:size, :size], LATER_COSINE_WEIGHTS, product, advance)
     return product
 
 
-def _distinct(rows: torch.Tensor) -> torch.Tensor:
-    """The places of rows that are like none before them, rising."""
-    _, places = np.unique(rows.cpu().numpy(), axis=0, return_index=True)
-    return torch.from_numpy(np.sort(places)).to(rows.device)
+def _distinct_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Return the index of the first of all identical rows, ascending."""
+    _, first = np.unique(rows.cpu().numpy(), axis=0, return_index=True)
+    return torch.from_numpy(np.sort(first)).to(rows.device)
 
 
-def _annealed(
+def _anneal(
     source: torch.Tensor,
     target: torch.Tensor,
     guess: torch.Tensor,
-    surenesses: np.ndarray,
+    weights: np.ndarray,
     start: torch.Tensor | None,
     advance: Advance,
 ) -> torch.Tensor:
-    """The sum of x yᵀ [d × d] of the last plan, from a guess [n × m], in logarithms, and such a sum of fewer words."""
+    """Alternate between the transport plan and the map, with a growing weight of the cosines.
+
+    Args:
+        source: Unit vectors [n × d].
+        target: Unit vectors [m × d].
+        guess: Log-plausibility of every pair from frequency ranks alone, [n × m].
+        weights: Weight of the cosines in every round.
+        start: The sum of x yᵀ [d × d] of an earlier stage, if any.
+        advance: Called after every round.
+
+    Returns:
+        The sum of x yᵀ [d × d] over the last plan; its closest orthogonal matrix is the map.
+    """
     folds = [torch.arange(part, len(source), FOLDS, device=source.device) for part in range(FOLDS)]
-    belief = guess
+    logits = guess
     if start is not None:
-        belief = _belief(guess, source @ _orthogonal(start) @ target.T, surenesses[0])
-    for sureness in surenesses:
-        plan = _balanced(belief)
+        logits = _add_cosines(guess, source @ _orthogonal(start) @ target.T, weights[0])
+    for weight in weights:
+        plan = _sinkhorn(logits)
         products = [source[fold].T @ (plan[fold] @ target) for fold in folds]
         cosines = torch.empty_like(guess)
         for fold, own in zip(folds, products, strict=True):
+            # A word must not be placed by a map that was fitted to it, or the first guess would confirm itself.
             cosines[fold] = source[fold] @ _orthogonal(sum(products) - own) @ target.T
-        belief = _belief(guess, cosines, sureness)
+        logits = _add_cosines(guess, cosines, weight)
         advance(1)
-    return source.T @ (_balanced(belief) @ target)
+    return source.T @ (_sinkhorn(logits) @ target)
 
 
-def _belief(guess: torch.Tensor, cosines: torch.Tensor, sureness: float) -> torch.Tensor:
-    return guess + cosines * (sureness / cosines.square().mean().sqrt())
+def _add_cosines(guess: torch.Tensor, cosines: torch.Tensor, weight: float) -> torch.Tensor:
+    return guess + cosines * (weight / cosines.square().mean().sqrt())
 
 
-def _balanced(belief: torch.Tensor) -> torch.Tensor:
-    """Sinkhorn's plan [n × m]: every source word is given one whole, every target word n/m of a whole."""
-    plan = torch.exp(belief - belief.amax(1, keepdim=True))
+def _sinkhorn(logits: torch.Tensor) -> torch.Tensor:
+    """Return the transport plan [n × m]: rows sum to 1, columns to n/m, after a few Sinkhorn iterations."""
+    plan = torch.exp(logits - logits.amax(1, keepdim=True))
     share = len(plan) / plan.shape[1]
     columns = plan.new_ones(plan.shape[1])
     for _ in range(BALANCES):
@@ -184,16 +204,17 @@ def _balanced(belief: torch.Tensor) -> torch.Tensor:
 
 
 def _orthogonal(product: torch.Tensor) -> torch.Tensor:
-    """The orthogonal matrix that is closest to a sum of x yᵀ (Procrustes), by eigenvectors: SVD takes far longer."""
+    """Return the orthogonal matrix closest to a sum of x yᵀ (Procrustes): P (PᵀP)^-½, far faster than by SVD."""
     wide = product.double()
     values, vectors = torch.linalg.eigh(wide.T @ wide)
+    # Directions without evidence have eigenvalues of about 0; the floor keeps their inverse finite.
     scale = values.clamp(min=float(values[-1]) * 1e-12).rsqrt()
     closest: torch.Tensor = (wide @ (vectors * scale) @ vectors.T).to(product.dtype)
     return closest
 
 
 def _nearest(mapped: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The place of the nearest target word by CSLS [n]."""
+    """Return the index of the nearest target word by CSLS [n]."""
     cosines = mapped @ target.T
     crowding = cosines.topk(min(NEIGHBOURS, len(cosines)), dim=0).values.mean(dim=0)
     return (2 * cosines - crowding).argmax(dim=1)

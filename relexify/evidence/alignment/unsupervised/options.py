@@ -1,4 +1,4 @@
-"""How two spaces are brought together without any pairs."""
+"""Options of vector alignment without a dictionary."""
 
 from __future__ import annotations
 
@@ -14,41 +14,51 @@ JUDGED_PER_COMPONENT = 20
 
 @dataclass(frozen=True)
 class AdversarialTraining:
-    """How a linear map is trained against a discriminator, chosen, and refined.
+    """How to find a linear map between two spaces without known pairs.
+
+    Three searches are tried in this order, and the first clear result ends the search: frequency ranks
+    (`frequency_map`), principal axes (`principal_axes`), and up to `restarts` runs of adversarial training.
 
     Attributes:
-        restarts: Games with different starts, at most, or 0 for none; the first that is told apart from chance ends
-            the search.
-        by_frequency: Try first whether so many most frequent words of both spaces can be brought together by how
-            frequent they are (`map_by_frequency`); 0 not to. It takes the square of that number of cells several times.
-        frequency_spread: How far the logarithms of the ranks of two words that belong together differ, about.
-        principal: Try next whether the principal axes of both spaces meet, and start the first game there; the others
-            start at random.
-        epochs: After each of them every map is judged, and the best so far kept.
-        steps: Updates of the map in an epoch.
-        batch: Vectors of either space in an update.
-        discriminator_steps: Updates of the discriminator for one of the map.
+        restarts: Runs of adversarial training with different starts, at most; 0 for none.
+        frequency_map: **Experimental.** First try to match the most frequent words of both spaces by frequency rank and
+            cosine (`map_by_frequency`). This is in none of the papers. About fifteen constants of `frequency.py` were
+            chosen on three pairs of spaces, among them English and German sentences that translate each other (P@1 of
+            22 %; a dictionary reaches 28 %) and English tokens in skip-gram vectors and in the embedding of
+            all-MiniLM-L6-v2 (two maps agree on about 80 % of the tokens). On English and Swahili news, tried once
+            afterwards, it found no map that it could distinguish from chance; see docs/vectors.md and docs/results.md.
+            With this and `principal_axes` set to False, only the published procedure is left.
+        frequency_words: How many of the most frequent words of each space that search uses; it holds several matrices
+            of that number squared.
+        frequency_spread: Typical difference between the logarithms of the ranks of a word and its translation.
+        principal_axes: Next, try to match the principal axes of both spaces, and start the first adversarial run there;
+            later runs start at random rotations.
+        epochs: Epochs of an adversarial run. The map is judged after each one, and the best map is kept.
+        steps: Updates of the map per epoch.
+        batch: Vectors of each space per update.
+        discriminator_steps: Updates of the discriminator per update of the map.
         hidden: Width of the discriminator's two hidden layers.
-        slope: Of the Leaky-ReLU, left of zero.
-        dropout: Share of the discriminator's input that is blanked.
-        smoothing: How far the labels stay away from 0 and 1.
-        beta: How strongly the map is drawn towards an orthogonal one after each update; 0 for any linear map.
-        learning_rate: Of both sides' SGD, at the start.
-        decay: What the learning rate is multiplied by after an epoch.
-        shrink: The same, after an epoch that did not better the map.
-        frequent: Only so many of the most frequent words are shown.
-        judged: A map is judged by the mutual neighbours of so many most frequent words, and refined on them. By
-            default 20 for each component of a vector: more of them are rarer ones, whose vectors say less.
+        slope: Slope of the Leaky-ReLU for negative inputs.
+        dropout: Dropout rate on the input of the discriminator.
+        smoothing: Label smoothing: labels are `smoothing` and `1 - smoothing`.
+        beta: How strongly the map is pulled towards an orthogonal one after each update; 0 for any linear map.
+        learning_rate: Initial learning rate (SGD) of both the map and the discriminator.
+        decay: Factor on the learning rate after each epoch.
+        shrink: Further factor on the learning rate after an epoch that did not improve the map.
+        frequent: Adversarial training samples from this many of the most frequent words.
+        judged: A map is judged by the mutual neighbours among this many of the most frequent words, and refined on
+            them. By default 20 per component of a vector: vectors of rarer words are less reliable.
         neighbours: k of CSLS.
         refinements: Rounds of Procrustes on mutual neighbours, at most.
-        centre: Move both spaces' means to the origin before training.
-        normalise: Give all vectors length one before training.
+        centre: Subtract the mean of each space before training.
+        normalise: Scale all vectors to length one before training.
     """
 
     restarts: int = 3
-    by_frequency: int = 4_000
+    frequency_map: bool = True
+    frequency_words: int = 4_000
     frequency_spread: float = 0.2
-    principal: bool = True
+    principal_axes: bool = True
     epochs: int = 4
     steps: int = 1_000
     batch: int = 128
@@ -70,33 +80,34 @@ class AdversarialTraining:
 
 
 def validate_adversarial_training(options: AdversarialTraining) -> None:
-    """Refuse options that no training can be made of.
+    """Validate the ranges of the options.
 
     Raises:
-        InputError: One of them is out of range.
+        InputError: An option is out of range.
     """
     lowest = {
         "restarts": 0, "epochs": 1, "steps": 1, "batch": 1, "discriminator_steps": 1, "hidden": 1, "frequent": 1,
-        "judged": 1, "neighbours": 1, "refinements": 0, "by_frequency": 0,
+        "judged": 1, "neighbours": 1, "refinements": 0, "frequency_words": 1,
     }  # fmt: skip
     for name, least in lowest.items():
         value = getattr(options, name)
         if value is not None and value < least:
             raise InputError(f"aligning with {name} = {value} is not possible: give {least} or more")
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
-        if not 0 <= getattr(options, name) < below:
-            raise InputError(
-                f"aligning with {name} = {getattr(options, name)} is not possible: give at least 0, and below {below}"
-            )
+        value = getattr(options, name)
+        if not 0 <= value < below:
+            raise InputError(f"aligning with {name} = {value} is not possible: give at least 0, and below {below}")
     for name in ("decay", "shrink"):
-        if not 0 < getattr(options, name) <= 1:
-            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give up to 1, above 0")
+        value = getattr(options, name)
+        if not 0 < value <= 1:
+            raise InputError(f"aligning with {name} = {value} is not possible: give a number above 0, and at most 1")
     for name in ("learning_rate", "frequency_spread"):
-        if not 0 < getattr(options, name) < math.inf:
-            raise InputError(f"aligning with {name} = {getattr(options, name)} is not possible: give a number above 0")
+        value = getattr(options, name)
+        if not 0 < value < math.inf:
+            raise InputError(f"aligning with {name} = {value} is not possible: give a number above 0")
 
 
 def resolve_options(options: AdversarialTraining | None, width: int) -> AdversarialTraining:
-    """The same options with what follows from the width of the vectors."""
+    """Return the options, with defaults that depend on the width of the vectors filled in."""
     options = options or AdversarialTraining()
     return options if options.judged else replace(options, judged=JUDGED_PER_COMPONENT * width)

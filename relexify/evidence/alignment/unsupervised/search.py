@@ -1,4 +1,8 @@
-"""The search for a map: by frequency, by principal axes, by games; compared with what chance reaches."""
+"""Find a map between two spaces without known pairs, and align the word vectors of two languages with it.
+
+Three searches, each tried if the one before it found nothing clear: frequency ranks, principal axes, adversarial
+training. Refinement finds pairs in any data and fits them, so every result is compared with what it reaches by chance.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +11,60 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError
-from relexify.evidence.alignment.unsupervised.agreement import Agreement, mutual_neighbours
+from relexify.evidence.alignment.procrustes import (
+    Rotation,
+    RotationDirection,
+    find_reductions,
+    measure_translation_quality,
+    reduce_width,
+)
+from relexify.evidence.alignment.unsupervised.adversarial import train_map
 from relexify.evidence.alignment.unsupervised.frequency import map_by_frequency
-from relexify.evidence.alignment.unsupervised.game import play
 from relexify.evidence.alignment.unsupervised.options import (
     AdversarialTraining,
     resolve_options,
     validate_adversarial_training,
 )
-from relexify.evidence.alignment.unsupervised.refinement import refine
 from relexify.evidence.alignment.unsupervised.spaces import (
+    Agreement,
+    mutual_neighbours,
     prepare_space,
     principal_axes,
     random_rotation,
+    refine,
     validate_spaces,
 )
-from relexify.progress import Advance, track
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import WordVectors
+from relexify.neighbours import normalise_rows
+from relexify.progress import track
 
-__all__ = ["FoundMap", "find_map"]
+__all__ = ["FoundMap", "align_unsupervised", "find_map"]
 
 CHANCES = 3
 """Random rotations that a map is compared with."""
 CLEAR_GAIN = 2.0
-"""Where principal axes alone agree so well, no game is played."""
+"""If the principal axes agree this well, adversarial training is skipped."""
 LEAST_GAIN = 1.25
-"""How much more than chance words must agree. Unrelated clouds reached 1.15, turned and noisy ones 1.8 and more."""
+"""Least agreement relative to chance. Unrelated clouds reached 1.15; rotated clouds with noise 1.8 and more."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class FoundMap:
-    """A map from one space into another that no pair of words had a part in.
+    """A map from one space into another, found without known pairs.
 
     Attributes:
         matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
         agreement: How well the spaces agree under it.
-        chance: The best agreement that random rotations of the same data reached with the same refinement; None where
-            frequency was enough, which has a chance of its own.
-        games: How many games were played until it was found; none where principal axes or frequency were enough.
-        stability: Of a map by frequency that is told apart from chance, see `FrequencyMap`; zero for others.
+        chance: The best agreement that random rotations of the same data reached with the same refinement; None for a
+            map by frequency, which has a control of its own.
+        games: Runs of adversarial training until it was found; 0 if frequency or principal axes were enough.
+        stability: For a trusted map by frequency, see `FrequencyMap`; 0 for others.
     """
 
     matrix: np.ndarray
@@ -59,15 +75,76 @@ class FoundMap:
 
     @property
     def gain(self) -> float:
-        """How many times as strong the agreement is as that of chance; about 1 where nothing was found."""
+        """Strength of the agreement relative to chance; about 1 if nothing was found."""
         if self.chance is None:
             return 0.0
         return self.agreement.strength / max(self.chance.strength, 1e-9)
 
     @property
     def converged(self) -> bool:
-        """Whether it is told apart from chance."""
+        """Whether it is distinguishable from chance."""
         return self.gain >= LEAST_GAIN or self.stability > 0
+
+    def __str__(self) -> str:
+        rotated = 0.0 if self.chance is None else self.chance.share
+        return (
+            f"frequent words agree {self.gain:.2f} times as well as under random rotations "
+            f"({self.agreement.share:.0%} are mutual nearest neighbours, under random rotations {rotated:.0%})"
+        )
+
+
+def align_unsupervised(
+    source: WordVectors,
+    target: WordVectors,
+    *,
+    options: AdversarialTraining | None = None,
+    lexicon: BilingualLexicon | None = None,
+    direction: RotationDirection = "source-to-target",
+    reduce: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+) -> Rotation:
+    """Find a rotation between the vectors of two languages without a dictionary (Conneau et al., 2018; 3.1, TreLM).
+
+    The map is searched for among centred vectors. The mutual neighbours under it then serve as the dictionary that the
+    rotation of the original vectors is fitted on.
+
+    Args:
+        source: Vectors of the source language, most frequent words first.
+        target: Vectors of the target language, most frequent words first.
+        options: How to search.
+        lexicon: A dictionary to measure the quality with; it does not affect the rotation.
+        direction: Which language is moved into the space of the other.
+        reduce: If the widths differ, project the wider vectors on their principal directions.
+        seed: Random seed.
+        device: Where to train.
+
+    Raises:
+        InputError: The widths differ and `reduce` is off, or vectors hold NaN.
+        EvidenceError: There are too few words, or the best map is not distinguishable from chance.
+    """
+    source_reduction, target_reduction = find_reductions(source, target, reduce)
+    narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
+    options = resolve_options(options, narrow_source.width)
+    words = max(options.frequent, options.judged or 0)
+    left, right = _frequent_rows(narrow_source, words), _frequent_rows(narrow_target, words)
+    found = find_map(left, right, options, seed=seed, device=device)
+    pairs = found.agreement
+    fitted, _ = orthogonal_procrustes(
+        normalise_rows(left[pairs.source]).astype(np.float64), normalise_rows(right[pairs.target]).astype(np.float64)
+    )
+    rotation = Rotation.from_fit(
+        fitted,
+        direction,
+        source_reduction=source_reduction,
+        target_reduction=target_reduction,
+        pairs_used=len(pairs),
+        coverage=pairs.share,
+    )
+    if lexicon is None:
+        return rotation
+    moved_source, moved_target = rotation.apply(source, target)
+    return replace(rotation, quality=measure_translation_quality(moved_source, moved_target, lexicon, seed=seed))
 
 
 def find_map(
@@ -81,149 +158,145 @@ def find_map(
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
-    How frequent words are is tried first, then the principal axes of both spaces. Where neither is enough, games are
-    played, from the axes and from random rotations, until one is told apart from chance, at most as many as the
-    options say.
+    Frequency ranks are tried first, then the principal axes of both spaces, then adversarial training, started from
+    the axes and from random rotations, until one run is distinguishable from chance.
 
     Args:
         source: Vectors to map [n × d], most frequent first.
-        target: Vectors that stay where they are [m × d], most frequent first.
-        options: How to train.
-        insist: Refuse a map that cannot be told from chance.
-        seed: Of all that is random; on one device the same seed gives the same map.
+        target: Vectors that stay fixed [m × d], most frequent first.
+        options: How to search.
+        insist: Raise an error if the best map is not distinguishable from chance.
+        seed: Random seed; on one device the same seed gives the same map.
         device: Where to train.
 
     Raises:
         InputError: Widths differ, a value is not finite, or an option is out of range.
-        EvidenceError: There are too few words, or, with `insist`, no game found a map.
+        EvidenceError: There are too few words, or, with `insist`, no map was found.
     """
     validate_adversarial_training(options or AdversarialTraining())
     validate_spaces(source, target)
     options = resolve_options(options, source.shape[1])
-    places = [np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target)]  # of those with a direction
-    left, right = (prepare_space(rows[at], options, device) for rows, at in zip((source, target), places, strict=True))
-    best = _from_frequency(left, right, options) if options.by_frequency else None
-    best = best or _from_shapes(left, right, options, seed)
+    source_rows, target_rows = (np.flatnonzero(np.any(rows != 0, axis=1)) for rows in (source, target))
+    search = _Search(
+        prepare_space(source[source_rows], options, device),
+        prepare_space(target[target_rows], options, device),
+        options,
+    )
+    best = search.by_frequency() if options.frequency_map else None
+    if best is None:
+        best = search.by_shape(seed)
     if best is None or (insist and not best.converged):
-        raise EvidenceError(_refusal(best, options))
-    near = best.agreement
-    return replace(best, agreement=replace(near, source=places[0][near.source], target=places[1][near.target]))
+        result = f": {best}" if best else ""
+        raise EvidenceError(
+            f"the two spaces could not be aligned without a dictionary in {options.restarts} games{result}, "
+            f"and {LEAST_GAIN} times are needed; train the vectors of both sides on more text of similar content, "
+            "try more restarts or another seed, or give a dictionary"
+        )
+    pairs = best.agreement
+    return replace(best, agreement=replace(pairs, source=source_rows[pairs.source], target=target_rows[pairs.target]))
 
 
-def _from_frequency(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining) -> FoundMap | None:
-    """The map that begins with the words' frequencies, as it is: refined on its own pairs it is no better."""
-    first, second = left[: options.by_frequency], right[: options.by_frequency]
-    guessed = map_by_frequency(first, second, spread=options.frequency_spread)
-    logger.info(
-        "frequency: maps that began with different words send %.1f %% of all to the same neighbour, and %.1f %% where "
-        "there is nothing to find",
-        *(100 * guessed.stability, 100 * guessed.chance),
-    )
-    if not guessed.stable:
-        return None
-    agreement = _judged(left, right, torch.from_numpy(guessed.matrix).to(left), options)
-    return FoundMap(guessed.matrix, agreement, None, 0, guessed.stability)
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The searches for a map.
 
+    Attributes:
+        source: Prepared vectors [n × d].
+        target: Prepared vectors [m × d].
+        options: How to search, with `judged` resolved.
+    """
 
-def _from_shapes(left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, seed: int) -> FoundMap | None:
-    """The best map of the principal axes and of the games."""
-    random = np.random.default_rng(seed)
-    with track("comparing with random rotations", CHANCES + int(options.principal)) as advance:
-        chance = _chance(left, right, options, random, advance)
-        best = _from_axes(left, right, options, chance, advance) if options.principal else None
-    if best is not None and best.gain >= CLEAR_GAIN:
+    source: torch.Tensor
+    target: torch.Tensor
+    options: AdversarialTraining
+
+    def by_frequency(self) -> FoundMap | None:
+        """Return the map by frequency ranks if it is trusted; refinement does not improve it."""
+        words = self.options.frequency_words
+        found = map_by_frequency(self.source[:words], self.target[:words], spread=self.options.frequency_spread)
+        logger.info(
+            "frequency: maps with different starts agree on %.1f%% of the words, and on %.1f%% in a control without "
+            "any correspondence",
+            100 * found.stability,
+            100 * found.chance,
+        )
+        if not found.stable:
+            return None
+        agreement = self._judge(torch.from_numpy(found.matrix).to(self.source))
+        return FoundMap(found.matrix, agreement, None, 0, found.stability)
+
+    def by_shape(self, seed: int) -> FoundMap | None:
+        """Return the best map of the principal axes and of adversarial training."""
+        random = np.random.default_rng(seed)
+        width = self.source.shape[1]
+        with track("comparing with random rotations", CHANCES + int(self.options.principal_axes)) as advance:
+            reached = []
+            for _ in range(CHANCES):
+                reached.append(self._refine(random_rotation(width, random))[1])
+                advance(1)
+            chance = max(reached, key=lambda agreement: agreement.strength)
+            best = None
+            if self.options.principal_axes:
+                best = self._by_axes(chance)
+                advance(1)
+                logger.info("principal axes: %s", best)
+        if best is not None and best.gain >= CLEAR_GAIN:
+            return best
+        return self._by_training(best, chance, random)
+
+    def _by_axes(self, chance: Agreement) -> FoundMap:
+        """Match the principal axes of both spaces, taken over fewer or more of the frequent words, and refine."""
+        judged = self.options.judged or len(self.source)
+        candidates = (
+            torch.from_numpy(principal_axes(self.source[:words]) @ principal_axes(self.target[:words]).T)
+            for words in (judged // 2, judged, 2 * judged, self.options.frequent)
+        )
+        best = max(candidates, key=lambda matrix: self._judge(matrix.to(self.source)).closeness)
+        matrix, agreement = self._refine(best.numpy())
+        return FoundMap(matrix, agreement, chance, 0)
+
+    def _by_training(self, best: FoundMap | None, chance: Agreement, random: np.random.Generator) -> FoundMap | None:
+        """Train adversarially until a map is distinguishable from chance; return the best, `best` included.
+
+        The first run starts at the map found before, the others at random rotations.
+        """
+        options, source, target = self.options, self.source, self.target
+        start = None if best is None else best.matrix
+        length = options.epochs * options.steps
+        with track("aligning without a dictionary", options.restarts * length) as advance:
+            for game in range(options.restarts):
+                rotation = random_rotation(source.shape[1], random)  # drawn even if unused, so that later draws agree
+                trained = train_map(
+                    source[: options.frequent],
+                    target[: options.frequent],
+                    torch.from_numpy(rotation if game or start is None else start).to(source),
+                    options,
+                    lambda matrix: self._judge(matrix).closeness,
+                    generator=torch.Generator(source.device).manual_seed(int(random.integers(2**62))),
+                    advance=advance,
+                )
+                matrix, agreement = self._refine(trained.cpu().double().numpy())
+                found = FoundMap(matrix, agreement, chance, game + 1)
+                logger.info("game %d: %s", game + 1, found)
+                if best is None or found.gain > best.gain:
+                    best = found
+                if best.converged:
+                    advance((options.restarts - game - 1) * length)
+                    break
         return best
-    start = None if best is None else best.matrix
-    return _from_games(left, right, options, best, chance, random, start=start)
+
+    def _judge(self, matrix: torch.Tensor) -> Agreement:
+        words = self.options.judged
+        return mutual_neighbours(self.source[:words] @ matrix, self.target[:words], self.options.neighbours)
+
+    def _refine(self, matrix: np.ndarray) -> tuple[np.ndarray, Agreement]:
+        options, words = self.options, self.options.judged
+        source, target = self.source[:words], self.target[:words]
+        return refine(source, target, matrix, rounds=options.refinements, k=options.neighbours)
 
 
-def _from_axes(
-    left: torch.Tensor, right: torch.Tensor, options: AdversarialTraining, chance: Agreement, advance: Advance
-) -> FoundMap:
-    """The best map between the principal axes of both spaces, taken over fewer and more frequent words, refined."""
-    judged = options.judged or len(left)
-    axes = (
-        torch.from_numpy(principal_axes(left[:words]) @ principal_axes(right[:words]).T)
-        for words in (judged // 2, judged, 2 * judged, options.frequent)
-    )
-    first = max(axes, key=lambda matrix: _judged(left, right, matrix.to(left), options).closeness)
-    best = FoundMap(*_refined(left, right, first.numpy(), options), chance, 0)
-    advance(1)
-    logger.info("principal axes: %s", _told(best))
-    return best
-
-
-def _from_games(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    options: AdversarialTraining,
-    best: FoundMap | None,
-    chance: Agreement,
-    random: np.random.Generator,
-    *,
-    start: np.ndarray | None,
-) -> FoundMap | None:
-    """The best map of all games and of what was found before them; the first game begins at `start`."""
-    length = options.epochs * options.steps
-    with track("aligning without a dictionary", options.restarts * length) as advance:
-        for game in range(options.restarts):
-            drawn = random_rotation(left.shape[1], random)
-            played = play(
-                left[: options.frequent],
-                right[: options.frequent],
-                torch.from_numpy(drawn if game or start is None else start).to(left),
-                options,
-                lambda matrix: _judged(left, right, matrix, options).closeness,
-                generator=torch.Generator(left.device).manual_seed(int(random.integers(2**62))),
-                advance=advance,
-            )
-            found = FoundMap(*_refined(left, right, played.cpu().double().numpy(), options), chance, game + 1)
-            logger.info("game %d: %s", game + 1, _told(found))
-            best = found if best is None or found.gain > best.gain else best
-            if best.converged:
-                advance((options.restarts - game - 1) * length)
-                break
-    return best
-
-
-def _judged(left: torch.Tensor, right: torch.Tensor, matrix: torch.Tensor, options: AdversarialTraining) -> Agreement:
-    return mutual_neighbours(left[: options.judged] @ matrix, right[: options.judged], options.neighbours)
-
-
-def _refined(
-    left: torch.Tensor, right: torch.Tensor, matrix: np.ndarray, options: AdversarialTraining
-) -> tuple[np.ndarray, Agreement]:
-    words = options.judged
-    return refine(left[:words], right[:words], matrix, rounds=options.refinements, k=options.neighbours)
-
-
-def _chance(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    options: AdversarialTraining,
-    random: np.random.Generator,
-    advance: Advance,
-) -> Agreement:
-    """What refinement makes of random rotations: it finds pairs in any data, and fits them."""
-    reached = []
-    for _ in range(CHANCES):
-        reached.append(_refined(left, right, random_rotation(left.shape[1], random), options)[1])
-        advance(1)
-    return max(reached, key=lambda agreement: agreement.strength)
-
-
-def _told(found: FoundMap) -> str:
-    rotated = 0.0 if found.chance is None else found.chance.share
-    return (
-        f"frequent words agree {found.gain:.2f} times as well as under random rotations "
-        f"({found.agreement.share:.0%} are one another's nearest, under random rotations {rotated:.0%})"
-    )
-
-
-def _refusal(best: FoundMap | None, options: AdversarialTraining) -> str:
-    told = f": {_told(best)}" if best else ""
-    return (
-        f"the two spaces could not be aligned without a dictionary in {options.restarts} games{told}, "
-        f"and {LEAST_GAIN} times are needed; train the "
-        "vectors of both sides on more text of like content, try more restarts or another seed, or give a dictionary"
-    )
+def _frequent_rows(vectors: WordVectors, words: int) -> np.ndarray:
+    """Return the vectors of the most frequent words, without zero rows, [n × d]."""
+    rows = vectors.lookup(vectors.words[:words])
+    nonzero: np.ndarray = rows[np.any(rows != 0, axis=1)]
+    return nonzero

@@ -1,30 +1,36 @@
-"""Two spaces as a game wants them: finite, centred, of one length, on the device."""
+"""Two spaces of vectors: validate and prepare them, measure how well they agree, refine a map between them."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 
 __all__ = [
-    "WORDS_PER_COMPONENT",
+    "Agreement",
+    "mutual_neighbours",
     "prepare_space",
     "principal_axes",
     "random_rotation",
+    "refine",
     "validate_matrices",
     "validate_spaces",
 ]
 
 WORDS_PER_COMPONENT = 5
-"""With fewer words than that, clouds of points of any two languages can be turned onto one another."""
+"""With fewer words per dimension, some rotation fits any two clouds of points."""
+BLOCK_CELLS = 1 << 24
+"""Similarities that are held in memory at a time."""
 
 
 def validate_matrices(source: np.ndarray, target: np.ndarray) -> None:
-    """Refuse what cannot lie in one space.
+    """Validate that two matrices can lie in one space.
 
     Raises:
         InputError: The widths differ, or a value is not finite.
@@ -36,11 +42,11 @@ def validate_matrices(source: np.ndarray, target: np.ndarray) -> None:
         )
     for name, matrix in (("source", source), ("target", target)):
         if not np.isfinite(matrix).all():
-            raise InputError(f"the {name} vectors hold NaN or infinity: get or train them anew")
+            raise InputError(f"the {name} vectors hold NaN or infinity: download or train them again")
 
 
 def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
-    """Refuse what no map can be found for.
+    """Validate that a map can be searched for between two spaces.
 
     Raises:
         InputError: The widths differ, or a value is not finite.
@@ -59,29 +65,35 @@ def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
 
 
 def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str) -> torch.Tensor:
-    """The vectors without their mean and at one length, as the options say, float32 [n × d].
+    """Return the vectors centred and normalised as the options say, float32 [n × d].
 
-    They are scaled so that a component has a mean square of one, which makes one learning rate fit all widths. The
-    mean is that of the frequent words; a zero row stays zero.
+    The mean is that of the frequent words; a zero row stays zero.
     """
     rows = np.asarray(matrix, dtype=np.float64)
-    if options.centre:  # first, since at length one a large common direction would leave nothing along it
-        some = np.any(rows != 0, axis=1)
-        rows = np.where(some[:, None], rows - rows[some][: options.frequent].mean(axis=0), 0)
-    rows = _unit(rows) if options.normalise else rows
+    if options.centre:  # before normalising: a large common direction would otherwise dominate every unit vector
+        nonzero = np.any(rows != 0, axis=1)
+        rows = np.where(nonzero[:, None], rows - rows[nonzero][: options.frequent].mean(axis=0), 0)
+    if options.normalise:
+        lengths: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows / np.maximum(lengths, 1e-30)
+    # A mean square of one per component lets one learning rate fit all widths.
     scale = math.sqrt(rows.shape[1] / max(np.mean(np.sum(rows[: options.frequent] ** 2, axis=1)), 1e-30))
     return torch.from_numpy((rows * scale).astype(np.float32)).to(device)
 
 
 def random_rotation(width: int, random: np.random.Generator) -> np.ndarray:
-    """An orthogonal matrix, all equally likely, [width × width]."""
+    """Draw an orthogonal matrix uniformly, [width × width]."""
     directions, triangle = np.linalg.qr(random.normal(size=(width, width)))
+    # QR leaves the signs of the columns open; fixing them makes the distribution uniform (Mezzadri, 2007).
     rotation: np.ndarray = directions * np.sign(np.diag(triangle))
     return rotation
 
 
 def principal_axes(rows: torch.Tensor) -> np.ndarray:
-    """The directions of a cloud from the longest to the shortest, each pointing where its tail is, [d × d]."""
+    """Return the principal axes of a space as columns, by falling variance, [d × d].
+
+    An axis has no sign of its own; each is oriented so that the skewness along it is positive.
+    """
     values = rows.cpu().double().numpy()
     _, directions = np.linalg.eigh(values.T @ values)
     skewness = np.mean((values @ directions) ** 3, axis=0)
@@ -89,7 +101,122 @@ def principal_axes(rows: torch.Tensor) -> np.ndarray:
     return axes
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
-    lengths: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: np.ndarray = rows / np.maximum(lengths, 1e-30)
-    return unit
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """The words of two spaces that are mutual nearest neighbours.
+
+    Attributes:
+        source: Rows of the source space, ascending, int64 [pairs].
+        target: Their neighbours, int64 [pairs].
+        mean: Mean CSLS of the pairs, 0 if there are none.
+        cosine: Mean cosine of the pairs.
+        share: The share of source words that are in a pair.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    mean: float
+    cosine: float
+    share: float
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def strength(self) -> float:
+        """Mean CSLS over all words, 0 for words without a mutual neighbour: the criterion for finished maps.
+
+        The share alone is high in any data of few dimensions; the mean CSLS alone is high if few pairs are left.
+        """
+        return self.mean * self.share
+
+    @property
+    def closeness(self) -> float:
+        """Mean cosine over all words, 0 for words without a mutual neighbour: the criterion during training.
+
+        CSLS falls while two clouds approach each other, and rises only once words begin to match.
+        """
+        return self.cosine * self.share
+
+
+@torch.no_grad()
+def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -> Agreement:
+    """Find the pairs that are nearest in both directions by CSLS (Conneau et al., 2018).
+
+    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest of the other space.
+
+    Args:
+        source: [n × d].
+        target: [m × d].
+        k: Number of neighbours in the means.
+    """
+    source, target = (torch.nn.functional.normalize(rows, dim=1) for rows in (source, target))
+    columns = target.T
+    size = max(1, BLOCK_CELLS // len(target))
+    blocks = [slice(start, start + size) for start in range(0, len(source), size)]
+    # First pass: r of every source row, and a running top k of every target column.
+    by_row, by_column = [], source.new_zeros(0, len(target))
+    for block in blocks:
+        cosines = source[block] @ columns
+        by_row.append(cosines.topk(min(k, len(target)), dim=1).values.mean(dim=1))
+        by_column = torch.cat([by_column, cosines.topk(min(k, len(cosines)), dim=0).values])
+        by_column = by_column.topk(min(k, len(by_column)), dim=0).values
+    crowding = by_column.mean(dim=0)
+    # Second pass: the best column of every row, and the best row so far of every column.
+    best_of_source, values = [], []
+    best_value = torch.full_like(crowding, -torch.inf)
+    best_of_target = torch.zeros_like(crowding, dtype=torch.int64)
+    for block, row in zip(blocks, by_row, strict=True):
+        scores = 2 * (source[block] @ columns) - row[:, None] - crowding
+        value, position = scores.max(dim=1)
+        best_of_source.append(position)
+        values.append(value)
+        value, position = scores.max(dim=0)
+        better = value > best_value
+        best_value = torch.where(better, value, best_value)
+        best_of_target = torch.where(better, position + block.start, best_of_target)
+    found = torch.cat(best_of_source)
+    rows = torch.arange(len(source), device=source.device)
+    mutual = best_of_target[found] == rows
+    some = bool(mutual.any())
+    cosines = (source * target[found]).sum(dim=1)
+    return Agreement(
+        rows[mutual].cpu().numpy(),
+        found[mutual].cpu().numpy(),
+        mean=float(torch.cat(values)[mutual].double().mean()) if some else 0.0,
+        cosine=float(cosines[mutual].double().mean()) if some else 0.0,
+        share=float(mutual.double().mean()),
+    )
+
+
+def refine(
+    source: torch.Tensor, target: torch.Tensor, matrix: np.ndarray, *, rounds: int, k: int = 10
+) -> tuple[np.ndarray, Agreement]:
+    """Refine a map: fit it to mutual neighbours with Procrustes, find the neighbours again, while that helps.
+
+    Args:
+        source: Frequent words of the source space [n × d].
+        target: Frequent words of the target space [m × d].
+        matrix: The map to start from, [d × d], for row vectors.
+        rounds: Fits, at most.
+        k: k of CSLS.
+
+    Returns:
+        The best map, float64 [d × d], and the agreement under it; `matrix` itself if no fit is better.
+    """
+
+    def agreement_under(candidate: np.ndarray) -> Agreement:
+        return mutual_neighbours(source @ torch.from_numpy(candidate).to(source), target, k)
+
+    best, agreement = matrix, agreement_under(matrix)
+    left, right = (rows.cpu().numpy().astype(np.float64) for rows in (source, target))
+    current = agreement
+    for _ in range(rounds):
+        if not len(current):
+            break
+        fitted, _ = orthogonal_procrustes(left[current.source], right[current.target])
+        current = agreement_under(fitted)
+        if current.closeness <= agreement.closeness:
+            break
+        best, agreement = fitted, current
+    return best, agreement

@@ -41,18 +41,18 @@ def read_fasttext(path: str | Path) -> WordVectors:
     path = Path(path)
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            header, place = _read_header(path, data)
-            words, counts, place = _read_dictionary(path, data, header, place)
-            rows, place = _read_matrix_shape(path, data, header, place)
+            header, offset = _read_header(path, data)
+            words, counts, offset = _read_dictionary(path, data, header, offset)
+            rows, offset = _read_matrix_shape(path, data, header, offset)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): check the file and its permissions") from error
-    matrix = np.memmap(path, np.dtype("<f4"), "r", place, (rows, header.width))
+    matrix = np.memmap(path, np.dtype("<f4"), "r", offset, (rows, header.width))
     return WordVectors(words, matrix[: header.words], counts, _ngrams(header, matrix[header.words :]))
 
 
 @dataclass(frozen=True)
 class _Header:
-    """The numbers of the header that matter here."""
+    """The numbers of the header that are needed here."""
 
     version: int
     width: int
@@ -67,23 +67,23 @@ class _Header:
 
 
 def _read_header(path: Path, data: mmap.mmap) -> tuple[_Header, int]:
-    """The header, and where the dictionary's entries start."""
-    place = _OPTIONS.size + _DICTIONARY.size
+    """Return the header, and the offset of the first dictionary entry."""
+    offset = _OPTIONS.size + _DICTIONARY.size
     if data[:4] != FASTTEXT_MAGIC:
         raise InputError(f"{path} does not start as a fastText model does: give a .bin file that fastText wrote")
-    if len(data) < place:
+    if len(data) < offset:
         raise _cut_short(path, "inside its header")
     version, width, _, _, _, _, _, _, model, buckets, minimum, maximum, _, _ = _OPTIONS.unpack_from(data, 0)
     entries, words, labels, _, pruned = _DICTIONARY.unpack_from(data, _OPTIONS.size)
     header = _Header(version, width, model, buckets, minimum, maximum, entries, words, labels, pruned)
     if version not in (11, 12):
         raise InputError(f"{path} has fastText format {version}; formats 11 and 12 are read: save it with fastText 0.9")
-    _check_header(path, header, len(data) - place)
-    return header, place
+    _validate_header(path, header, len(data) - offset)
+    return header, offset
 
 
-def _check_header(path: Path, header: _Header, rest: int) -> None:
-    """Refuse numbers that cannot be, before anything is allocated for them."""
+def _validate_header(path: Path, header: _Header, rest: int) -> None:
+    """Validate the numbers of the header before anything is allocated for them."""
     if header.pruned > 0:
         raise _quantised(path)
     ranges = {
@@ -98,40 +98,41 @@ def _check_header(path: Path, header: _Header, rest: int) -> None:
     for name, (found, lowest, highest) in ranges.items():
         if not lowest <= found <= highest:
             raise InputError(
-                f"{path} is damaged: its header gives {found} as {name}, outside {lowest} to {highest}; get it anew"
+                f"{path} is damaged: its header gives {found} as {name}, outside {lowest} to {highest}; "
+                "download it again"
             )
     if header.words + header.labels != header.entries:
         raise InputError(
             f"{path} is damaged: its header counts {header.words} words and {header.labels} labels "
-            f"in {header.entries} entries; get it anew"
+            f"in {header.entries} entries; download it again"
         )
 
 
-def _read_dictionary(path: Path, data: mmap.mmap, header: _Header, place: int) -> tuple[list[str], np.ndarray, int]:
-    """The words, their counts [words], and where the dictionary ends."""
-    raw, ends, find, size = [], [], data.find, len(data)
+def _read_dictionary(path: Path, data: mmap.mmap, header: _Header, offset: int) -> tuple[list[str], np.ndarray, int]:
+    """Return the words, their counts [words], and the offset of the end of the dictionary."""
+    raw, trailers, size = [], [], len(data)
     for entry in range(header.entries):
-        end = find(b"\0", place, place + _LONGEST_WORD)
+        end = data.find(b"\0", offset, offset + _LONGEST_WORD)
         if end < 0 or end + _TRAILER >= size:
             raise _cut_short(path, f"at entry {entry + 1} of {header.entries} of its dictionary")
-        raw.append(data[place:end])
-        ends.append(end + 1)
-        place = end + 1 + _TRAILER
+        raw.append(data[offset:end])
+        trailers.append(end + 1)
+        offset = end + 1 + _TRAILER
     # Entries are sorted with the words first, and matrix rows count words only.
-    words, trailers = raw[: header.words], np.asarray(ends[: header.words], np.int64)
-    return _decode(words), _counts(np.frombuffer(data[:place], np.uint8), trailers), place
+    counts = _read_int64(np.frombuffer(data[:offset], np.uint8), np.asarray(trailers[: header.words], np.int64))
+    return _decode(raw[: header.words]), counts, offset
 
 
-def _counts(data: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The little-endian int64 numbers that stand at the given places of a stretch of bytes."""
-    counts = np.zeros(len(places), np.int64)
+def _read_int64(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Read the little-endian int64 numbers at the given offsets, which are not aligned, of an array of bytes."""
+    numbers = np.zeros(len(offsets), np.int64)
     for byte in range(8):
-        counts |= data[places + byte].astype(np.int64) << (8 * byte)
-    return counts
+        numbers |= data[offsets + byte].astype(np.int64) << (8 * byte)
+    return numbers
 
 
 def _decode(raw: list[bytes]) -> list[str]:
-    """Words from UTF-8; broken bytes become U+FFFD, as often as it takes to be unlike any other word."""
+    """Decode words; invalid bytes become U+FFFD, repeated until the word differs from every other word."""
     try:
         return [word.decode() for word in raw]
     except UnicodeDecodeError:
@@ -145,18 +146,18 @@ def _decode(raw: list[bytes]) -> list[str]:
     return words
 
 
-def _read_matrix_shape(path: Path, data: mmap.mmap, header: _Header, place: int) -> tuple[int, int]:
-    """The number of rows of the input matrix, and where its numbers start."""
-    start = place + _MATRIX.size
-    if place < len(data) and data[place] != 0:
+def _read_matrix_shape(path: Path, data: mmap.mmap, header: _Header, offset: int) -> tuple[int, int]:
+    """Return the number of rows of the input matrix, and the offset of its numbers."""
+    start = offset + _MATRIX.size
+    if offset < len(data) and data[offset] != 0:
         raise _quantised(path)
     if start > len(data):
         raise _cut_short(path, "before its matrix")
-    _, rows, columns = _MATRIX.unpack_from(data, place)
+    _, rows, columns = _MATRIX.unpack_from(data, offset)
     if rows != header.words + header.buckets or columns != header.width or not rows:
         raise InputError(
             f"{path} is damaged: its matrix is {rows} × {columns}, where {header.words} words and {header.buckets} "
-            f"buckets of width {header.width} were announced; get it anew"
+            f"buckets of width {header.width} were announced; download it again"
         )
     if start + 4 * rows * columns > len(data):
         raise _cut_short(path, f"inside its matrix of {rows} × {columns}")
@@ -164,8 +165,9 @@ def _read_matrix_shape(path: Path, data: mmap.mmap, header: _Header, place: int)
 
 
 def _ngrams(header: _Header, matrix: np.ndarray) -> Ngrams | None:
-    """The n-grams, if the model has any."""
-    # Format 11 wrote n-gram lengths into supervised models that never used them; 0 pruned buckets mean "none is left".
+    """Return the n-grams, if the model has any."""
+    # Format 11 wrote n-gram lengths into supervised models that never used them. A "pruned" count of 0 means that no
+    # bucket is left (-1 if nothing was pruned).
     unused = (header.version == 11 and header.model == _SUPERVISED) or header.pruned == 0
     if unused or not header.buckets or not 1 <= max(header.minimum, 1) <= header.maximum:
         return None
@@ -173,7 +175,7 @@ def _ngrams(header: _Header, matrix: np.ndarray) -> Ngrams | None:
 
 
 def _cut_short(path: Path, where: str) -> InputError:
-    return InputError(f"{path} is cut short or damaged: it ends {where}; get it anew")
+    return InputError(f"{path} is cut short or damaged: it ends {where}; download it again")
 
 
 def _quantised(path: Path) -> InputError:

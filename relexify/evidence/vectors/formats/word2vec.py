@@ -1,29 +1,69 @@
-"""word2vec's binary format: a line "count width", then each word, a space and its float32 numbers."""
+"""word2vec's formats, which fastText's `.vec` files and GloVe share: text and binary, plain or gzipped.
+
+Text: a line is a word, a space and its numbers; a first line "count width" may announce them. Words may contain spaces,
+so lines are split from the right. Binary: a line "count width", then each word, a space and its float32 numbers.
+"""
 
 from __future__ import annotations
 
+import gzip
+import logging
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from relexify.errors import InputError
-from relexify.evidence.vectors.formats.row_store import RowStore, open_vector_file
-from relexify.evidence.vectors.formats.text import announced_shape
 from relexify.evidence.vectors.word_vectors import WordVectors
 
-__all__ = ["is_word2vec_binary", "read_word2vec_binary"]
+__all__ = ["is_word2vec_binary", "open_vector_file", "read_text_vectors", "read_word2vec_binary"]
 
+_LINES_AT_ONCE = 1024
 _LONGEST_HEADER = 100  # bytes
 _LONGEST_WORD = 1 << 20  # bytes
 _SAMPLE = 4096  # bytes
 _NEVER_IN_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r")
+_FIRST_ROWS = 4096
+
+logger = logging.getLogger(__name__)
+
+
+def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
+    """Read vectors written as text into memory.
+
+    Args:
+        path: The file, plain or gzipped.
+        limit: Read at most this many words.
+
+    Raises:
+        InputError: A line does not fit the first one; the message names it.
+    """
+    path = Path(path)
+    with open_vector_file(path) as stream:
+        first = stream.readline()
+        announced = _announced_shape(first)
+        width = len(first.split()) - 1 if announced is None else announced[1]
+        if width < 1:
+            raise InputError(f"{path}, line 1: no numbers follow the word; give vectors as text, one word per line")
+        lines = iter(stream) if announced else chain([first], stream)
+        store = _RowStore(path, width)
+        _read_lines(lines if limit is None else islice(lines, limit), store, 2 if announced else 1)
+    if announced is not None and store.read != announced[0] and store.read != limit:
+        raise InputError(
+            f"{path} announces {announced[0]} words in its first line and has {store.read}: download it again"
+        )
+    return store.finish()
 
 
 def is_word2vec_binary(path: str | Path) -> bool:
-    """Whether a file that starts with "count width" goes on with raw numbers rather than with text."""
+    """Whether a file that starts with "count width" continues with raw numbers rather than text."""
     with open_vector_file(Path(path)) as stream:
-        if announced_shape(stream.readline(_LONGEST_HEADER)) is None:
+        if _announced_shape(stream.readline(_LONGEST_HEADER)) is None:
             return False
         sample = stream.read(_SAMPLE)
     return not _NEVER_IN_TEXT.isdisjoint(sample)
@@ -34,18 +74,18 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
 
     Args:
         path: The file, plain or gzipped.
-        limit: Read so many words and no more.
+        limit: Read at most this many words.
 
     Raises:
         InputError: The file is cut short or damaged.
     """
     path = Path(path)
     with open_vector_file(path) as stream:
-        announced = announced_shape(stream.readline(_LONGEST_HEADER))
+        announced = _announced_shape(stream.readline(_LONGEST_HEADER))
         if announced is None or announced[1] < 1:
             raise InputError(f"{path} does not start with 'count width': give vectors in word2vec's format")
         count, width = announced
-        store = RowStore(path, width)
+        store = _RowStore(path, width)
         for number in range(1, (count if limit is None else min(count, limit)) + 1):
             word, numbers = _read_word(stream), stream.read(4 * width)
             if word is None or len(numbers) != 4 * width:
@@ -54,8 +94,170 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
     return store.finish()
 
 
+@contextmanager
+def open_vector_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressing gzip, and turn errors while it is read into an InputError."""
+    try:
+        with open(path, "rb") as plain:
+            zipped = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            if zipped:
+                with gzip.GzipFile(fileobj=plain) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield plain
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read ({error}): download it again") from error
+
+
+class _RowStore:
+    """Collects words with their rows in one float32 matrix that grows in place; of equal words the first is kept.
+
+    The size that a file announces is never allocated before it is read, so a wrong number costs no memory.
+
+    Attributes:
+        path: The file that is read, for messages.
+        width: The number of components of a row.
+        read: How many rows were given, duplicates included.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path = path
+        self.width = width
+        self.read = 0
+        self._words: dict[str, None] = {}  # an ordered set
+        self._matrix = np.empty((0, width), np.float32)
+
+    def append(self, raw: list[bytes], rows: np.ndarray, where: str, number: int) -> None:
+        """Add words with their rows [words × width].
+
+        Args:
+            raw: The words in UTF-8.
+            rows: Their rows.
+            where: "line" or "word", for messages.
+            number: Number of the first line or word.
+        """
+        words = self._decoded(raw, where, number)
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise InputError(
+                f"{self.path}, {where} {number + row}: the vector of {words[row]!r} holds NaN or infinity; "
+                "download the file again"
+            )
+        start, self.read = len(self._words), self.read + len(words)
+        fresh = []
+        for position, word in enumerate(words):
+            if word not in self._words:
+                self._words[word] = None
+                fresh.append(position)
+        self._reserve(len(self._words))
+        self._matrix[start : len(self._words)] = rows if len(fresh) == len(words) else rows[fresh]
+
+    def finish(self) -> WordVectors:
+        """Return the vectors; nothing can be added afterwards.
+
+        Raises:
+            InputError: There are none.
+        """
+        words = list(self._words)
+        if not words:
+            raise InputError(f"{self.path} holds no vectors: give a file with one word and its numbers per line")
+        if self.read > len(words):
+            repeated = self.read - len(words)
+            logger.warning("%s repeats words in %d rows: the first row of each is kept", self.path, repeated)
+        self._matrix.resize((len(words), self.width), refcheck=False)
+        return WordVectors(words, self._matrix)
+
+    def _reserve(self, rows: int) -> None:
+        if rows > len(self._matrix):
+            # Resizing in place lets the allocator move pages instead of copying them.
+            self._matrix.resize((max(rows, 2 * len(self._matrix), _FIRST_ROWS), self.width), refcheck=False)
+
+    def _decoded(self, raw: list[bytes], where: str, number: int) -> list[str]:
+        words = []
+        for position, word in enumerate(raw):
+            try:
+                words.append(word.decode())
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{self.path}, {where} {number + position}: the word {word!r} is not UTF-8; convert it to UTF-8"
+                ) from error
+        return words
+
+
+def _announced_shape(line: bytes) -> tuple[int, int] | None:
+    """Return `(count, width)` if a first line announces them, else None."""
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields):
+        return None
+    return int(fields[0]), int(fields[1])
+
+
+def _read_lines(lines: Iterator[bytes], store: _RowStore, number: int) -> None:
+    """Read lines into the store in blocks; `number` is the number of the first line."""
+    while block := list(islice(lines, _LINES_AT_ONCE)):
+        size = len(block)
+        while block and not block[-1].strip():  # a file may end in empty lines
+            block.pop()
+        parts = [_split(line, store.width) for line in block]
+        rows = _parse(b" ".join(numbers for _, numbers in parts))
+        if rows.size != len(block) * store.width or not all(numbers for _, numbers in parts):
+            raise _bad_line(store.path, block, store.width, number)
+        store.append([word for word, _ in parts], rows.reshape(-1, store.width), "line", number)
+        number += size
+
+
+def _parse(numbers: bytes) -> np.ndarray:
+    """Parse numbers separated by spaces, float32 [n]; fewer than there are if one is not a number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # older versions of numpy warn instead of raising
+        try:
+            return np.fromstring(numbers, np.float32, sep=" ")
+        except ValueError:
+            return np.zeros(0, np.float32)
+
+
+def _split(line: bytes, width: int) -> tuple[bytes, bytes]:
+    """Split a line into its word and its numbers; no numbers if there are not `width` of them."""
+    line = line.rstrip(b" \t\r\n")
+    if line.count(b" ") == width:
+        word, _, numbers = line.partition(b" ")
+        return word, numbers
+    fields = line.rsplit(None, width)
+    # A word may contain spaces, but a "word" that ends in a decimal number is a line with a number too many.
+    if len(fields) != width + 1 or (b"." in fields[0] and _is_number(fields[0].split()[-1])):
+        return line, b""
+    return fields[0], b" ".join(fields[1:])
+
+
+def _bad_line(path: Path, block: list[bytes], width: int, number: int) -> InputError:
+    """Return an error that says which line of a block cannot be read, and why."""
+    for line_number, line in enumerate(block, start=number):
+        fields = _split(line, width)[1].split()
+        if len(fields) != width:
+            found = max(len(line.split()) - 1, 0)
+            return InputError(
+                f"{path}, line {line_number}: {found} numbers where {width} are expected; download the file again"
+            )
+        wrong = [field.decode(errors="replace") for field in fields if not _is_number(field)]
+        if wrong:
+            return InputError(f"{path}, line {line_number}: {wrong[0]!r} is not a number; download the file again")
+    return InputError(
+        f"{path} cannot be read between lines {number} and {number + len(block)}: download the file again"
+    )
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
 def _read_word(stream: IO[bytes]) -> bytes | None:
-    """The bytes up to the next space, less the line break that some writers put before a word; `None` at the end."""
+    """Read up to the next space, without the newline that some writers put before a word; None at the end."""
     word = bytearray()
     while (byte := stream.read(1)) != b" ":
         if not byte or len(word) > _LONGEST_WORD:

@@ -1,4 +1,4 @@
-"""The pieces of the game: discriminator, orthogonality, mutual neighbours, refinement."""
+"""Adversarial training: discriminator, orthogonality, mutual neighbours, refinement."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import pytest
 import torch
 from scipy.linalg import orthogonal_procrustes, polar
 
-from relexify.evidence.alignment.unsupervised.agreement import mutual_neighbours
-from relexify.evidence.alignment.unsupervised.discriminator import build_discriminator
-from relexify.evidence.alignment.unsupervised.game import orthogonalised, play
+from relexify.evidence.alignment.unsupervised.adversarial import build_discriminator, orthogonalise, train_map
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
-from relexify.evidence.alignment.unsupervised.refinement import refine
-from relexify.evidence.alignment.unsupervised.spaces import prepare_space, random_rotation
+from relexify.evidence.alignment.unsupervised.spaces import mutual_neighbours, prepare_space, random_rotation, refine
 from relexify.evidence.lexicon.retrieval import csls_nearest
 from tests.evidence.alignment.clouds import cloud, turned
 
@@ -26,9 +23,9 @@ def tensors(*clouds: np.ndarray) -> list[torch.Tensor]:
     return [prepare_space(rows, AdversarialTraining(), "cpu") for rows in clouds]
 
 
-def _ever_better() -> Callable[[torch.Tensor], float]:
-    marks = iter(range(10))
-    return lambda matrix: float(next(marks))
+def always_improving() -> Callable[[torch.Tensor], float]:
+    scores = iter(range(10))
+    return lambda matrix: float(next(scores))
 
 
 def error_of_orthogonality(matrix: torch.Tensor) -> float:
@@ -46,59 +43,65 @@ def test_the_discriminator_has_two_hidden_layers_with_leaky_relu():
     assert torch.allclose(discriminator(vectors), expected[:, 0], atol=1e-6)
 
 
-def test_the_update_draws_a_map_towards_orthogonal_ones_and_leaves_those_alone():
+def test_orthogonalise_pulls_a_map_towards_orthogonal_ones_and_keeps_those():
     rotation = torch.from_numpy(random_rotation(6, np.random.default_rng(0)))
-    assert torch.allclose(orthogonalised(rotation, 0.01), rotation)
+    assert torch.allclose(orthogonalise(rotation, 0.01), rotation)
     bent = matrix = rotation + 0.2 * torch.randn(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for _ in range(500):
-        matrix = orthogonalised(matrix, 0.01)
+        matrix = orthogonalise(matrix, 0.01)
     identity = torch.eye(6, dtype=torch.float64)
     assert (matrix.T @ matrix - identity).abs().max() < 1e-3 < (bent.T @ bent - identity).abs().max()
 
 
-def test_a_game_stays_closer_to_orthogonal_maps_than_one_without_the_update():
+def test_training_with_beta_stays_closer_to_orthogonal_maps_than_without():
     source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
     errors = []
     for beta in (0.1, 0.0):
-        played = play(
-            *(source, target, torch.eye(6), replace(SMALL, beta=beta, steps=100), _ever_better()),
+        options = replace(SMALL, beta=beta, steps=100)
+        trained = train_map(
+            source,
+            target,
+            torch.eye(6),
+            options,
+            always_improving(),
             generator=torch.Generator().manual_seed(0),
             advance=lambda steps: None,
         )
-        errors.append(error_of_orthogonality(played))
+        errors.append(error_of_orthogonality(trained))
     assert 0 < errors[0] < 0.2 < errors[1]
 
 
-def test_a_game_that_never_betters_its_start_gives_the_start_back():
+def test_training_that_never_improves_returns_the_start():
     source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
     start = torch.eye(6)
     generator = torch.Generator().manual_seed(0)
     assert torch.equal(
-        play(source, target, start, SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None), start
+        train_map(source, target, start, SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None),
+        start,
     )
 
 
-def test_a_game_that_blows_up_goes_on_from_its_best_map():
+def test_training_that_diverges_continues_from_its_best_map():
     source, target = tensors(cloud(200, 6, 0), cloud(200, 6, 1))
     wild = AdversarialTraining(epochs=3, steps=20, batch=16, hidden=16, learning_rate=1e9)
     generator = torch.Generator().manual_seed(0)
-    played = play(
+    trained = train_map(
         source, target, torch.eye(6), wild, lambda matrix: 0.0, generator=generator, advance=lambda steps: None
     )
-    assert torch.isfinite(played).all()
+    assert torch.isfinite(trained).all()
 
 
-def test_games_leave_the_global_random_state_alone():
+def test_training_does_not_change_the_global_random_state():
     source, target = tensors(cloud(100, 4, 0), cloud(100, 4, 1))
     before = torch.get_rng_state()
     generator = torch.Generator().manual_seed(0)
-    play(source, target, torch.eye(4), SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None)
+    train_map(source, target, torch.eye(4), SMALL, lambda matrix: 0.0, generator=generator, advance=lambda steps: None)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("cells", [1 << 24, 500])
-def test_mutual_neighbours_are_those_that_csls_names_in_both_directions(monkeypatch, cells):
-    monkeypatch.setattr("relexify.evidence.alignment.unsupervised.agreement.BLOCK_CELLS", cells)
+def test_mutual_neighbours_are_nearest_by_csls_in_both_directions(monkeypatch, cells):
+    monkeypatch.setattr("relexify.evidence.alignment.unsupervised.spaces.BLOCK_CELLS", cells)
     source, target = cloud(120, 5, 0).astype(np.float32), cloud(90, 5, 1).astype(np.float32)
     there, back = csls_nearest(source, target, source, k=7), csls_nearest(target, source, target, k=7)
     expected = [(row, int(there[row])) for row in range(120) if back[there[row]] == row]
@@ -112,7 +115,7 @@ def test_mutual_neighbours_are_those_that_csls_names_in_both_directions(monkeypa
     assert found.cosine == pytest.approx(np.mean([cosines[i, j] for i, j in expected]))
 
 
-def test_refinement_mends_a_map_that_is_nearly_right_and_is_orthogonal():
+def test_refinement_repairs_a_nearly_right_map_and_is_orthogonal():
     source, target, truth = turned(400, 8, 0)
     left, right = tensors(source, target)
     right_one, _ = orthogonal_procrustes(left.double().numpy(), right.double().numpy()[truth])

@@ -294,7 +294,7 @@ _MODULES = {
 MODEL_KINDS.search(
     "relexify.systems.bilingual.kind", "relexify.systems.compression.kind", "relexify.systems.trelm.kind"
 )
-METHODS.search("relexify.methods", "relexify.systems.trelm.registration")
+METHODS.search("relexify.methods", "relexify.systems.trelm.method")
 
 
 def __getattr__(name: str) -> Any:

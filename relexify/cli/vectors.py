@@ -46,7 +46,7 @@ def train(
     from relexify.methods.inputs import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.trelm.method import token_vectors
+    from relexify.systems.trelm.joint_vocabulary import token_vectors
     from relexify.text import Corpus
 
     check_inputs(output, corpus, tokenizer)

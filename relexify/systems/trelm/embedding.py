@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
@@ -26,24 +26,16 @@ from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
 from relexify.evidence.vectors import WordVectors
 from relexify.mixture import PrecomputedRows
+from relexify.systems.trelm.method import Map, RowSource
 from relexify.tokens import TokenForm, Vocabulary
 
 __all__ = [
-    "INITIALISATIONS",
-    "MAPS",
-    "Initialisation",
-    "Map",
     "embedding_rows",
     "fit_linear_map",
     "identical_tokens",
     "tokens_in_embedding_space",
 ]
 
-Initialisation = Literal["random", "random-align", "fasttext", "fasttext-align"]
-"""Where rows come from, as in Table 5: random or skip-gram vectors, mapped into the model's space or not."""
-INITIALISATIONS: tuple[str, ...] = get_args(Initialisation)
-Map = Literal["linear", "orthogonal"]
-MAPS: tuple[str, ...] = get_args(Map)
 MIN_EXPLAINED = 0.01
 """Share of the variance of the model's rows that vectors must explain to be trusted. Random vectors explained -0.01,
 trained ones 0.08 to 0.13."""
@@ -59,7 +51,7 @@ def tokens_in_embedding_space(
     vocabulary: Vocabulary,
     vectors: WordVectors | None,
     anchor: np.ndarray,
-    initialisation: Initialisation = "fasttext-align",
+    initialisation: RowSource = "fasttext-align",
     *,
     by: Map = "linear",
     counts: np.ndarray | None = None,
@@ -128,7 +120,7 @@ def tokens_in_embedding_space(
 def embedding_rows(
     static: np.ndarray,
     anchor: np.ndarray,
-    initialisation: Initialisation = "fasttext-align",
+    initialisation: RowSource = "fasttext-align",
     *,
     by: Map = "linear",
     pairs: np.ndarray | None = None,
@@ -160,9 +152,9 @@ def embedding_rows(
         InputError: There is no such initialisation or map, or the widths differ.
         EvidenceError: The vectors could not be aligned with the embedding.
     """
-    for name, value, choices in (("initialisation", initialisation, INITIALISATIONS), ("map", by, MAPS)):
-        if value not in choices:
-            raise InputError(f"no rows can be made by the {name} {value!r}: choose one of {', '.join(choices)}")
+    for name, value, choices in (("initialisation", initialisation, RowSource), ("map", by, Map)):
+        if value not in get_args(choices):
+            raise InputError(f"there is no {name} {value!r}: choose one of {', '.join(get_args(choices))}")
     validate_matrices(static, anchor)
     options = resolve_options(options, static.shape[1])
     rows = prepare_space(static, options, "cpu").double().numpy()  # a component has a mean square of one

@@ -1,4 +1,4 @@
-"""TreLM's start, from two texts to a model with a joint vocabulary."""
+"""The method trelm of a transfer, from two texts to a model with a joint vocabulary."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Transfer:
     model, tokenizer = pico.pair("bert")
     model.save_pretrained(tmp_path / "bert")
     tokenizer.save_pretrained(tmp_path / "bert")
-    for name, words in (("old", None), ("new", pico.foreign_words())):
+    for name, words in (("source", None), ("target", pico.foreign_words())):
         (tmp_path / f"{name}.txt").write_text("\n".join(pico.sentences(300, words=words)) + "\n")
     return Transfer(
         model=str(tmp_path / "bert"),
         output=tmp_path / "out",
-        corpus=tmp_path / "new.txt",
-        source_corpus=tmp_path / "old.txt",
+        corpus=tmp_path / "target.txt",
+        source_corpus=tmp_path / "source.txt",
         method="trelm",
         vocab_size=250,
         options={"initialisation": "fasttext"},
@@ -50,10 +50,10 @@ def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(rec
     origins = result.graft.report.origins
     assert origins["ready"] > 100
     assert origins["special"] >= 5
-    old = pico.pair("bert")[0].get_input_embeddings().weight.detach().numpy()
-    new = AutoModelForMaskedLM.from_pretrained(recipe.output).get_input_embeddings().weight.detach().numpy()
-    assert new.std() == pytest.approx(old.std(), rel=0.5)
-    assert np.isfinite(new).all()
+    source = pico.pair("bert")[0].get_input_embeddings().weight.detach().numpy()
+    target = AutoModelForMaskedLM.from_pretrained(recipe.output).get_input_embeddings().weight.detach().numpy()
+    assert target.std() == pytest.approx(source.std(), rel=0.5)
+    assert np.isfinite(target).all()
 
 
 def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe, monkeypatch):
@@ -64,7 +64,7 @@ def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_a
     assert not recipe.output.exists()
 
 
-def test_the_map_of_a_recipe_makes_its_rows(recipe):
+def test_the_rows_are_made_by_the_chosen_map(recipe):
     made = {}
     for kind in ("linear", "orthogonal"):
         options = {"initialisation": "random-align", "map": kind}
@@ -72,7 +72,7 @@ def test_the_map_of_a_recipe_makes_its_rows(recipe):
         model = AutoModelForMaskedLM.from_pretrained(recipe.output)
         made[kind] = model.get_input_embeddings().weight.detach().numpy()
     assert made["linear"].shape == made["orthogonal"].shape
-    assert made["linear"].std() < 0.7 * made["orthogonal"].std()  # nothing is foretold from random vectors
+    assert made["linear"].std() < 0.7 * made["orthogonal"].std()  # random vectors predict nothing
 
 
 def test_text_of_the_models_language_is_needed(recipe):
@@ -81,7 +81,7 @@ def test_text_of_the_models_language_is_needed(recipe):
 
 
 @pytest.mark.parametrize("key", ["aligned_by", "initialisation", "map"])
-def test_a_recipe_file_refuses_choices_that_there_are_not(key, tmp_path):
+def test_a_recipe_rejects_unknown_choices(key, tmp_path):
     file = tmp_path / "recipe.toml"
     text = 'output = "out"\nmodel = "gpt2"\ncorpus = "new.txt"\n[transfer]\nmethod = "trelm"\n'
     (tmp_path / "new.txt").write_text("words\n")

@@ -1,15 +1,15 @@
-"""How often tokens occur, and which rows stand for a model's space."""
+"""How often tokens occur, and the order of the rows that represent a model's space."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from relexify.systems.trelm.method import anchor_ids, token_counts
+from relexify.systems.trelm.joint_vocabulary import sort_by_frequency, token_counts
 from relexify.tokens import vocabulary_of
 from tests import pico
 
 
-def test_rows_come_by_frequency_and_not_by_id_and_special_tokens_stay_out():
+def test_tokens_are_sorted_by_frequency_and_not_by_id_without_special_ones():
     text = "\n".join(pico.sentences(40))
     tokenizer = pico.wordpiece(text.split("\n"), size=300)
     counts = token_counts(tokenizer, text)
@@ -19,6 +19,6 @@ def test_rows_come_by_frequency_and_not_by_id_and_special_tokens_stay_out():
             by_hand[id] += 1
     assert counts.tolist() == by_hand.tolist()
     vocabulary = vocabulary_of(tokenizer)
-    ids = anchor_ids(vocabulary, counts)
+    ids = sort_by_frequency(vocabulary, counts)
     assert (np.diff(counts[ids]) <= 0).all()
     assert sorted(ids) == [id for id, form in enumerate(vocabulary.forms) if not form.is_special]

@@ -1,0 +1,176 @@
+"""The joint vocabulary (section 3.1): one WordPiece tokenizer over both languages, and the rows of its tokens.
+
+The rows start as skip-gram vectors of the tokens, trained on text of both languages; `embedding` maps them into the
+model's space.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import InputError
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.inputs import Inputs
+from relexify.mixture import PrecomputedRows
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
+from relexify.storage.cache import cached
+from relexify.systems.trelm.embedding import tokens_in_embedding_space
+from relexify.systems.trelm.method import TrelmInitialisation
+from relexify.text import Corpus
+from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["joint_rows", "joint_tokenizer", "sort_by_frequency", "token_counts", "token_vectors"]
+
+COUNTED_BYTES = 8_000_000
+"""Text of the source language in which tokens are counted; enough to tell frequent tokens from rare ones."""
+_BATCH = 1_000
+_VECTORS = "vectors.safetensors"
+
+logger = logging.getLogger(__name__)
+
+
+def joint_tokenizer(
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int
+) -> PreTrainedTokenizerFast:
+    """Train a WordPiece tokenizer over both languages, or load it from the cache.
+
+    Args:
+        source: The model's tokenizer, whose special tokens it gets.
+        evidence: With text of both languages.
+        vocab_size: Size of the vocabulary.
+        alphabet: Largest number of different characters in it.
+
+    Raises:
+        InputError: There is no text of the source language.
+    """
+    texts = _texts(evidence)
+    return cached(
+        "joint-tokenizer",
+        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet},
+        make=lambda: train_joint_tokenizer(texts, like=source, vocab_size=vocab_size, alphabet=alphabet),
+        save=save_tokenizer,
+        load=load_tokenizer,
+    )
+
+
+def joint_rows(inputs: Inputs) -> PrecomputedRows:
+    """Return rows for the tokens of the joint vocabulary that the text has.
+
+    Args:
+        inputs: With the joint tokenizer as target, and the source embedding as the space to map into.
+
+    Raises:
+        InputError: The given vectors have another width than the model.
+        EvidenceError: The vectors could not be aligned with the embedding.
+        MissingExtra: gensim is needed.
+    """
+    options: TrelmInitialisation = inputs.options
+    vectors = None if options.initialisation.startswith("random") else _load_or_train_vectors(inputs)
+    # The tokens of both vocabularies are ordered by their frequency in the same text of the source language, so that
+    # the map is fitted where the two vocabularies describe the same things.
+    text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
+    vocabulary = vocabulary_of(inputs.source)
+    anchor = sort_by_frequency(vocabulary, token_counts(inputs.source, text))
+    rows, found = tokens_in_embedding_space(
+        vocabulary_of(inputs.target),
+        vectors,
+        inputs.embedding[anchor],
+        options.initialisation,
+        by=options.map,
+        counts=token_counts(inputs.target, text),
+        anchor_forms=[vocabulary.forms[id] for id in anchor] if inputs.aligned_by == "identical" else None,
+        seed=inputs.seed,
+        device=inputs.device,
+    )
+    if found is not None and found.stability:
+        logger.info("Two maps by frequency send %.1f%% of the frequent tokens to the same row.", 100 * found.stability)
+    elif found is not None and found.chance is not None:
+        logger.info(
+            "%.1f%% of the frequent tokens are mutual nearest neighbours of rows, %.1f%% under random rotations.",
+            100 * found.agreement.share,
+            100 * found.chance.share,
+        )
+    return rows
+
+
+def token_vectors(texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> WordVectors:
+    """Train vectors of tokens, by their spelling, on the lines of all texts in turn, or load them from the cache.
+
+    Raises:
+        MissingExtra: gensim is needed.
+    """
+    return cached(
+        "token-vectors",
+        {"texts": list(texts), "tokenizer": encoder_of(tokenizer).identity, "options": options},
+        make=lambda: train_vectors(_tokenized_lines(texts, tokenizer), options),
+        save=lambda vectors, folder: vectors.save(folder / _VECTORS),
+        load=lambda folder: load_vectors(folder / _VECTORS),
+    )
+
+
+def token_counts(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:
+    """Return how often each token of a vocabulary occurs in a text, int64 [tokens]."""
+    counts = np.zeros(len(tokenizer), np.int64)
+    for ids in encoder_of(tokenizer).encode(text.split("\n")):
+        np.add.at(counts, np.asarray(ids, np.int64), 1)
+    return counts
+
+
+def sort_by_frequency(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
+    """Return the ids of all tokens that are not special, most frequent first, int64 [n].
+
+    Ids say little about frequency: BERT's vocabulary starts with a thousand tokens that no text has.
+
+    Args:
+        vocabulary: Of the model.
+        counts: Of its tokens in text of its language [tokens].
+    """
+    plain = np.array([not form.is_special for form in vocabulary.forms])
+    order = np.argsort(-counts[: len(plain)], kind="stable")
+    found: np.ndarray = order[plain[order]]
+    return found
+
+
+def _load_or_train_vectors(inputs: Inputs) -> WordVectors:
+    """Return vectors of the target tokens by their spelling: the given ones, or skip-gram vectors."""
+    width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
+    if given is None:
+        options = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
+        return token_vectors(_texts(inputs.evidence), inputs.target, options)
+    vectors = load_vectors(given)
+    if vectors.width != width:
+        raise InputError(
+            f"{given} is {vectors.width} wide and the model's embedding {width}: trelm takes vectors of "
+            "tokens in the width of the model, or trains them if none are given"
+        )
+    return vectors
+
+
+def _texts(evidence: Evidence) -> list[Corpus]:
+    """Return the text of the source language and that of the target language."""
+    if evidence.source_corpus is None:
+        raise InputError("the method trelm needs text of the model's language too: give --source-corpus")
+    return [evidence.source_corpus, evidence.corpus]
+
+
+def _tokenized_lines(texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast) -> Callable[[], Iterator[list[str]]]:
+    encode, tokens = encoder_of(tokenizer).encode, vocabulary_of(tokenizer).tokens
+
+    def lines() -> Iterator[list[str]]:
+        mixed = iter(interleave_lines([text.__iter__ for text in texts]))
+        while batch := list(islice(mixed, _BATCH)):
+            yield from ([tokens[id] for id in ids] for ids in encode(batch))
+
+    return lines

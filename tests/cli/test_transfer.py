@@ -227,7 +227,7 @@ def test_swapped_parallel_text_is_reported(world, tmp_path):
     options = ("--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
     warned = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
     plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
-    assert warned.status == plain.status == 0, told.err
+    assert warned.status == plain.status == 0, warned.err
     assert "seems to have the target language first" in warned.err
     assert "seems to have the target language first" not in plain.err
 

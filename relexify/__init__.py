@@ -141,7 +141,7 @@ _PACKAGES = (
 )
 
 # Lower packages have registries and know nothing of those that add to them: this is the one place that knows both.
-search_in("method", "relexify.methods", "relexify.systems.*.registration")
+search_in("method", "relexify.methods", "relexify.systems.*.method")
 search_in("kind of model", "relexify.systems.*.kind")
 search_in("recipe table", "relexify.training.recipe", "relexify.systems.*.recipe")
 search_in("task", "relexify.evaluation.tasks")

@@ -85,8 +85,6 @@ def test_what_no_task_can_be_made_of_is_refused(world, data, tmp_path):
     refused(relexify("evaluate", world.bert, *nli, *out, "--set", "examples=0"), "examples = 0")
     rate = ("--set", "score_learning_rate=0.1")
     refused(relexify("evaluate", world.bert, *nli, *out, *rate), "has no score_learning_rate")
-        relexify("evaluate", world.bert, *nli, *out, "--set", "score_learning_rate=0.1"), "has no score_learning_rate"
-    )
     refused(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
     (data / "nli" / "train.tsv").write_text("only one column\n")
     refused(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")

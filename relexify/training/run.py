@@ -112,10 +112,10 @@ def run_training(
         if is_main and overwrite:
             _remove_damaged_stages(work.path)
         processes.wait_for_everyone()
-        curve, selected, folder, speed = _train_stages(job, stages, training, work.path, processes)
+        curve, selected, model_folder, speed = _train_stages(job, stages, training, work.path, processes)
         result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed)
         if is_main:
-            write_result(job, training, work, result, folder)
+            write_result(job, training, work, result, model_folder)
         processes.wait_for_everyone()
     return result
 
@@ -131,15 +131,15 @@ def _train_stages(
     """
     points: list[Measurement] = []
     candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
-    model, folder, speed = job.model, None, None
-    first_step = 0
+    model, speed = job.model, None
+    first_step, step = 0, 0
     for number, stage in enumerate(stages, start=1):
         stage_folder = work / f"{number}-{stage.name}"
-        before, folder = folder, stage_folder / "result"
+        folder = stage_folder / "result"
         if not folder.exists():
-            if before is not None:
+            if number > 1:
                 # From disk, as after an interruption, so that both give the same bits.
-                model = job.load(before)
+                model = job.load(candidates[step])
             is_last = number == len(stages)
             result = train_stage(model, job.data, stage, training, stage_folder, first_step=first_step, is_last=is_last)
             speed = result.tokens_per_second or speed

@@ -142,7 +142,7 @@ def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
 def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
     for change, words in (
         ("layers = 3", "no field 'layers'"),
-        ("hidden_size = 31", "of the size asked for"),
+        ("hidden_size = 31", "of the requested size"),
         ("num_attention_heads = -2", "num_attention_heads = -2 is not possible"),
         ("intermediate_size = 0", "give 1 or more"),
     ):

@@ -130,6 +130,6 @@ def _bilingual_job(
             "texts": {language: part.identity for language, part in data.items()},
         },
         notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
-        reload=reload,
-        write=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
+        load=reload,
+        save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
     )

@@ -119,10 +119,8 @@ class _ChunkedLoss(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             with torch.enable_grad():
-                leaves = [
-                    None if each is None else each.detach().requires_grad_(is_needed)
-                    for each, is_needed in zip((hidden[part], weight, bias), needed, strict=True)
-                ]
+                inputs = zip((hidden[part], weight, bias), needed, strict=True)
+                leaves = [_leaf(each, is_needed) for each, is_needed in inputs]
                 nats = loss(leaves[0], leaves[1], leaves[2], labels[part])
                 found = torch.autograd.grad(nats, [leaf for leaf, each in zip(leaves, needed, strict=True) if each])
             total = total + nats.detach()
@@ -140,3 +138,8 @@ class _ChunkedLoss(torch.autograd.Function):
         # Scaled in place and given away, so that no copy of the gradient of the head is made.
         gradients, ctx.gradients, scale = ctx.gradients, None, outputs[0]
         return (*(None if each is None else each.mul_(scale) for each in gradients), None, None, None)
+
+
+def _leaf(tensor: Any, is_needed: bool) -> Any:
+    """Return a tensor that starts a graph of its own; None for None."""
+    return None if tensor is None else tensor.detach().requires_grad_(is_needed)

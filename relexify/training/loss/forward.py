@@ -68,7 +68,7 @@ def loss_forward(
         for member, is_deferred in zip(members, deferred, strict=True):
             stack.enter_context(_member_loss(member, compiled, stream, label_share, 1, is_deferred))
         try:
-            model.forward = model.joint_loss
+            vars(model)["forward"] = model.joint_loss
             yield
         finally:
             _restore_forward(model)
@@ -99,7 +99,7 @@ def _member_loss(
     try:
         for block in blocks:
             block.compile(dynamic=False)
-        model.forward = forward
+        vars(model)["forward"] = forward
         for module in loss.heads:
             vars(module)["forward"] = _identity
         if use_cache is not None:
@@ -122,7 +122,7 @@ def _member_loss(
 class _DeferredHead:
     """An output head that is computed together with the loss."""
 
-    module: nn.Module
+    module: Any
     chunked: ChunkedHead
     loss: ChunkLoss
     chunk: int

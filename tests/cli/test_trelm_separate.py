@@ -49,7 +49,11 @@ def _apart(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
 
-def test_all_phases_keep_two_vocabularies_and_give_scores(texts: Texts, whole: tuple[Path, Any], grafted: Path) -> None:
+def test_all_phases_keep_two_vocabularies_and_report_scores(
+    texts: Texts,  # noqa: F811 (the fixture)
+    whole: tuple[Path, Any],
+    grafted: Path,
+) -> None:
     output, outcome = whole
     assert outcome.status == 0, outcome.err
     assert len(re.findall(r"BLEU-\d", outcome.out)) == 8

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import torch
 
-from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles, read_task
+from relexify.evaluation.finetuning.encoder import encoder_config
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.languages import language_folder, needs_language
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer, resolve
+from relexify.pretrained.loading import load_model, load_tokenizer, resolve
 
 __all__ = ["check_model", "evaluate_task"]
 
@@ -58,14 +57,5 @@ def check_model(model: str | Path, options: Evaluation) -> None:
     Raises:
         InputError: There is no such model, or it is a decoder or an encoder-decoder.
     """
-    task = TASKS[options.task]
-    if options.probe or not task.needs_encoder:
-        return
-    found = architecture_in_config(load_config(model))
-    if found == "encoder":
-        return
-    article = "an" if found == "encoder-decoder" else "a"
-    advice = "leave the task out" if task.probe is None else "probe it (probe = true)"
-    raise InputError(
-        f"the task {options.task} needs an encoder such as BERT, and {model} is {article} {found}: {advice}"
-    )
+    if TASKS[options.task].needs_encoder and not options.probe:
+        encoder_config(model, options.task)

@@ -124,9 +124,9 @@ def test_words_that_the_model_does_not_see_count_as_wrong_and_are_not_learnt_fro
 
 
 def test_sides_without_examples_and_words_without_tags_are_refused():
-    with pytest.raises(EvidenceError, match="to learn from"):
+    with pytest.raises(EvidenceError, match="no training examples"):
         probe_pairs(MODEL, TOKENIZER, [], pairs(5, 0))
-    with pytest.raises(EvidenceError, match="to count"):
+    with pytest.raises(EvidenceError, match="no test examples"):
         probe_words(MODEL, TOKENIZER, tagged(5, 0), [])
     with pytest.raises(EvidenceError, match="sees no word"):
         probe_words(MODEL, TOKENIZER, [([], [])], tagged(5, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -36,7 +37,7 @@ def hostile(tmp_path, monkeypatch):
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("load", [load_config, load_model, meta_model, encoder_config])
+@pytest.mark.parametrize("load", [load_config, load_model, meta_model, partial(encoder_config, task="nli")])
 def test_a_model_with_code_of_its_own_is_rejected_without_a_prompt(hostile, load):
     with pytest.raises(InputError, match="needs Python code of its own, which relexify does not run"):
         load(hostile)

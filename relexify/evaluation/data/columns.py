@@ -1,9 +1,9 @@
-"""Words with tags, one a line: CoNLL's columns, as data sets of names and of parts of speech are written.
+"""Tagged words, one per line: the columns of CoNLL, in which named entities and parts of speech are distributed.
 
     Anton   B-PER
     lacht   O
 
-A blank line ends a sentence. The columns stand apart by a tab, where the file has any, or else by spaces.
+A blank line ends a sentence. The columns are separated by tabs if the file has any, else by spaces.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*:")
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence of words, each with its tag.
+    """A sentence of words with tags.
 
     Attributes:
-        words: As they are written.
-        tags: As many.
+        words: The words.
+        tags: The tag of each word.
     """
 
     words: tuple[str, ...]
@@ -46,7 +46,7 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class _Row:
-    """The columns of a line; none of them for the end of a sentence."""
+    """The number and the columns of a line; no columns for an empty line, which ends a sentence."""
 
     number: int
     columns: tuple[str, ...]
@@ -62,22 +62,22 @@ def read_tagged(path: str | Path) -> list[TaggedSentence]:
 def read_columns(path: str | Path, *, word_column: int = 0, tag_column: int = -1) -> list[TaggedSentence]:
     """Read sentences of tagged words.
 
-    Lines that begin with `#` are comments, unless they have a word's columns and a tag that other words have. The line
-    `-DOCSTART-` is skipped, and the name of a language before every word, as WikiANN has it (`en:Anton`), is cut off.
+    Lines that begin with `#` are comments, unless they have all columns and a tag that other words have. `-DOCSTART-`
+    lines are skipped, and the language that WikiANN writes before every word (`en:Anton`) is removed.
 
     Args:
         path: The file, plain or compressed.
-        word_column: Which column holds the word, from 0; from the end where it is negative.
-        tag_column: Which column holds the tag.
+        word_column: Index of the column with the word; negative from the end.
+        tag_column: Index of the column with the tag.
 
     Raises:
-        InputError: The file cannot be read, is empty, or a line is not what it should be.
+        InputError: The file cannot be read, is empty, or a line is invalid.
     """
     path = Path(path).expanduser()
     lines = list(chain.from_iterable(read_blocks(path)))
-    cut = _cut_at_tabs if any("\t" in line for line in lines) else _cut_at_spaces
+    has_tabs = any("\t" in line for line in lines)
     rows = [
-        _Row(number, cut(line) if line.strip() else ())
+        _Row(number, _split(line, has_tabs=has_tabs))
         for number, line in enumerate(lines, start=1)
         if not line.startswith(_DOCUMENT_START)
     ]
@@ -98,23 +98,22 @@ def read_columns(path: str | Path, *, word_column: int = 0, tag_column: int = -1
     return sentences
 
 
-def _cut_at_tabs(line: str) -> tuple[str, ...]:
-    return tuple(line.split("\t"))
-
-
-def _cut_at_spaces(line: str) -> tuple[str, ...]:
-    """Cut at spaces alone: other white space, such as a no-break space, may stand inside a word."""
-    return tuple(_SPACES.split(line.strip(" ")))
+def _split(line: str, *, has_tabs: bool) -> tuple[str, ...]:
+    if not line.strip():
+        return ()
+    if has_tabs:
+        return tuple(line.split("\t"))
+    return tuple(_SPACES.split(line.strip(" ")))  # not other white space: a word may contain a no-break space
 
 
 def _width(rows: Sequence[_Row]) -> int:
-    """How many columns the file has: those of the first line that cannot be a comment."""
+    """Return the number of columns of the first line that cannot be a comment."""
     plain = (len(row.columns) for row in rows if row.columns and not row.columns[0].startswith("#"))
     return next(plain, 2)
 
 
 def _without_comments(rows: Sequence[_Row], width: int, tag_column: int) -> list[_Row]:
-    """Rows without comments; `# O` is a word where `O` is a tag of other words, and WikiANN's Chinese is full of it."""
+    """Remove comments. `# O` is a word if `O` is a tag of other words, which is frequent in WikiANN's Chinese."""
     hashes = [row for row in rows if row.columns and row.columns[0].startswith("#")]
     if not hashes:
         return list(rows)
@@ -128,25 +127,25 @@ def _without_comments(rows: Sequence[_Row], width: int, tag_column: int) -> list
 def _check(row: _Row, width: int, path: Path, word_column: int, tag_column: int) -> None:
     if not row.columns:
         return
-    place, found = f"{path}, line {row.number},", len(row.columns)
+    where, found = f"{path}, line {row.number},", len(row.columns)
     if found < 2:
-        raise InputError(f"{place} has one column ({row.columns[0][:40]!r}): each line must be a word and its tag")
+        raise InputError(f"{where} has one column ({row.columns[0][:40]!r}): each line must be a word and its tag")
     if found != width:
         raise InputError(
-            f"{place} has {found} columns, the lines before it have {width}: correct the line (a word cannot hold the "
-            "tab or space that stands between columns)"
+            f"{where} has {found} columns, the lines before it have {width}: correct the line (a word cannot "
+            "contain the tab or space that separates columns)"
         )
     for column in (word_column, tag_column):
         if not -width <= column < width:
-            raise InputError(f"{place} has {found} columns, and none with the number {column}: choose another column")
+            raise InputError(f"{where} has {found} columns, and none with the number {column}: choose another column")
     if not row.columns[word_column]:
-        raise InputError(f"{place} has a tag without a word: correct the line, or leave it out")
+        raise InputError(f"{where} has a tag without a word: correct the line, or leave it out")
     if not row.columns[tag_column].strip():
-        raise InputError(f"{place} has no tag for {row.columns[word_column][:40]!r}: correct the line, or leave it out")
+        raise InputError(f"{where} has no tag for {row.columns[word_column][:40]!r}: correct the line, or leave it out")
 
 
 def _language_prefix(words: Sequence[str]) -> str:
-    """The language before every single word; nothing where one of them has none."""
+    """Return the language before every word; empty unless all words have it."""
     match = _LANGUAGE.match(words[0]) if words else None
     prefix = match.group() if match else ""
     return prefix if all(word.startswith(prefix) for word in words) else ""

@@ -1,7 +1,8 @@
-"""Treebanks: sentences with their trees, from CoNLL-U.
+"""Treebanks: sentences with their dependency trees, from CoNLL-U.
 
-A word here is a syntactic word: `1-2` (a written token that is several words) and `1.1` (a word that is not written)
-are skipped. What is no tree with one root is refused, as the official evaluation of CoNLL 2018 refuses it.
+Words are syntactic words: `1-2` (a written token that consists of several words) and `1.1` (a word that is not written)
+are skipped. Sentences whose heads are not a tree with one root are rejected, as in the official evaluation of CoNLL
+2018.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class ParsedSentence:
     Attributes:
         words: Syntactic words.
         heads: The number of each word's head, counted from 1; 0 for the root.
-        relations: Of each word to its head.
+        relations: The relation of each word to its head.
         upos: Universal part-of-speech tags.
-        spaces: Whether a space stands before each word; empty where that is not known, and taken for true then.
+        spaces: Whether there is a space before each word; empty if unknown, which means everywhere.
     """
 
     words: tuple[str, ...]
@@ -51,12 +52,12 @@ class ParsedSentence:
         return len(self.words)
 
     def universal(self) -> ParsedSentence:
-        """The same with universal relations only: `nmod` for `nmod:poss`."""
+        """Return the sentence with universal relations: `nmod` for `nmod:poss`."""
         return replace(self, relations=tuple(universal_relation(relation) for relation in self.relations))
 
 
 def universal_relation(relation: str) -> str:
-    """A relation without its language's subtype."""
+    """Return a relation without its language-specific subtype."""
     return relation.partition(":")[0]
 
 
@@ -68,8 +69,8 @@ def read_treebank(path: str | Path, *, universal: bool = False) -> list[ParsedSe
         universal: Strip the subtypes of relations.
 
     Raises:
-        InputError: The file cannot be read, holds no sentence, or a line of it is wrong.
-        MissingExtra: The package `conllu` is needed.
+        InputError: The file cannot be read, has no sentence, or a line is invalid.
+        MissingExtra: The package `conllu` is not installed.
     """
     sentences = [_sentence(lines, path) for lines in _blocks(path)]
     if not sentences:
@@ -79,14 +80,14 @@ def read_treebank(path: str | Path, *, universal: bool = False) -> list[ParsedSe
 
 @dataclass(frozen=True)
 class _Line:
-    """One line, as `conllu` reads it."""
+    """A line with its number, as `conllu` reads it."""
 
     number: int
     token: Any = field(repr=False)
 
 
 def _blocks(path: str | Path) -> Iterator[list[_Line]]:
-    """The lines of each sentence, without comments."""
+    """Yield the lines of each sentence, without comments."""
     read = _line_reader(path)
     block: list[_Line] = []
     for number, text in _texts(path):
@@ -100,7 +101,7 @@ def _blocks(path: str | Path) -> Iterator[list[_Line]]:
 
 
 def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a plain or compressed file."""
+    """Yield the lines of a plain or compressed file, with their numbers from 1."""
     file = Path(path).expanduser()
     if not file.is_file():
         raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
@@ -108,7 +109,7 @@ def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
-    """`conllu`'s own reading of a numbered line, of the columns that are needed here."""
+    """Return a function that reads a numbered line with `conllu`; only the columns that are needed are parsed."""
     try:
         from conllu.exceptions import ParseException
         from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
@@ -124,7 +125,7 @@ def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
                 "correct the line"
             )
         try:
-            # conllu also cuts at two spaces, which may stand inside a word.
+            # conllu also splits at two spaces, which a word may contain.
             return parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
         except ParseException as error:
             raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
@@ -154,19 +155,19 @@ def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
 
 def _check_word(line: _Line, expected: int, count: int, path: str | Path) -> None:
     id, head, relation = line.token["id"], line.token["head"], line.token["deprel"]
-    place = f"{path}, line {line.number}"
+    where = f"{path}, line {line.number}"
     if id != expected:
-        raise InputError(f"{place}: word {id} stands where word {expected} is expected; number the words from 1")
+        raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
     if head is None:
-        raise InputError(f"{place}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
+        raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
     if not 0 <= head <= count:
-        raise InputError(f"{place}: the head of word {id} is {head}, and the sentence has {count} words")
+        raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {count} words")
     if relation == "_":
-        raise InputError(f"{place}: word {id} has no relation ('_') to its head; give a treebank with relations")
+        raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
 
 
 def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
-    """One root, and a way to it from every word."""
+    """Validate that there is one root, and a path to it from every word."""
     roots = [line for line, head in zip(words, heads, strict=True) if head == 0]
     if not roots:
         raise InputError(f"{path}, line {words[0].number}: the sentence has no root; one word must have the head 0")
@@ -174,24 +175,24 @@ def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
         raise InputError(
             f"{path}, line {roots[1].number}: the sentence has {len(roots)} roots; exactly one word may have the head 0"
         )
-    safe = {0}
+    reaches_root = {0}
     for start in range(1, len(heads) + 1):
-        way, word = [], start
-        while word not in safe:
-            if word in way:
+        visited, word = [], start
+        while word not in reaches_root:
+            if word in visited:
                 raise InputError(
                     f"{path}, line {words[word - 1].number}: the heads from word {word} on lead back to it (a cycle); "
                     "correct them so that all lead to the root"
                 )
-            way.append(word)
+            visited.append(word)
             word = heads[word - 1]
-        safe.update(way)
+        reaches_root.update(visited)
 
 
 def _spaces(tokens: list[Any], count: int) -> tuple[bool, ...]:
-    """Whether a space stands before each word.
+    """Return whether there is a space before each word.
 
-    Words of one written token stand close together where they spell it (`do` + `n't`), apart where they do not
+    There is none between the words of one written token if they spell it (`do` + `n't`), and one if they do not
     (`de` + `le` for `du`).
     """
     spaces = [True] * (count + 1)

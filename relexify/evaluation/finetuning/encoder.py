@@ -1,46 +1,50 @@
-"""The encoder that is fine-tuned: decoders refused, and a new layer for the task on top."""
+"""Load an encoder to fine-tune, with a new layer for the task."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.problem import Problem
+from relexify.evaluation.registry import TASKS
 from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.loading import load_config, load_task_model
 
-__all__ = ["encoder_config", "with_head"]
+__all__ = ["encoder_config", "load_classifier"]
 
 
-def encoder_config(model: str | Path) -> Any:
-    """The config of an encoder.
+def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
+    """Return the config of a model to fine-tune on a task.
 
     Raises:
-        InputError: There is no model, or it is a decoder or an encoder-decoder.
+        InputError: There is no such model, or it is a decoder or an encoder-decoder.
     """
     config = load_config(model)
     found = architecture_in_config(config)
     if found != "encoder":
         names = getattr(config, "architectures", None) or [config.model_type]
         article = "an" if found == "encoder-decoder" else "a"
+        advice = "leave the task out" if TASKS[task].probe is None else "probe it (probe = true)"
         raise InputError(
-            f"{model} is {article} {found} ({names[0]}): "
-            "an encoder is needed to fine-tune on tasks, such as BERT or RoBERTa"
+            f"the task {task} needs an encoder such as BERT, and {model} is {article} {found} ({names[0]}): {advice}"
         )
     return config
 
 
-def with_head(model: str | Path, problem: Problem) -> Any:
-    """The encoder with a new layer for the task, in float32.
+def load_classifier(model: str | Path, problem: Problem) -> PreTrainedModel:
+    """Load an encoder in float32 with a new output layer, which classifies texts or words, or predicts a number.
 
     Raises:
         InputError: It cannot be loaded, or lacks parameters.
     """
-    tags, number = problem.task.predicts == "tags", problem.task.predicts == "number"
-    kind = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-    encoder_config(model)
-    problem_type = None if tags else "regression" if number else "single_label_classification"
-    return load_task_model(model, kind, labels=problem.labels, problem_type=problem_type)
+    if problem.task.predicts == "tags":
+        return load_task_model(model, AutoModelForTokenClassification, labels=problem.labels, problem_type=None)
+    problem_type = "regression" if problem.task.predicts == "number" else "single_label_classification"
+    return load_task_model(model, AutoModelForSequenceClassification, labels=problem.labels, problem_type=problem_type)

@@ -1,4 +1,4 @@
-"""What is to be learnt: the labels, told from the training data, and data that does not fit refused."""
+"""The labels of a task, collected from its training data, and validation of its data before anything is trained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learnt: the labels by number, and the one for words that no piece speaks for."""
+    """A task with its labels.
+
+    Attributes:
+        name: The name of the task.
+        task: Its entry in the registry.
+        labels: The labels in the order of the logits; a single one for a number.
+        default: The tag of words that the model does not see.
+    """
 
     name: str
     task: Task
@@ -33,41 +40,55 @@ class Problem:
 
 
 def problem_of(name: str, training: Data, test: Data, dev: Data | None) -> Problem:
-    """What is to be learnt, told from the training data; the other data must fit.
+    """Collect the labels of the training data, and validate that all data fits the task and the labels.
 
     Raises:
         InputError: There is no data, it is of another kind, or its labels do not fit.
     """
     task = TASKS[name]
-    sets = {"training": training, "test": test, **({} if dev is None else {"development": dev})}
-    _check_kinds(name, task, sets)
+    parts = {"training": training, "test": test}
+    if dev is not None:
+        parts["development"] = dev
+    _check_types(name, task, parts)
     if task.predicts == "number":
-        _check_numbers(sets)
-        _check_pairs(sets)
+        _check_numbers(parts)
+        _check_pairs(parts)
         return Problem(name, task, ("number",), "")
-    counts = {called: Counter(_labels(data)) for called, data in sets.items()}
-    for called, found in counts.items():
+    counts = {part: Counter(_labels(examples)) for part, examples in parts.items()}
+    for part, found in counts.items():
         if not found:
-            raise InputError(f"the {called} data holds sentences without words alone: give some with words")
+            raise InputError(f"the {part} data has only sentences without words: give some with words")
     labels = tuple(sorted(counts["training"]))
     if len(labels) < 2:
-        raise InputError(f"all training data has the label {labels[0]!r}, and nothing can be learnt: give other data")
+        raise InputError(f"all training data has the label {labels[0]!r}, so nothing can be learned: give other data")
     if task.predicts == "class":
-        _check_pairs(sets)
-    for called, found in counts.items():
-        _check_known(called, found, labels, refuse=task.predicts == "class")
+        _check_pairs(parts)
+    for part, found in counts.items():
+        unknown = sorted(found.keys() - set(labels))
+        if unknown and task.predicts == "class":
+            raise InputError(
+                f"the {part} data has the label {', '.join(map(repr, unknown[:5]))}, which the training data never has "
+                f"(it has {', '.join(labels[:10])}): give data with the same labels"
+            )
+        if unknown:  # rare tags are often missing from a small training set
+            logger.warning(
+                "%d words of the %s data have tags that the training data never has (%s): they count as wrong",
+                sum(found[tag] for tag in unknown),
+                part,
+                ", ".join(unknown[:5]),
+            )
     frequent = max(labels, key=lambda label: counts["training"][label])
     return Problem(name, task, labels, _OUTSIDE if _OUTSIDE in labels else frequent)
 
 
-def _check_kinds(name: str, task: Task, sets: Mapping[str, Data]) -> None:
-    wanted: type = TaggedSentence if task.predicts == "tags" else Example
-    for called, data in sets.items():
+def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
+    expected: type = TaggedSentence if task.predicts == "tags" else Example
+    for part, data in parts.items():
         if not data:
-            raise InputError(f"there is no {called} data: give at least one example")
-        if foreign := next((each for each in data if not isinstance(each, wanted)), None):
+            raise InputError(f"there is no {part} data: give at least one example")
+        if other := next((each for each in data if not isinstance(each, expected)), None):
             raise InputError(
-                f"the {called} data holds a {type(foreign).__name__}, the task {name} takes {wanted.__name__}s: "
+                f"the {part} data holds a {type(other).__name__}, the task {name} takes {expected.__name__}s: "
                 "choose another task, or another reader"
             )
 
@@ -82,31 +103,14 @@ def _labels(data: Data) -> Iterator[str]:
             raise InputError(f"{each.label} is a number, and the task takes classes: give their names, or another task")
 
 
-def _check_known(called: str, found: Counter[str], labels: tuple[str, ...], *, refuse: bool) -> None:
-    unknown = sorted(found.keys() - set(labels))
-    if unknown and refuse:
-        raise InputError(
-            f"the {called} data has the label {', '.join(map(repr, unknown[:5]))}, which the training data never has "
-            f"(it has {', '.join(labels[:10])}): give data with the same labels"
-        )
-    if unknown:
-        count = sum(found[tag] for tag in unknown)
-        logger.warning(
-            "%d words of the %s data have tags that the training data never has (%s): they count as wrong",
-            count,
-            called,
-            ", ".join(unknown[:5]),
-        )
-
-
-def _check_numbers(sets: Mapping[str, Data]) -> None:
-    for called, data in sets.items():
+def _check_numbers(parts: Mapping[str, Data]) -> None:
+    for part, data in parts.items():
         for each in data:
             if isinstance(each, Example) and not (isinstance(each.label, int | float) and math.isfinite(each.label)):
-                raise InputError(f"the {called} data has the label {each.label!r}, the task takes numbers: give those")
+                raise InputError(f"the {part} data has the label {each.label!r}, the task takes numbers: give those")
 
 
-def _check_pairs(sets: Mapping[str, Data]) -> None:
-    paired = {each.second is not None for data in sets.values() for each in data if isinstance(each, Example)}
-    if len(paired) > 1:
+def _check_pairs(parts: Mapping[str, Data]) -> None:
+    kinds = {each.second is not None for data in parts.values() for each in data if isinstance(each, Example)}
+    if len(kinds) > 1:
         raise InputError("some examples are pairs of texts and some are single ones: give one kind of them")

@@ -22,7 +22,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
-from relexify.evaluation.finetuning.encoder import encoder_config, with_head
+from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
 from relexify.evaluation.finetuning.inputs import Inputs, encode, stack_rows, word_tags
 from relexify.evaluation.finetuning.problem import Problem, problem_of
 from relexify.evaluation.metrics import confusion
@@ -76,7 +76,7 @@ def fine_tune(
     folder = Path(folder)
     check_seeds(seeds)
     problem = problem_of(task, data.train, data.test, data.dev)
-    config = encoder_config(model)
+    config = encoder_config(model, task)
     identity = {
         "model": by_content(model),
         "through": by_content(through),
@@ -146,7 +146,7 @@ class FineTuner:
         )
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
         with seeded_run(title, seed, steps, memory_advice=advice) as advance:
-            model = with_head(self.model, self.problem)
+            model = load_classifier(self.model, self.problem)
             dev = self.dev
             state = train_epochs(
                 model,

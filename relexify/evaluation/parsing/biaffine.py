@@ -1,9 +1,9 @@
 """A dependency parser on any model of transformers: deep biaffine attention (Dozat & Manning, 2017).
 
-A word is the mean of the last hidden states of its pieces; no part-of-speech tags go in (RAMEN, section 4.2). ROOT is a
-learned vector rather than a special token, because not every model has one, and because it then stays the same when
-the lexicon is swapped. A word without pieces is another learned vector. Four small perceptrons make of every word what
-it is as a head and as a dependent, for arcs and for labels:
+A word is the mean of the last hidden states of its pieces; part-of-speech tags are not used (RAMEN, section 4.2). ROOT
+is a learned vector rather than a special token, because not every model has one, and because it then stays the same
+when the lexicon is swapped. A word without pieces is another learned vector. Four small perceptrons represent every
+word as a head and as a dependent, for arcs and for labels:
 
     arc(d, h)      = [dependent_d; 1] A head_h
     label(d, h, r) = [dependent_d; 1] L_r [head_h; 1]
@@ -31,15 +31,15 @@ from relexify.pretrained.kinds import kind_of_config
 __all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser"]
 
 SLOPE = 0.1
-"""Of the leaky rectifier for negative numbers, as Dozat & Manning have it."""
+"""Slope of the leaky rectifier below zero, as in Dozat & Manning."""
 
 
 class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
-    """What a parser is made of.
+    """The config of a parser.
 
     Attributes:
-        encoder: The config of the model below.
-        relations: The relations it knows, in the order of their scores.
+        encoder: The config of the encoder.
+        relations: The relations, in the order of their scores.
         arc_size: Width of the perceptrons for arcs.
         label_size: Width of the perceptrons for labels.
         dropout: On the word vectors and inside the perceptrons.
@@ -48,7 +48,7 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
     """
 
     model_type = "relexify-biaffine"
-    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 (the name and kind that transformers asks for)
+    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 (a class attribute that transformers reads)
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
 
 @dataclass
 class BiaffineOutput(ModelOutput):  # type: ignore[misc]
-    """What a parser says about a batch.
+    """The output of a parser for a batch.
 
     Attributes:
         loss: Mean over words of the cross entropy of their heads, plus that of the labels of their gold arcs.
-        arc_scores: How well each head (0 is ROOT) fits each word; minus infinity for the word itself and for padding
+        arc_scores: Score of each head (0 is ROOT) for each word; minus infinity for the word itself and for padding
             [batch × words × 1 + words].
         label_heads: Words as heads, for `BiaffineParser.label_scores` [batch × 1 + words × label size].
-        label_dependents: Words as dependents, for the same [batch × words × label size].
+        label_dependents: Words as dependents, likewise [batch × words × label size].
     """
 
     loss: torch.Tensor | None = None
@@ -92,7 +92,7 @@ class BiaffineOutput(ModelOutput):  # type: ignore[misc]
 
 
 class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
-    """An encoder with arc and label scores on top."""
+    """An encoder with arc and label scorers on top."""
 
     config_class = BiaffineConfig
     base_model_prefix = "encoder"
@@ -118,24 +118,27 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         self.post_init()
 
     @classmethod
-    def on_top_of(cls, model: Any, relations: Sequence[str], **options: Any) -> BiaffineParser:
-        """A fresh parser on a copy of a model's inner parameters, in float32.
+    def on_top_of(cls, model: PreTrainedModel, relations: Sequence[str], **options: Any) -> BiaffineParser:
+        """Return an untrained parser on a copy of a model's encoder, in float32.
 
         Args:
-            model: With or without a head; the encoder of an encoder-decoder is taken alone.
-            relations: The relations to tell apart.
-            **options: For `BiaffineConfig`.
+            model: With or without a head; of an encoder-decoder, the encoder is used alone.
+            relations: The relations to distinguish.
+            **options: Options of `BiaffineConfig`.
+
+        Raises:
+            GraftError: The model lacks a parameter of its encoder.
         """
         config = copy.deepcopy(model.config)
         config.dtype = torch.float32
         if getattr(config, "use_cache", None) is not None:
-            config.use_cache = False  # a decoder would keep keys and values for text that never comes
+            config.use_cache = False  # a decoder would store keys and values for text that is never generated
         parser = cls(BiaffineConfig(encoder=config, relations=relations, **options))
-        wanted = parser.encoder.state_dict()
+        expected = parser.encoder.state_dict()
         values = inner_encoder(model).state_dict()
-        if missing := sorted(wanted.keys() - values.keys()):
+        if missing := sorted(expected.keys() - values.keys()):
             raise GraftError(f"{type(model).__name__} lacks {missing[0]}, which {type(parser.encoder).__name__} needs")
-        parser.encoder.load_state_dict({name: values[name] for name in wanted})
+        parser.encoder.load_state_dict({name: values[name] for name in expected})
         return parser
 
     def forward(
@@ -147,18 +150,18 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         heads: torch.Tensor | None = None,
         relations: torch.Tensor | None = None,
     ) -> BiaffineOutput:
-        """Score every possible arc; with gold heads and relations, give the loss too.
+        """Score every possible arc; with gold heads and relations, compute the loss as well.
 
         Args:
             input_ids: Pieces and special tokens [batch × pieces].
-            attention_mask: 1 for what is no padding [batch × pieces].
+            attention_mask: 1 for tokens, 0 for padding [batch × pieces].
             word_of_piece: Index of the word that a piece belongs to, -1 for none [batch × pieces].
-            word_mask: True for what is a word [batch × words].
-            heads: Gold heads, 0 for ROOT, `IGNORED` for what does not count [batch × words].
+            word_mask: True for words, False for padding [batch × words].
+            heads: Gold heads, 0 for ROOT, `IGNORED` for words that do not count [batch × words].
             relations: Gold relations by index, `IGNORED` likewise [batch × words].
         """
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        with torch.autocast(hidden.device.type, enabled=False):  # scores of arcs want more digits than bfloat16 has
+        with torch.autocast(hidden.device.type, enabled=False):  # bfloat16 is too coarse for scores of arcs
             words = self.dropout(self._words(hidden.to(self.root.dtype), word_of_piece, word_mask.shape[1]))
             nodes = torch.cat([self.root.expand(len(words), 1, -1), words], dim=1)
             arcs = self.arc(self.arc_dependent(words), self.arc_head(nodes))[..., 0]
@@ -170,10 +173,10 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         return output
 
     def label_scores(self, output: Any, heads: torch.Tensor) -> torch.Tensor:
-        """Scores of the relations between every word and its head.
+        """Score the relations between every word and its head.
 
         Args:
-            output: Of `forward`.
+            output: The output of `forward`.
             heads: A head for every word, 0 for ROOT [batch × words].
 
         Returns:
@@ -183,35 +186,37 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         scores: torch.Tensor = self.label.between(output.label_dependents, output.label_heads.gather(1, chosen))
         return scores
 
-    def get_input_embeddings(self) -> Any:
-        """Those of the encoder."""
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the embeddings of the encoder."""
         return self.encoder.get_input_embeddings()
 
-    def set_input_embeddings(self, value: Any) -> None:
-        """Those of the encoder."""
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the embeddings of the encoder."""
         self.encoder.set_input_embeddings(value)
 
     def resize_token_embeddings(
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
-    ) -> Any:
-        """Those of the encoder, with its config in step."""
+    ) -> nn.Module:
+        """Resize the embeddings of the encoder, and update its config."""
         embedding = self.encoder.resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
         self.config.encoder.vocab_size = embedding.weight.shape[0]
         return embedding
 
     def _words(self, hidden: torch.Tensor, word_of_piece: torch.Tensor, words: int) -> torch.Tensor:
-        """Vectors of words from those of their pieces [batch × words × width]."""
+        """Return vectors of words from those of their pieces [batch × words × width]."""
+        # [batch × words × pieces]: whether a piece belongs to a word
         belongs = word_of_piece[:, None, :] == torch.arange(words, device=hidden.device)[:, None]
         if self.config.pooling == "first":
             belongs = belongs & (belongs.cumsum(-1) == 1)
         count = belongs.sum(-1, keepdim=True)
+        # Padding may have NaN as its hidden state, and 0 · NaN would be NaN in the product.
         seen = hidden.masked_fill((word_of_piece < 0)[..., None], 0.0)
         mean = (belongs.to(hidden.dtype) @ seen) / count.clamp(min=1)
         return torch.where(count > 0, mean, self.without_pieces)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """As Dozat & Manning: orthogonal perceptrons, biaffine scores that begin at zero."""
+        """Initialise as in Dozat & Manning: orthogonal perceptrons, biaffine scores that start at zero."""
         if isinstance(module, nn.Linear):
             init.orthogonal_(module.weight)
             init.zeros_(module.bias)
@@ -223,7 +228,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
 
 
 class Biaffine(nn.Module):
-    """A bilinear form with a one added to the dependent, and to the head where asked."""
+    """A bilinear form with a one appended to the dependent, and to the head if it has a bias."""
 
     def __init__(self, size: int, outputs: int, *, bias_of_heads: bool) -> None:
         super().__init__()
@@ -231,20 +236,20 @@ class Biaffine(nn.Module):
         self.weight = nn.Parameter(torch.zeros(outputs, size + 1, size + bias_of_heads))
 
     def forward(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
-        """Every dependent with every head [batch × dependents × heads × outputs]."""
+        """Score every dependent with every head [batch × dependents × heads × outputs]."""
         heads = _with_one(heads) if self.bias_of_heads else heads
         return torch.einsum("bdi,oij,bhj->bdho", _with_one(dependents), self.weight, heads)
 
     def between(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
-        """Every dependent with its one head [batch × dependents × outputs]."""
+        """Score every dependent with its own head [batch × dependents × outputs]."""
         heads = _with_one(heads) if self.bias_of_heads else heads
         return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
 
 
-def _bare_encoder(config: Any) -> Any:
-    """An encoder without head and pooler."""
-    takes = inspect.signature(MODEL_MAPPING[type(config)]).parameters
-    options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}
+def _bare_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """Build an encoder without head and pooler."""
+    parameters = inspect.signature(MODEL_MAPPING[type(config)]).parameters
+    options = {"add_pooling_layer": False} if "add_pooling_layer" in parameters else {}
     model = AutoModel.from_config(config, trust_remote_code=False, **options)
     if (kind := kind_of_config(config)) is not None:
         kind.convert_encoder(model)
@@ -260,14 +265,14 @@ def _with_one(vectors: torch.Tensor) -> torch.Tensor:
 
 
 def _impossible(word_mask: torch.Tensor) -> torch.Tensor:
-    """Arcs from padding, and from a word to itself [batch × words × 1 + words]."""
+    """Mark arcs from padding, and from a word to itself [batch × words × 1 + words]."""
     padding = torch.cat([torch.zeros_like(word_mask[:, :1]), ~word_mask], dim=1)[:, None, :]
     words = word_mask.shape[1]
     return padding | torch.eye(words + 1, dtype=torch.bool, device=word_mask.device)[1:]
 
 
 def _mean_nats(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
-    """Cross entropy over what counts; zero where nothing does."""
+    """Return the mean cross entropy of the words that count; 0 if there are none."""
     total = cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=IGNORED, reduction="sum")
     return total / (gold != IGNORED).sum().clamp(min=1)
 

@@ -1,11 +1,12 @@
-"""Linear probes: how much a model's last hidden states say before anything is trained (WECHSEL, Appendix A).
+"""Linear probes: what can be predicted from a model's last hidden states before anything is trained.
 
-Inference is read off the means of premise and hypothesis side by side, parts of speech off the mean of a word's
-pieces, both by a multinomial logistic regression. Its objective is that of scikit-learn's `LogisticRegression`,
+As in WECHSEL, Appendix A, inference is predicted from the means of premise and hypothesis side by side, parts of speech
+from the mean of a word's pieces, both by a multinomial logistic regression. Its objective is that of scikit-learn's
+`LogisticRegression`,
 
     mean_i −log softmax(Wᵀx_i + b)[y_i] + penalty / 2n · ‖W‖²,
 
-and it is convex, so that there is nothing random in a probe.
+which is convex, so a probe is deterministic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import minimize
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evaluation.probing.features import LENGTH, sentence_means, word_means
@@ -26,19 +28,19 @@ from relexify.scoring import Score
 __all__ = ["LinearProbe", "PairExample", "TaggedWords", "fit_probe", "probe_pairs", "probe_words"]
 
 PairExample = tuple[str, str, Hashable]
-"""A premise, a hypothesis, and how they stand to each other."""
+"""A premise, a hypothesis, and their label."""
 TaggedWords = tuple[Sequence[str], Sequence[Hashable]]
 """Words, and a tag for each."""
 
 ITERATIONS = 1_000
-"""The optimiser is done long before, unless features are all but collinear and hardly penalised."""
+"""The optimiser converges long before, unless features are almost collinear and hardly penalised."""
 
 logger = logging.getLogger(__name__)
 
 
 def probe_pairs(
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
     training: Sequence[PairExample],
     test: Sequence[PairExample],
     *,
@@ -47,20 +49,20 @@ def probe_pairs(
     batch: int = 32,
     task: str = "NLI probe",
 ) -> Score:
-    """How often a linear probe tells how a hypothesis stands to a premise.
+    """Return the accuracy of a linear probe that predicts the label of a premise and a hypothesis.
 
     Args:
-        model: Any encoder or decoder, where it is to run; it stays as it is.
+        model: Any encoder or decoder, on the device to compute on; it is not changed.
         tokenizer: Its tokenizer.
-        training: Examples that the probe learns from.
-        test: Examples that count; labels that the training does not have count as wrong.
-        penalty: Of large weights; the inverse of scikit-learn's C.
-        length: Pieces that the model reads at once; longer texts are cut.
+        training: Examples to train the probe on.
+        test: Examples to score; labels that the training data does not have count as wrong.
+        penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
+        length: Pieces that the model reads at once; longer texts are truncated.
         batch: Texts at a time.
         task: The name of the score.
 
     Raises:
-        EvidenceError: There are no examples to learn from, or none to count.
+        EvidenceError: There are no training examples, or no test examples.
     """
     _check_sides(training, test)
     texts = [text for example in (*training, *test) for text in example[:2]]
@@ -73,8 +75,8 @@ def probe_pairs(
 
 
 def probe_words(
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
     training: Sequence[TaggedWords],
     test: Sequence[TaggedWords],
     *,
@@ -83,23 +85,23 @@ def probe_words(
     batch: int = 32,
     task: str = "POS probe",
 ) -> Score:
-    """How often a linear probe tells the tag of a word.
+    """Return the accuracy of a linear probe that predicts the tag of a word.
 
-    A word that the model sees nothing of, since its sentence is too long or it has no pieces, is not learnt from, and
+    A word that the model does not see, because its sentence is too long or it has no pieces, is not trained on, and
     counts as wrong.
 
     Args:
-        model: Any encoder or decoder, where it is to run; it stays as it is.
+        model: Any encoder or decoder, on the device to compute on; it is not changed.
         tokenizer: Its tokenizer.
-        training: Sentences that the probe learns from.
-        test: Sentences that count; tags that the training does not have count as wrong.
-        penalty: Of large weights; the inverse of scikit-learn's C.
-        length: Pieces that the model reads at once; words that do not fit are not seen.
+        training: Sentences to train the probe on.
+        test: Sentences to score; tags that the training data does not have count as wrong.
+        penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
+        length: Pieces that the model reads at once; words beyond it are not seen.
         batch: Sentences at a time.
         task: The name of the score.
 
     Raises:
-        EvidenceError: There are no words to learn from, or none to count.
+        EvidenceError: There are no words to train on, or none to score.
         InputError: A sentence has more or fewer tags than words.
     """
     _check_sides(training, test)
@@ -107,17 +109,16 @@ def probe_words(
     _check_tags("test", test)
     sentences = [words for words, _ in (*training, *test)]
     means = word_means(model, tokenizer, sentences, length=length, batch=batch)
-    learnt, learnt_tags = np.concatenate(means[: len(training)]), [tag for _, tags in training for tag in tags]
-    asked, wanted = np.concatenate(means[len(training) :]), [tag for _, tags in test for tag in tags]
-    seen = np.any(learnt != 0, axis=1)
-    if not seen.any() or not wanted:
-        raise EvidenceError("the model sees no word of one side of the probe: give sentences with words in them")
-    tags = [tag for tag, known in zip(learnt_tags, seen, strict=True) if known]
-    probe = fit_probe(learnt[seen], tags, penalty=penalty, device=model.device)
-    predicted = [
-        tag if known else None for tag, known in zip(probe.predict(asked), np.any(asked != 0, axis=1), strict=True)
-    ]
-    return _accuracy(task, predicted, wanted)
+    training_rows, training_tags = np.concatenate(means[: len(training)]), [tag for _, tags in training for tag in tags]
+    test_rows, test_tags = np.concatenate(means[len(training) :]), [tag for _, tags in test for tag in tags]
+    # Words that the model does not see are rows of zeros.
+    is_seen, is_seen_in_test = np.any(training_rows != 0, axis=1), np.any(test_rows != 0, axis=1)
+    if not is_seen.any() or not test_tags:
+        raise EvidenceError("the model sees no word of the training or test data: give sentences with words in them")
+    tags = [tag for tag, seen in zip(training_tags, is_seen, strict=True) if seen]
+    probe = fit_probe(training_rows[is_seen], tags, penalty=penalty, device=model.device)
+    predicted = [tag if seen else None for tag, seen in zip(probe.predict(test_rows), is_seen_in_test, strict=True)]
+    return _accuracy(task, predicted, test_tags)
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ class LinearProbe:
     """A multinomial logistic regression over standardised features.
 
     Attributes:
-        labels: What it can say, in the order of the columns.
-        weights: [d × labels], for features as they come.
+        labels: The labels, in the order of the columns.
+        weights: [d × labels], for features that are not standardised.
         bias: [labels].
     """
 
@@ -135,24 +136,24 @@ class LinearProbe:
     bias: np.ndarray
 
     def predict(self, features: np.ndarray) -> list[Hashable]:
-        """The likeliest label of each row of features [n × d]."""
+        """Return the most probable label of each row of features [n × d]."""
         chosen = (features.astype(np.float64) @ self.weights + self.bias).argmax(axis=1)
-        return [self.labels[place] for place in chosen]
+        return [self.labels[index] for index in chosen]
 
 
 def fit_probe(
-    features: np.ndarray, labels: Sequence[Hashable], *, penalty: float = 1.0, device: Any = "cpu"
+    features: np.ndarray, labels: Sequence[Hashable], *, penalty: float = 1.0, device: str | torch.device = "cpu"
 ) -> LinearProbe:
-    """Fit a multinomial logistic regression; features are standardised by what is seen here.
+    """Fit a multinomial logistic regression, on features standardised by their own mean and deviation.
 
     Args:
         features: [n × d].
-        labels: [n], whatever can be told apart.
-        penalty: Of large weights; the inverse of scikit-learn's C.
+        labels: [n].
+        penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
         device: Where to fit.
 
     Raises:
-        InputError: The penalty is negative, or features and labels are not equally many, or not all finite.
+        InputError: The penalty is negative, features and labels differ in number, or a feature is not finite.
     """
     if not penalty >= 0:
         raise InputError(f"penalty = {penalty} is not possible: give 0 or more")
@@ -164,45 +165,43 @@ def fit_probe(
     deviation = features.std(axis=0, dtype=np.float64)
     scale = 1 / np.where(deviation > 0, deviation, 1.0)
     known = tuple(dict.fromkeys(labels))
-    place = {label: index for index, label in enumerate(known)}
+    index_of = {label: index for index, label in enumerate(known)}
     standard = torch.from_numpy(((features - mean) * scale).astype(np.float32)).to(device)
-    wanted = torch.tensor([place[label] for label in labels], device=device)
-    weights, bias = _minimised(standard, wanted, len(known), penalty / len(labels))
-    weights = weights * scale[:, None]
+    gold = torch.tensor([index_of[label] for label in labels], device=device)
+    weights, bias = _minimise(standard, gold, len(known), penalty / len(labels))
+    weights = weights * scale[:, None]  # undo the standardisation
     return LinearProbe(known, weights, bias - mean @ weights)
 
 
-def _minimised(
-    features: torch.Tensor, wanted: torch.Tensor, labels: int, penalty: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [d × labels] and bias [labels] of least cross entropy, by L-BFGS from zero."""
+def _minimise(features: torch.Tensor, gold: torch.Tensor, labels: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights [d × labels] and bias [labels] that minimise the objective, by L-BFGS from zero."""
     count, width = features.shape
     rows = torch.arange(count, device=features.device)
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
         matrix = point.reshape(width + 1, labels)
-        given = torch.from_numpy(matrix.astype(np.float32)).to(features.device)
-        log_shares = torch.log_softmax(features @ given[:width] + given[width], dim=1)
-        loss = -float(log_shares[rows, wanted].double().mean()) + penalty / 2 * float((matrix[:width] ** 2).sum())
-        error = log_shares.exp()
-        error[rows, wanted] -= 1
-        slope = torch.cat([features.T @ error, error.sum(dim=0, keepdim=True)]).double().cpu().numpy() / count
-        slope[:width] += penalty * matrix[:width]
-        return loss, slope.ravel()
+        parameters = torch.from_numpy(matrix.astype(np.float32)).to(features.device)
+        log_probabilities = torch.log_softmax(features @ parameters[:width] + parameters[width], dim=1)
+        loss = -float(log_probabilities[rows, gold].double().mean()) + penalty / 2 * float((matrix[:width] ** 2).sum())
+        error = log_probabilities.exp()
+        error[rows, gold] -= 1
+        gradient = torch.cat([features.T @ error, error.sum(dim=0, keepdim=True)]).double().cpu().numpy() / count
+        gradient[:width] += penalty * matrix[:width]
+        return loss, gradient.ravel()
 
     start = np.zeros((width + 1) * labels)
     options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "gtol": 1e-4, "ftol": 1e-12}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     if found.nit >= ITERATIONS:
-        logger.warning("the probe is not settled after %d iterations: raise its penalty", ITERATIONS)
+        logger.warning("the probe has not converged after %d iterations: increase its penalty", ITERATIONS)
     matrix: np.ndarray = found.x.reshape(width + 1, labels)
     return matrix[:width], matrix[width]
 
 
 def _check_sides(training: Sequence[Any], test: Sequence[Any]) -> None:
-    for side, examples in (("to learn from", training), ("to count", test)):
+    for name, examples in (("training", training), ("test", test)):
         if not examples:
-            raise EvidenceError(f"a probe needs examples {side}, and there are none: is the file empty?")
+            raise EvidenceError(f"there are no {name} examples for the probe: is the file empty?")
 
 
 def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
@@ -213,6 +212,6 @@ def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
             )
 
 
-def _accuracy(task: str, predicted: Sequence[Hashable], wanted: Sequence[Hashable]) -> Score:
-    right = sum(one == other for one, other in zip(predicted, wanted, strict=True))
-    return Score(task, "accuracy", right / len(wanted), True, len(wanted))
+def _accuracy(task: str, predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Score:
+    right = sum(one == other for one, other in zip(predicted, gold, strict=True))
+    return Score(task, "accuracy", right / len(gold), True, len(gold))

@@ -127,7 +127,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         tasks=values.get("tasks", ()),
         source=file,
     )
-    for step in recipe.steps:
+    for step in reversed(recipe.steps):  # a later step may exclude what an earlier one still lacks
         _validate(step, tables[step.table], recipe, origin)
     _check_runs(recipe, origin)
     _check_tasks(recipe, origin)

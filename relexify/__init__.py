@@ -67,8 +67,9 @@ if TYPE_CHECKING:
     from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, blend, first_of
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_joint_tokenizer, train_tokenizer
-    from relexify.recipes.file.schema import RecipeFile, read_recipe
-    from relexify.recipes.run import run_comparison, run_recipe
+    from relexify.recipes.compare.run import run_comparison
+    from relexify.recipes.recipe import Recipe, read_recipe
+    from relexify.recipes.run import run_recipe
     from relexify.reports import Comparison, plot_curves
     from relexify.scoring import Score, bits_per_byte, bits_per_byte_of_words, bits_per_word, language_model_scores
     from relexify.storage.files import Provenance
@@ -115,7 +116,7 @@ __all__ = [
     "OutputError",
     "PrecomputedRows",
     "Provenance",
-    "RecipeFile",
+    "Recipe",
     "RelexifyError",
     "Rotation",
     "Score",
@@ -250,9 +251,9 @@ _MODULES = {
     "load_tokenizer": "relexify.pretrained.loading",
     "train_joint_tokenizer": "relexify.pretrained.tokenizers",
     "train_tokenizer": "relexify.pretrained.tokenizers",
-    "RecipeFile": "relexify.recipes.file.schema",
-    "read_recipe": "relexify.recipes.file.schema",
-    "run_comparison": "relexify.recipes.run",
+    "Recipe": "relexify.recipes.recipe",
+    "read_recipe": "relexify.recipes.recipe",
+    "run_comparison": "relexify.recipes.compare.run",
     "run_recipe": "relexify.recipes.run",
     "Comparison": "relexify.reports",
     "plot_curves": "relexify.reports",

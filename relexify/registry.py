@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from typing import TypeVar
 
 from relexify.errors import InputError
 
-__all__ = ["Registry", "choose"]
+__all__ = ["Registry", "choose", "suggestion"]
 
 Entry = TypeVar("Entry")
 
@@ -82,7 +82,7 @@ class Registry(Mapping[str, Entry]):
                 import_module(f"{name}.{info.name}")
 
 
-def choose(name: str, known: Mapping[str, object], kind: str) -> str:
+def choose(name: str, known: Collection[str], kind: str) -> str:
     """Return a name that a user gave, if it is known.
 
     Raises:
@@ -90,6 +90,10 @@ def choose(name: str, known: Mapping[str, object], kind: str) -> str:
     """
     if name in known:
         return name
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
-    raise InputError(f"there is no {kind} {name!r}: {hint}")
+    raise InputError(f"there is no {kind} {name!r}: {suggestion(name, known)}")
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return what to write in place of an unknown name, as the end of a message."""
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"

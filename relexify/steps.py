@@ -18,13 +18,26 @@ from relexify.registry import Registry
 if TYPE_CHECKING:
     from relexify.text import Corpus
 
-__all__ = ["INHERITED", "STEPS", "ModelName", "RunContext", "Step"]
+__all__ = ["INHERITED", "STEPS", "Flattened", "ModelName", "RunContext", "Step"]
 
 ModelName = Annotated[str, "model"]
 """A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
 
 INHERITED: Mapping[str, bool] = MappingProxyType({"inherited": True})
 """Metadata of a field of nested options: left out of a recipe, its value is that of the enclosing options."""
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """Marks a field with further options by name: `Annotated[Mapping[str, Any], Flattened(…)]`.
+
+    In a recipe they are keys of the same table, next to the other fields.
+
+    Attributes:
+        classes: Returns the dataclasses whose fields are these options.
+    """
+
+    classes: Callable[[], Sequence[type[Any]]]
 
 
 @dataclass(frozen=True)

@@ -41,16 +41,16 @@ def grid(
 
     Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.file.schema import read_recipe
     from relexify.recipes.grid.plan import GridSearch
     from relexify.recipes.grid.run import run_grid
     from relexify.recipes.grid.table import grid_rows
+    from relexify.recipes.recipe import read_recipe
 
     read = read_recipe(recipe, set_ or ())
-    if read.transfer is None:
+    if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
     search = GridSearch(
-        replace(read.transfer, device=chosen_device(device)),
+        replace(read.tables["transfer"], device=chosen_device(device)),
         neighbours=[int(value) for value in _numbers(neighbours, "--neighbours")],
         temperatures=_numbers(temperatures, "--temperatures"),
         nli=nli,

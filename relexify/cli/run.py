@@ -29,9 +29,9 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
 
     Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
     """
-    from relexify.recipes.file.schema import read_recipe
-    from relexify.recipes.measuring import output_scores
+    from relexify.recipes.recipe import read_recipe
     from relexify.recipes.run import run_recipe
+    from relexify.recipes.tasks import output_scores
     from relexify.reports import task_result_rows
     from relexify.systems.trelm.scores import trelm_scores
     from relexify.training.result import TrainingResult
@@ -46,7 +46,7 @@ def run(recipe: Recipe, set_: Changes = None, device: Device = "auto", overwrite
         print_tokens(result.graft.report.origins)
         print_alignment(result.rotation)
         print_scores(result.scores)
-    if read.trelm is not None:
+    if "trelm" in read.tables:
         print_measured(trelm_scores(read.output))
     if measured := output_scores(read.output, read.tasks):
         _show("Tasks (the arrow points to where scores are better)", task_result_rows(measured))
@@ -62,8 +62,8 @@ def compare(recipe: Recipe, set_: Changes = None, device: Device = "auto", overw
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
-    from relexify.recipes.file.schema import read_recipe
-    from relexify.recipes.run import run_comparison
+    from relexify.recipes.compare.run import run_comparison
+    from relexify.recipes.recipe import read_recipe
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, set_ or ())

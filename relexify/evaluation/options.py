@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
@@ -159,7 +159,7 @@ class Evaluation:
         InputError: There is no such task, the task has no such option, or a value is out of range.
     """
 
-    task: str
+    task: Annotated[str, TASKS]
     probe: bool = False
     language: str | None = None
     through: str | None = field(default=None, metadata=BY_CONTENT)

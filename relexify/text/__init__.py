@@ -1,6 +1,6 @@
 """Text: corpora of any size and format, words, and invented languages."""
 
-from relexify.text.corpus import Corpus, TextInput
+from relexify.text.corpus import Corpus, TextInput, TextName
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
 from relexify.text.segmentation import Segmenter, train_segmenter
@@ -11,6 +11,7 @@ __all__ = [
     "InventedLanguage",
     "Segmenter",
     "TextInput",
+    "TextName",
     "WordSplitter",
     "english_from_python",
     "invent",

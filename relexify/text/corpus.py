@@ -15,7 +15,7 @@ from relexify.errors import InputError
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source
 
-__all__ = ["Corpus", "Part", "TextInput"]
+__all__ = ["Corpus", "Part", "TextInput", "TextName"]
 
 logger = logging.getLogger(__name__)
 
@@ -231,6 +231,8 @@ class Corpus:
 
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
+TextName = Annotated[str, "text name"]
+"""An option that names one text: a file, or a data set of the Hub."""
 
 
 def _lines(document: str) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relexify.errors import InputError
@@ -131,6 +131,22 @@ class Training:
     def selects_best(self) -> bool:
         """Whether the model with the best score is kept instead of the last one."""
         return self.patience is not None if self.keep_best is None else self.keep_best
+
+    def updated(self, **values: Any) -> Training:
+        """Return this training with the values that a recipe has; with stages, `steps` is their sum.
+
+        Raises:
+            InputError: The values have stages and another number of steps.
+        """
+        if stages := values.get("stages"):
+            total = sum(stage.steps for stage in stages)
+            if values.get("steps", total) != total:
+                raise InputError(
+                    f"steps is {values['steps']}, but the stages have {total} steps together: leave steps out, or "
+                    "change the stages"
+                )
+            values["steps"] = total
+        return replace(self, **values)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from relexify.recipes import bilingual as joining
-from relexify.recipes.file.schema import read_recipe
+from relexify.errors import InputError
+from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
-from tests.cli.command import relexify
+from relexify.storage.work import WorkFolder
+from relexify.systems.bilingual import recipe as bilingual_step
+from relexify.training import recipe as training_step
+from tests.cli.command import refused, relexify
 from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--evaluate-every", 2)
@@ -120,16 +123,17 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     assert notes["training"]["optimiser"] == "lookahead"
     bits.update(weights(tmp_path / "out"))
     again = relexify("run", recipe)
-    assert again.status == 2
-    assert "exists already" in again.err
+    assert again.status == 0, again.err
+    assert "is up to date" in again.err
+    refused(relexify("run", recipe, "--set", "bilingual.training.steps=6"), "exists already", "--overwrite")
 
 
 class Stopped(BaseException):
     """As a user stops a run."""
 
 
-def stops_at(name: str, *, after: bool) -> Callable[..., Any]:
-    own = getattr(joining, name)
+def stops_at(owner: object, name: str, *, after: bool) -> Callable[..., Any]:
+    own = getattr(owner, name)
 
     def stopping(*arguments: Any, **options: Any) -> Any:
         if after:
@@ -140,42 +144,46 @@ def stops_at(name: str, *, after: bool) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "after"),
-    [("train", True), ("train_bilingual", True), ("_cleared", False)],
+    ("owner", "name", "after"),
+    [
+        (training_step, "train", True),
+        (bilingual_step, "train_bilingual", True),
+        (WorkFolder, "mark_finished", False),
+    ],
 )
 def test_a_recipe_that_was_stopped_between_its_steps_goes_on_to_the_same_bits(
-    recipe, tmp_path, monkeypatch, bits, name, after
+    recipe, tmp_path, monkeypatch, bits, owner, name, after
 ):
     read = read_recipe(recipe)
     with monkeypatch.context() as patch:
-        patch.setattr(joining, name, stops_at(name, after=after))
+        patch.setattr(owner, name, stops_at(owner, name, after=after))
         with pytest.raises(Stopped):
             run_recipe(read)
-    if name == "_cleared":  # half cleared, as a killed run leaves it
-        (tmp_path / "out.target" / "config.json").unlink()
     run_recipe(read)
     assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
     expected, found = bits or weights(tmp_path / "out"), weights(tmp_path / "out")
     assert all(torch.equal(expected[each], found[each]) for each in expected)
 
 
-def test_a_changed_recipe_makes_way_for_itself(recipe, tmp_path, monkeypatch):
+def test_a_changed_recipe_does_not_take_the_unfinished_work_of_another(recipe, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(joining, "train_bilingual", stops_at("train_bilingual", after=False))
+        patch.setattr(bilingual_step, "train_bilingual", stops_at(bilingual_step, "train_bilingual", after=False))
         with pytest.raises(Stopped):
             run_recipe(read_recipe(recipe))
     changed = read_recipe(recipe, ["training.steps=2", "bilingual.training.steps=2"])
-    assert run_recipe(changed).curve.last.step == 2
+    with pytest.raises(InputError, match=r"out\.work holds the unfinished work of another.*steps was 4, here it is 2"):
+        run_recipe(changed)
+    assert run_recipe(changed, overwrite=True).curve.last.step == 2
     assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
 
 
 def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, refuses):
     whole = recipe.read_text()
     recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
-    refuses(("run", recipe), "[bilingual] and no [transfer]")
+    refuses(("run", recipe), "[bilingual] needs [transfer]")
     recipe.write_text("\n".join(line for line in whole.splitlines() if not line.startswith("source_corpus")))
     refuses(("run", recipe), "lacks source_corpus")
     recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
-    refuses(("run", recipe), "bilingual.languages", "both languages are called 'en'")
+    refuses(("run", recipe), "bilingual", "both languages are called 'en'")
     recipe.write_text(whole + '[compare]\nruns = ["transinner"]\n')
     refuses(("compare", recipe), "compare.runs[0] has the plan embeddings-first", "leave the plan out")

@@ -83,7 +83,7 @@ def test_what_no_task_can_be_made_of_is_refused(world, data, tmp_path):
     refused(relexify("evaluate", world.bert, "--task", "nli", "--data", tmp_path / "none", *out), "not a folder")
     refused(relexify("evaluate", world.gpt2, *nli, *out), "encoder")
     refused(relexify("evaluate", world.bert, *nli, *out, "--examples", 0), "examples = 0")
-    refused(relexify("evaluate", world.bert, *nli, *out, "--score-learning-rate", 0.1), "only parse has one")
+    refused(relexify("evaluate", world.bert, *nli, *out, "--score-learning-rate", 0.1), "has no score_learning_rate")
     refused(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
     (data / "nli" / "train.tsv").write_text("only one column\n")
     refused(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForPreTraining
 from relexify.errors import InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
-from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm import run as trelm_recipe
 from relexify.systems.trelm.model.building import with_trilayer
@@ -256,9 +256,8 @@ def recipe(texts: Texts, folder: Path, more: str = "") -> Path:
 
 def test_a_recipe_says_the_same_as_the_command(texts: Texts, tmp_path: Path) -> None:
     read = read_recipe(recipe(texts, tmp_path))
-    assert read.trelm is not None
-    assert (read.trelm.transfer.steps, read.trelm.transfer.learning_rate) == (2, 3e-5)
-    assert (read.trelm.specific.learning_rate, read.trelm.specific.warmup) == (2e-5, 0.0)
+    assert (read.tables["trelm"].transfer.steps, read.tables["trelm"].transfer.learning_rate) == (2, 3e-5)
+    assert (read.tables["trelm"].specific.learning_rate, read.tables["trelm"].specific.warmup) == (2e-5, 0.0)
     again = tmp_path / "again.toml"
     again.write_text(recipe_text(read))
     assert read_recipe(again) == read

@@ -12,7 +12,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm.model.folder import load_tokenizers
 from tests import pico
@@ -126,6 +126,6 @@ def test_one_recipe_transfers_and_keeps_the_models_own_vocabulary(texts: Texts, 
     named = recipe(texts, tmp_path, 'vocabularies = "separate"\nsource_model = "models/bert"\n')
     (tmp_path / "models" / "bert").mkdir(parents=True)
     found = read_recipe(named)
-    assert found.trelm.source_model == str(tmp_path / "models" / "bert")
+    assert found.tables["trelm"].source_model == str(tmp_path / "models" / "bert")
     again.write_text(recipe_text(found))
     assert read_recipe(again) == found

@@ -15,7 +15,6 @@ from relexify.recipes.grid.scores import GridMaterial
 from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.transfer.grafts import transfer_identity
 from relexify.systems.transfer.options import Transfer
 
 __all__ = ["cell_name", "keep_cell", "kept_cell"]
@@ -34,7 +33,7 @@ def cell_name(search: GridSearch, recipe: Transfer, material: GridMaterial, cell
     )
     return fingerprint(
         {
-            "graft": transfer_identity(tried),
+            "graft": tried,
             "corpus": material.evidence.corpus,
             "held_out": material.held_out,
             "nli": _fingerprint(material.nli),

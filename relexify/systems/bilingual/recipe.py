@@ -82,6 +82,10 @@ STEPS.add(
         check=check_bilingual,
         run=run_bilingual,
         inputs=lambda options: (options.source_corpus, options.source_held_out),
+        conflicts={
+            "fresh": "the two languages share an encoder that knows the first",
+            "compress": "both languages have plain embeddings",
+        },
         validate=lambda options, tables: check_languages(options.languages),
         load=load_result,
         distributed=True,

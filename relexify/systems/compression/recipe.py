@@ -37,6 +37,7 @@ STEPS.add(
         check=check_compress,
         run=run_compress,
         inputs=lambda options: (options.codes_from,),
+        conflicts={"compare": "a comparison trains plain embeddings"},
         validate=lambda options, tables: check_values(options),
         reshapes=True,
     ),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.inputs import AlignedBy
+from relexify.methods.registry import METHODS
+from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
-from relexify.text import Corpus
+from relexify.text import Corpus, TextInput
 
 __all__ = ["DEFAULT_VOCABULARY", "Transfer"]
 
@@ -22,6 +24,11 @@ DEFAULT_VOCABULARY = 32_000
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
     # A dictionary may consist of several files, so it counts by its pairs.
     return dictionary if isinstance(dictionary, BilingualLexicon) else BilingualLexicon.load(dictionary)
+
+
+def _method_options() -> list[type[Any]]:
+    # Those of all methods, because the runs of a comparison share one table.
+    return [method.options for method in METHODS.values() if method.options is not None]
 
 
 @dataclass(frozen=True)
@@ -64,28 +71,28 @@ class Transfer:
         overwrite: Replace the output folder.
     """
 
-    model: str = field(metadata=BY_CONTENT)
+    model: ModelName = field(metadata=BY_CONTENT)
     output: Path = field(metadata=NO_EFFECT)
-    corpus: Any = field(metadata=content_of(Corpus.open))
+    corpus: TextInput = field(metadata=content_of(Corpus.open))
     dictionary: Path | BilingualLexicon | None = field(default=None, metadata=content_of(_read_dictionary))
     dictionary_swapped: bool = False
-    bitext: Any = field(default=None, metadata=content_of(Bitext.open))
+    bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = field(default=None, metadata=BY_CONTENT)
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    method: str = "blend"
-    tokenizer: str | None = field(default=None, metadata=BY_CONTENT)
+    method: Annotated[str, METHODS] = "blend"
+    tokenizer: ModelName | None = field(default=None, metadata=BY_CONTENT)
     vocab_size: int = DEFAULT_VOCABULARY
     source_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     target_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
-    source_corpus: Any = field(default=None, metadata=content_of(Corpus.open))
-    held_out: Any = field(default=None, metadata=content_of(Corpus.open))
+    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     neighbours: int = 10
     temperature: float = 0.1
     rotation: Path | None = field(default=None, metadata=BY_CONTENT)
     aligned_by: AlignedBy = "dictionary"
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Annotated[Mapping[str, Any], Flattened(_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
     score_bytes: int = field(default=16_384, metadata=NO_EFFECT)
     device: str = field(default="cpu", metadata=NO_EFFECT)

@@ -10,7 +10,7 @@ from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
-from relexify.text import Corpus
+from relexify.text import Corpus, TextInput
 from relexify.training.plan import Training
 
 __all__ = [
@@ -73,12 +73,12 @@ class Trelm:
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: Any = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: Any = field(default=None, metadata=content_of(Corpus.open))
-    bitext: Any = field(default=None, metadata=content_of(Bitext.open))
+    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    test_bitext: Any = field(default=None, metadata=content_of(Bitext.open))
+    test_bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
     vocabularies: Literal["joint", "separate"] = "joint"
     source_model: ModelName | None = field(default=None, metadata=BY_CONTENT)
     objective: str = "cdlm"

@@ -10,7 +10,7 @@ import pytest
 from relexify.errors import InputError, MissingExtra
 from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.methods.registry import METHODS
-from relexify.recipes.file.schema import read_recipe, recipe_text
+from relexify.recipes.recipe import read_recipe, recipe_text
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import (
     check_transfer,
@@ -130,10 +130,10 @@ def test_a_recipe_file_has_the_options_and_is_written_back(tmp_path):
         '[transfer.aligning]\nsymmetrisation = "union"\nunits = "words"\nfields = ["en", "sw"]\nmin_count = 2\n'
     )
     recipe = read_recipe(file)
-    assert recipe.transfer.bitext == (str(tmp_path / "a.tsv"), str(tmp_path / "news.{en,sw}"))
-    assert recipe.transfer.alignment == tmp_path / "links.txt"
-    assert recipe.transfer.aligning == WordAlignmentOptions("union", "words", ("en", "sw"), min_count=2.0)
-    assert recipe.transfer.options == {"alphabet": 30}
+    assert recipe.tables["transfer"].bitext == (str(tmp_path / "a.tsv"), str(tmp_path / "news.{en,sw}"))
+    assert recipe.tables["transfer"].alignment == tmp_path / "links.txt"
+    assert recipe.tables["transfer"].aligning == WordAlignmentOptions("union", "words", ("en", "sw"), min_count=2.0)
+    assert recipe.tables["transfer"].options == {"alphabet": 30}
     (tmp_path / "again.toml").write_text(recipe_text(recipe))
     assert read_recipe(tmp_path / "again.toml") == recipe
 

@@ -13,7 +13,7 @@ from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised import AdversarialTraining
 from relexify.evidence.alignment.unsupervised import options as adversarial_options
 from relexify.evidence.vectors import VectorTraining
-from relexify.recipes.file.schema import read_recipe
+from relexify.recipes.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from tests import pico

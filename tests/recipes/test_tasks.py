@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.recipes.file.schema import read_recipe, recipe_text
-from relexify.recipes.file.task_entries import TaskEntry, check_tasks
+from relexify.recipes.recipe import read_recipe, recipe_text
+from relexify.recipes.tasks import TaskEntry, check_tasks
+from relexify.storage.fingerprint import fingerprint
 from tests import pico
 
 TOP = 'output = "out"\nmodel = "gpt2"\ncorpus = "text.txt"\n'
@@ -41,10 +42,15 @@ def write(tmp_path, monkeypatch):
 def test_tables_become_entries_with_absolute_paths(write, tmp_path):
     ner, pos = read_recipe(write(TASKS)).tasks
     assert ner == TaskEntry(
-        "ner", f"{tmp_path}/names/train.tsv", f"{tmp_path}/test.tsv", f"{tmp_path}/dev.tsv", epochs=3, seeds=(0, 1)
+        "ner",
+        train=f"{tmp_path}/names/train.tsv",
+        test=f"{tmp_path}/test.tsv",
+        dev=f"{tmp_path}/dev.tsv",
+        epochs=3,
+        seeds=(0, 1),
     )
     assert (pos.train, pos.title, ner.title) == ("hf:some/data", "pos-probe", "ner")
-    assert pos.evaluation("cpu").probe
+    assert pos.probe
     assert not read_recipe(write("")).tasks
 
 
@@ -109,22 +115,27 @@ def test_what_would_stop_a_measurement_is_found_before_the_work(write, tmp_path)
     tokenizer.save_pretrained(tmp_path / "gpt2")
     for name in ("train", "test"):
         (tmp_path / f"{name}.tsv").write_text("a\tO\n")
-    files = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
+    files = {name: str(tmp_path / f"{name}.tsv") for name in ("train", "test")}
     with pytest.raises(InputError, match=r"tasks\[0\]: the task ner needs an encoder.*decoder"):
-        check_tasks([TaskEntry("ner", *files)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
-    check_tasks([TaskEntry("pos", *files, probe=True)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
-    with pytest.raises(InputError, match=r"tasks\[0\]\.test is .*none\.tsv, which is no file"):
-        check_tasks([TaskEntry("pos", files[0], str(tmp_path / "none.tsv"), probe=True)], "x", tmp_path / "r.toml")
+        check_tasks([TaskEntry("ner", **files)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
+    check_tasks([TaskEntry("pos", **files, probe=True)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
+    with pytest.raises(InputError, match=r"tasks\[0\]\.test is .*none\.tsv, which is not a file"):
+        check_tasks(
+            [TaskEntry("pos", train=files["train"], test=str(tmp_path / "none.tsv"), probe=True)],
+            "x",
+            tmp_path / "r.toml",
+        )
     with pytest.raises(InputError, match=r"tasks\[0\]: .*train\.tsv, line 1"):
-        check_tasks([TaskEntry("nli", *files, probe=True)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
+        check_tasks([TaskEntry("nli", **files, probe=True)], str(tmp_path / "gpt2"), tmp_path / "r.toml")
 
 
 def test_an_identity_changes_with_the_data_and_the_options_and_not_with_the_name(tmp_path):
     file = tmp_path / "data.tsv"
     file.write_text("a\tO\n")
-    entry = TaskEntry("ner", str(file), str(file))
-    before = entry.identity()
-    assert TaskEntry("ner", str(file), str(file), name="names").identity() == before
-    assert TaskEntry("ner", str(file), str(file), epochs=2).identity() != before
+    files = {"train": str(file), "test": str(file)}
+    entry = TaskEntry("ner", **files)
+    before = fingerprint(entry)
+    assert fingerprint(TaskEntry("ner", **files, name="names")) == before
+    assert fingerprint(TaskEntry("ner", **files, epochs=2)) != before
     file.write_text("b\tO\n")
-    assert entry.identity() != before
+    assert fingerprint(entry) != before

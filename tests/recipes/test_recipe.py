@@ -13,8 +13,8 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.registry import METHODS
-from relexify.recipes.file.comparing import RUNS, Comparing, Run
-from relexify.recipes.file.schema import RecipeFile, read_recipe, recipe_text
+from relexify.recipes.compare.options import RUNS, CompareOptions, Run
+from relexify.recipes.recipe import Recipe, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
@@ -81,62 +81,64 @@ def write(tmp_path, monkeypatch):
     return write
 
 
-def refusal(path: Path, *overrides: str) -> str:
-    with pytest.raises(InputError) as refused:
+def error(path: Path, *overrides: str) -> str:
+    with pytest.raises(InputError) as raised:
         read_recipe(path, overrides)
-    return str(refused.value)
+    return str(raised.value)
 
 
 def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):
     recipe = read_recipe(write(FULL))
     corpus = ("/texts/sw.train.txt.xz", str(tmp_path / "more/*.txt"), "hf:cc100:sw")
-    assert recipe == RecipeFile(
+    assert recipe == Recipe(
         title="WECHSEL for GPT-2",
         output=tmp_path / "gpt2-swahili",
         model="gpt2",
         corpus=corpus,
         held_out="/texts/sw.held.txt.xz",
-        transfer=Transfer(
-            model="gpt2",
-            output=tmp_path / "gpt2-swahili",
-            corpus=corpus,
-            held_out="/texts/sw.held.txt.xz",
-            method="wechsel",
-            vocab_size=50_000,
-            temperature=1.0,
-            dictionary=tmp_path / "en-sw.tsv",
-            tokenizer=str(tmp_path / "tokenizer"),
-            score=False,
-            vectors=VectorTraining(method="skipgram", width=300),
-            overrides={"Ġshule": "Ġschool"},
-        ),
-        training=Training(
-            steps=500,
-            learning_rate=1e-4,
-            stages=(
-                Stage("embeddings", 100, "wte|lm_head$", learning_rate=1e-4),
-                Stage("everything", 400, learning_rate=5e-4),
+        tables={
+            "transfer": Transfer(
+                model="gpt2",
+                output=tmp_path / "gpt2-swahili",
+                corpus=corpus,
+                held_out="/texts/sw.held.txt.xz",
+                method="wechsel",
+                vocab_size=50_000,
+                temperature=1.0,
+                dictionary=tmp_path / "en-sw.tsv",
+                tokenizer=str(tmp_path / "tokenizer"),
+                score=False,
+                vectors=VectorTraining(method="skipgram", width=300),
+                overrides={"Ġshule": "Ġschool"},
             ),
-        ),
-        compare=Comparing(
+            "training": Training(
+                steps=500,
+                learning_rate=1e-4,
+                stages=(
+                    Stage("embeddings", 100, "wte|lm_head$", learning_rate=1e-4),
+                    Stage("everything", 400, learning_rate=5e-4),
+                ),
+            ),
+        },
+        compare=CompareOptions(
             runs=(RUNS["wechsel"], RUNS["transinner"], Run("mine", "fvt", "embeddings-first")),
             seeds=(0, 1),
             subsamples=(16 * 2**20, 1000, 1500),
         ),
     )
     assert recipe.source == tmp_path / "recipe.toml"
-    assert type(recipe.transfer.temperature) is float
+    assert type(recipe.tables["transfer"].temperature) is float
 
 
 def test_a_recipe_needs_no_title_and_no_tables(write, tmp_path):
     recipe = read_recipe(write(TOP, "small.toml"))
-    assert recipe == RecipeFile("small", tmp_path / "out", "gpt2", str(tmp_path / "text.txt"))
+    assert recipe == Recipe("small", tmp_path / "out", "gpt2", str(tmp_path / "text.txt"))
 
 
 def test_an_empty_transfer_is_a_transfer_with_all_defaults(write, tmp_path):
     recipe = read_recipe(write(TOP + "[transfer]"))
-    assert recipe.transfer == Transfer("gpt2", tmp_path / "out", str(tmp_path / "text.txt"))
-    assert read_recipe(write(recipe_text(recipe))).transfer == recipe.transfer
+    assert recipe.tables["transfer"] == Transfer("gpt2", tmp_path / "out", str(tmp_path / "text.txt"))
+    assert read_recipe(write(recipe_text(recipe))).tables["transfer"] == recipe.tables["transfer"]
 
 
 def test_a_byte_order_mark_is_no_error(write):
@@ -154,23 +156,25 @@ def test_a_written_recipe_reads_back_as_itself_wherever_it_lies(write, tmp_path,
 
 def test_odd_characters_survive_writing(write, tmp_path):
     folder = tmp_path / "a $HOME"
-    recipe = RecipeFile(
+    recipe = Recipe(
         title='quotes " and \\, tab\t, line\n, bell\x07, delete\x7f, 語, 𒀀',
         output=folder,
         model=f"{folder}/model",
         corpus=(f"{folder}/text.txt", "hf:a$b"),
         held_out=f"{folder}/held.txt",
-        transfer=Transfer(
-            f"{folder}/model",
-            folder,
-            (f"{folder}/text.txt", "hf:a$b"),
-            held_out=f"{folder}/held.txt",
-            tokenizer=f"{folder}/tokens",
-            source_corpus=f"{folder}/en.txt",
-            dictionary=folder / "en.tsv",
-            overrides={"a.b = c": "$d", "": '"'},
-        ),
-        training=Training(learning_rate=1e-300, epsilon=1e22, compile=False),
+        tables={
+            "transfer": Transfer(
+                f"{folder}/model",
+                folder,
+                (f"{folder}/text.txt", "hf:a$b"),
+                held_out=f"{folder}/held.txt",
+                tokenizer=f"{folder}/tokens",
+                source_corpus=f"{folder}/en.txt",
+                dictionary=folder / "en.tsv",
+                overrides={"a.b = c": "$d", "": '"'},
+            ),
+            "training": Training(learning_rate=1e-300, epsilon=1e22, compile=False),
+        },
     )
     assert read_recipe(write(recipe_text(recipe))) == recipe
 
@@ -186,20 +190,21 @@ def test_defaults_are_not_written(write):
 def test_a_stage_whose_rate_is_the_usual_one_keeps_it_beside_another_rate_of_the_training(write):
     stages = (Stage("one", 3, learning_rate=5e-4), Stage("two", 4, learning_rate=1e-3, schedule="cosine"))
     recipe = read_recipe(write(TOP))
-    recipe = replace(recipe, training=Training(steps=7, learning_rate=1e-3, schedule="cosine", stages=stages))
+    training = Training(steps=7, learning_rate=1e-3, schedule="cosine", stages=stages)
+    recipe = replace(recipe, tables={"training": training})
     assert read_recipe(write(recipe_text(recipe))) == recipe
 
 
 def test_a_lexicon_in_memory_cannot_be_written(write):
     recipe = read_recipe(write(TOP + "[transfer]"))
     lexicon = BilingualLexicon((("a", "b"),))
-    with pytest.raises(InputError, match=r"dictionary is a BilingualLexicon.*give the path"):
-        recipe_text(replace(recipe, transfer=replace(recipe.transfer, dictionary=lexicon)))
-    with pytest.raises(InputError, match=r"source_corpus is a dict.*give the path"):
-        recipe_text(replace(recipe, transfer=replace(recipe.transfer, source_corpus={})))
+    for name, value in (("dictionary", lexicon), ("source_corpus", {})):
+        transfer = replace(recipe.tables["transfer"], **{name: value})
+        with pytest.raises(InputError, match=rf"{name} is a {type(value).__name__}.*give the path"):
+            recipe_text(replace(recipe, tables={"transfer": transfer}))
 
 
-REFUSALS = {
+INVALID = {
     "top key": ("titel = 'x'\n" + TOP, ["there is no key 'titel' in the top of the file", "did you mean 'title'?"]),
     "key": (TOP + "[training]\nstepz = 5", ["no key 'stepz' in [training]", "did you mean 'steps'?"]),
     "dash": (TOP + "[transfer]\nvocab-size = 5", ["no key 'vocab-size' in [transfer]", "did you mean 'vocab_size'?"]),
@@ -209,8 +214,8 @@ REFUSALS = {
         TOP + "[[training.stages]]\nname = 'a'\nstep = 5",
         ["no key 'step' in [training.stages[0]]", "did you mean 'steps'?"],
     ),
-    "misplaced": (TOP + "[transfer]\ncorpus = 'x'", ["corpus has no place in [transfer]", "above the first table"]),
-    "overwrite": (TOP + "[transfer]\noverwrite = true", ["overwrite has no place in [transfer]", "command line"]),
+    "misplaced": (TOP + "[transfer]\ncorpus = 'x'", ["corpus does not belong in [transfer]", "above the first table"]),
+    "overwrite": (TOP + "[transfer]\noverwrite = true", ["overwrite does not belong in [transfer]", "command line"]),
     "text for int": (TOP + "[training]\nsteps = 'many'", ["training.steps is the text 'many'", "give a whole number"]),
     "bool for int": (TOP + "[training]\nsteps = true", ["training.steps is true", "give a whole number"]),
     "float for int": (TOP + "[training]\nsteps = 1e3", ["training.steps is the number 1000.0", "give a whole number"]),
@@ -243,30 +248,41 @@ REFUSALS = {
     ),
     "run's plan": (
         TOP + "[compare]\nruns = [{name = 'a', method = 'fvt', plan = 'embedding-first'}]",
-        ["compare.runs[0].plan: there is no training plan", "did you mean 'embeddings-first'?"],
+        ["compare.runs[0].plan: there is no plan", "did you mean 'embeddings-first'?"],
     ),
     "run's name": (
         TOP + "[compare]\nruns = [{name = '../a', method = 'fvt'}]",
-        ["compare.runs[0].name is '../a', which names no folder"],
+        ["compare.runs[0].name is '../a', which cannot name a folder"],
     ),
     "size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = ['16 apples']", ["subsamples[0] is '16 apples'", "16 MiB"]),
     "bare size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = ['16']", ["subsamples[0] is '16'"]),
     "no size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = [0]", ["compare.subsamples has 0: give 1 or more"]),
     "method": (TOP + "[transfer]\nmethod = 'belnd'", ["transfer.method: there is no method 'belnd'", "'blend'?"]),
     "vectors": (TOP + "[transfer.vectors]\nmethod = 'count'", ["transfer.vectors.method", "did you mean 'counts'?"]),
-    "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer.vectors", "width = 0 is not possible"]),
+    "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer:", "width = 0 is not possible"]),
     "plan": (TOP + "[training]\nplan = 'x'", ["training: there is no training plan 'x'"]),
     "steps": (TOP + "[training]\nsteps = 0", ["training:", "steps"]),
-    "rate": (TOP + "[training]\nlearning_rate = inf", ["training: learning_rate = inf is not possible"]),
+    "rate": (
+        TOP + "[training]\nlearning_rate = inf",
+        ["training.learning_rate is the number inf", "give a finite number"],
+    ),
     "regex": (TOP + "[[training.stages]]\nname = 'a'\nsteps = 1\ntrains = '('", ["training: the stage 'a' trains '('"]),
     "disagreeing": (
         TOP + "[training]\nsteps = 9\n[[training.stages]]\nname = 'a'\nsteps = 5",
-        ["training.steps is 9, but the stages have 5 steps together", "leave steps out"],
+        ["training: steps is 9, but the stages have 5 steps together", "leave steps out"],
     ),
     "too short": (
         TOP + "[training]\nsteps = 1\n[compare]\nruns = ['transinner']",
         ["training: steps = 1 is too few", "embeddings-first"],
     ),
+    "huge int": (TOP + f"[training]\nsteps = {10**400}", ["training.steps is the number 1000", "at most 64 bits"]),
+    "huge float": (TOP + f"[training]\nlearning_rate = {10**400}", ["learning_rate is the number 1000", "a number"]),
+    "digits": (TOP + f"[training]\nsteps = 1{'0' * 5000}", ["cannot be read", "shorten the number or list"]),
+    "nesting": (TOP + f"steps = {'[' * 100_000}", ["cannot be read", "shorten the number or list"]),
+    "not a number": (TOP + "[training]\nwarmup = nan", ["training.warmup is the number nan", "give a finite number"]),
+    "null": ('output = "a\\u0000b"\nmodel = "m"\ncorpus = "c"', ["output is 'a", "character NUL"]),
+    "nobody": ("output = '~nobodyxyz/x'\nmodel = 'm'\ncorpus = 'c'", ["output is '~nobodyxyz/x'", "no such user"]),
+    "long model": (f"output = 'o'\nmodel = '{'m' * 5000}'\ncorpus = 3", ["corpus is the number 3"]),
     "variable": (TOP + "[transfer]\ndictionary = '$NOWHERE/x'", ["transfer.dictionary", "variable NOWHERE is not set"]),
     "braces": ("output = 'o'\nmodel = '${NOWHERE}'\ncorpus = 'c'", ["model", "variable NOWHERE is not set"]),
     "in a list": ("output = 'o'\nmodel = 'm'\ncorpus = ['$NOWHERE']", ["corpus", "variable NOWHERE is not set"]),
@@ -275,19 +291,19 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", INVALID)
 def test_a_wrong_recipe_is_refused_with_file_key_and_remedy(write, name):
-    text, expected = REFUSALS[name]
-    message = refusal(write(text))
+    text, expected = INVALID[name]
+    message = error(write(text))
     for part in ["recipe.toml", *expected]:
         assert part in message
 
 
 def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path):
     (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
-    assert "none.toml cannot be read" in refusal(tmp_path / "none.toml")
-    assert "cannot be read" in refusal(tmp_path)
-    assert "latin.toml is not text in UTF-8 (byte 9)" in refusal(tmp_path / "latin.toml")
+    assert "none.toml cannot be read" in error(tmp_path / "none.toml")
+    assert "cannot be read" in error(tmp_path)
+    assert "latin.toml is not text in UTF-8 (byte 9)" in error(tmp_path / "latin.toml")
 
 
 def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(write):
@@ -301,15 +317,15 @@ def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(write):
             "training.compile=true",
         ],
     )
-    assert (recipe.training.steps, recipe.compare.seeds, recipe.title) == (600, (0, 1, 2), "A new one")
-    assert recipe.training.compile is True
+    assert (recipe.tables["training"].steps, recipe.compare.seeds, recipe.title) == (600, (0, 1, 2), "A new one")
+    assert recipe.tables["training"].compile is True
 
 
 def test_overrides_reach_tables_that_the_file_lacks_and_quoted_keys(write):
     recipe = read_recipe(write(TOP), ["transfer.vectors.width=7", 'transfer.overrides."a.b"=c', "model=smollm2-135m"])
-    assert recipe.transfer.vectors.width == 7
-    assert recipe.transfer.overrides == {"a.b": "c"}
-    assert recipe.transfer.model == "smollm2-135m"
+    assert recipe.tables["transfer"].vectors.width == 7
+    assert recipe.tables["transfer"].overrides == {"a.b": "c"}
+    assert recipe.tables["transfer"].model == "smollm2-135m"
 
 
 def test_paths_of_overrides_are_relative_to_the_current_folder(write, tmp_path):
@@ -317,25 +333,25 @@ def test_paths_of_overrides_are_relative_to_the_current_folder(write, tmp_path):
         write(TOP + "[transfer]\nrotation = 'r'"),
         ["transfer.dictionary=x.tsv", "corpus=['a', '$TEXT/b']", "output=runs/one"],
     )
-    assert recipe.transfer.dictionary == tmp_path / "home" / "x.tsv"
+    assert recipe.tables["transfer"].dictionary == tmp_path / "home" / "x.tsv"
     assert recipe.corpus == (str(tmp_path / "home" / "a"), "/texts/b")
     assert recipe.output == tmp_path / "home" / "runs" / "one"
-    assert recipe.transfer.rotation == tmp_path / "r"
+    assert recipe.tables["transfer"].rotation == tmp_path / "r"
 
 
 @pytest.mark.parametrize("override", ["training.steps", "", "=5", "training..steps=5", "a b=5"])
 def test_an_override_that_is_no_pair_of_key_and_value_is_refused(write, override):
-    assert f"the override {override!r} is not of the form KEY=VALUE" in refusal(write(TOP), override)
+    assert f"the override {override!r} is not of the form KEY=VALUE" in error(write(TOP), override)
 
 
 def test_an_override_that_is_wrong_is_told_as_an_override(write):
     path = write(TOP + "[training]\nsteps = 5\n[compare]\nruns = ['fvt']")
-    message = refusal(path, "training.stepz=5")
+    message = error(path, "training.stepz=5")
     assert "the overrides of" in message
     assert "no key 'stepz' in [training]: did you mean 'steps'?" in message
-    assert "the overrides of" in refusal(path, "training.steps=many")
-    assert "the overrides of" not in refusal(write(TOP + "[training]\nsteps = true"), "training.batch=5")
-    assert "leads through title, which is no table" in refusal(write("title = 'x'\n" + TOP), "title.x=5")
+    assert "the overrides of" in error(path, "training.steps=many")
+    assert "the overrides of" not in error(write(TOP + "[training]\nsteps = true"), "training.batch=5")
+    assert "leads through title, which is not a table" in error(write("title = 'x'\n" + TOP), "title.x=5")
 
 
 def test_a_value_that_smuggles_a_second_key_is_text(write):
@@ -388,18 +404,14 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert f"relexify {verb} recipes/{name}.toml" in text
         assert recipe.output == recipe.source.parents[1] / "runs" / name
-        assert (
-            recipe.transfer
-            or recipe.trelm
-            or recipe.fresh is not None
-            or name in ("minilm-english", "sub-minilm", "sub-smollm2")
-        )
+        initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
+        assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
     for name in ("wechsel-gpt2", "wechsel-roberta", "wechsel-low-resource", "compare-gpt2", "freezing-gpt2",
                  "relearning-gpt2", "data-size"):  # fmt: skip
-        training, transfer = shipped[name].training, shipped[name].transfer
+        training, transfer = shipped[name].tables["training"], shipped[name].tables["transfer"]
         assert (training.batch, training.length, training.weight_decay) == (512, 512, 0.01)
         assert (training.epsilon, training.beta1, training.beta2) == (1e-6, 0.9, 0.98)
         assert (training.warmup, training.schedule) == (0.1, "linear")
@@ -411,22 +423,22 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
 
 def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
     for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large"):
-        large, step = name.endswith("large"), shipped[name].bilingual
-        for training in (shipped[name].training, step.training):
+        large, step = name.endswith("large"), shipped[name].tables["bilingual"]
+        for training in (shipped[name].tables["training"], step.training):
             (stage,) = training.stages
             assert (training.batch, training.length) == (24 if large else 64, 256)
             assert (stage.learning_rate, stage.warmup_steps, stage.schedule) == (1e-4, 4_000, "inverse_sqrt")
             assert stage.optimiser == ("adamw" if large else "lookahead")
             assert (training.lookahead_steps, training.lookahead_alpha, training.weight_decay) == (5, 0.5, 0.0)
-        assert (shipped[name].training.steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
-        assert shipped[name].training.stages[0].trains == "embeddings"
-        assert shipped[name].transfer.vocab_size == (50_000 if "roberta" in name else 32_000)
-        assert shipped[name].transfer.method == "ramen-vectors"
+        assert (shipped[name].tables["training"].steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
+        assert shipped[name].tables["training"].stages[0].trains == "embeddings"
+        assert shipped[name].tables["transfer"].vocab_size == (50_000 if "roberta" in name else 32_000)
+        assert shipped[name].tables["transfer"].method == "ramen-vectors"
 
 
 def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
     for name in ("trelm-bert-base", "trelm-roberta-base"):
-        options = shipped[name].trelm
+        options = shipped[name].tables["trelm"]
         assert [each.steps for each in (options.commonality, options.transfer, options.specific)] == [
             20_000, 20_000, 80_000,
         ]  # fmt: skip
@@ -443,12 +455,12 @@ def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
 def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped, language, code, texts):
     recipe = shipped[f"ramen-minilm-{language}"]
     assert recipe.model == str(shipped["minilm-english"].output)
-    bitext = recipe.transfer.bitext
-    assert (recipe.transfer.method, recipe.transfer.vocab_size) == ("ramen", 30_000)
+    bitext = recipe.tables["transfer"].bitext
+    assert (recipe.tables["transfer"].method, recipe.tables["transfer"].vocab_size) == ("ramen", 30_000)
     assert len([bitext] if isinstance(bitext, str) else bitext) == texts
-    assert plan_stages(recipe.training)[0].trains == "embeddings"
-    assert recipe.bilingual.languages == ("en", code)
-    for training, steps in ((recipe.training, 300), (recipe.bilingual.training, 900)):
+    assert plan_stages(recipe.tables["training"])[0].trains == "embeddings"
+    assert recipe.tables["bilingual"].languages == ("en", code)
+    for training, steps in ((recipe.tables["training"], 300), (recipe.tables["bilingual"].training, 900)):
         assert (training.steps, training.batch, training.length) == (steps, 256, 128)
         assert training.optimiser == "lookahead"
 
@@ -456,12 +468,12 @@ def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped,
 @pytest.mark.parametrize(("name", "batch"), [("roberta-medium", 128), ("xlm-r-medium", 256)])
 def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(shipped, name, batch):
     recipe = shipped[name]
-    training, fresh = recipe.training, recipe.fresh
+    training, fresh = recipe.tables["training"], recipe.tables["fresh"]
     assert (training.steps, training.batch, training.length, training.learning_rate) == (250_000, batch, 512, 2e-4)
     assert (training.weight_decay, training.epsilon, training.beta1, training.beta2) == (0.01, 1e-6, 0.9, 0.98)
     assert plan_stages(training)[0].warmup_steps == 24_000
     assert (fresh["num_hidden_layers"], fresh["hidden_size"], fresh["intermediate_size"]) == (8, 512, 2048)
-    assert recipe.compress == Compression(k=3, codes="digits", init="random")
+    assert recipe.tables["compress"] == Compression(k=3, codes="digits", init="random")
 
 
 @pytest.mark.parametrize(
@@ -483,6 +495,7 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
             "[training]\n[[tasks]]\ntask = 'nli'\nthrough = 'target'\ntrain = 'a.tsv'\ntest = 'b.tsv'",
             "tasks[0].through is 'target', and the model has one language",
         ),
+        ("[trelm]\n[training]", "[trelm] and [training] do not go together"),
         ("[compress]\nkk = 2", "no key 'kk'"),
         ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),
     ],
@@ -493,7 +506,7 @@ def test_tables_that_mean_nothing_together_are_refused(write, lines, words):
         read_recipe(write(text, "recipe.toml"))
 
 
-def names(recipe: RecipeFile) -> list[str]:
+def names(recipe: Recipe) -> list[str]:
     return [run.name for run in recipe.compare.runs]
 
 
@@ -502,12 +515,12 @@ def test_the_recipes_of_the_paper_compare_what_it_compares(shipped):
     assert set(names(shipped["freezing-gpt2"])) == {
         "wechsel", "wechsel-frozen", "transinner", "random", "transinner-shuffle", "shuffle",
     }  # fmt: skip
-    assert shipped["relearning-gpt2"].training.plan == "embeddings-only"
+    assert shipped["relearning-gpt2"].tables["training"].plan == "embeddings-only"
     assert shipped["data-size"].compare.subsamples == tuple(size * 2**20 for size in (16, 64, 256, 1024))
-    assert shipped["data-size"].transfer.target_vectors is None
-    assert shipped["data-size"].transfer.vectors.width == 300
+    assert shipped["data-size"].tables["transfer"].target_vectors is None
+    assert shipped["data-size"].tables["transfer"].vectors.width == 300
     for name in ("data-size", "wechsel-low-resource"):
-        training = shipped[name].training
+        training = shipped[name].tables["training"]
         assert names(shipped[name]) == ["wechsel", "transinner", "fullrand"]
         assert (training.evaluate_every, training.patience, training.selects_best) == (2_500, 4, True)
 
@@ -516,24 +529,25 @@ def test_the_recipes_of_the_paper_compare_what_it_compares(shipped):
 def test_the_recipes_for_one_gpu_compare_seven_runs_alike(shipped, language):
     recipe = shipped[f"smollm2-{language}"]
     assert len(names(recipe)) == 7
-    assert recipe.training == Training(steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25)
-    assert recipe.transfer.vocab_size == 32_000
-    assert recipe.transfer.dictionary.name == f"{language}.txt"
+    assert recipe.tables["training"] == Training(steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25)
+    assert recipe.tables["transfer"].vocab_size == 32_000
+    assert recipe.tables["transfer"].dictionary.name == f"{language}.txt"
 
 
 def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
     recipe = shipped["smollm2-uyghur"]
     assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
-    assert (recipe.training.steps, recipe.training.batch, recipe.training.learning_rate) == (2_000, 16, 5e-4)
-    assert (recipe.training.evaluate_every, recipe.training.patience, recipe.training.selects_best) == (50, 4, True)
-    assert recipe.transfer.vocab_size == 16_000
+    training = recipe.tables["training"]
+    assert (training.steps, training.batch, training.learning_rate) == (2_000, 16, 5e-4)
+    assert (training.evaluate_every, training.patience, training.selects_best) == (50, 4, True)
+    assert recipe.tables["transfer"].vocab_size == 16_000
     assert recipe.held_out is None
 
 
 def test_a_bilingual_step_takes_what_it_does_not_say_from_ramen_and_is_written_back(write):
     steps = '[[bilingual.training.stages]]\nname = "both"\nsteps = 9\nwarmup_steps = 4\n'
     text = TOP + '[bilingual]\nlanguages = ["en", "sw"]\nsource_corpus = "en.txt"\n[bilingual.training]\nbatch = 8\n'
-    step = read_recipe(write(text + steps)).bilingual
+    step = read_recipe(write(text + steps)).tables["bilingual"]
     assert step is not None
     assert step.languages == ("en", "sw")
     stage = Stage("both", 9, learning_rate=1e-4, warmup_steps=4, schedule="inverse_sqrt", optimiser="lookahead")
@@ -548,7 +562,8 @@ def test_the_recipes_for_the_small_encoder_go_on_from_its_head_and_measure_tasks
     recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
     assert recipe.model == str(english.output)
     assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
-    assert (recipe.training.batch, recipe.training.length, recipe.training.learning_rate) == (256, 128, 5e-4)
-    assert recipe.transfer.vocab_size == 30_000
+    training = recipe.tables["training"]
+    assert (training.batch, training.length, training.learning_rate) == (256, 128, 5e-4)
+    assert recipe.tables["transfer"].vocab_size == 30_000
     tasks = [task.title for task in recipe.tasks]
     assert tasks == ["nli", "ner", "pos-probe", *(["parse"] if language == "german" else [])]

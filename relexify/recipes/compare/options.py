@@ -1,0 +1,111 @@
+"""The table `[compare]` of a recipe: the runs that are trained side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from relexify.methods.registry import METHODS
+from relexify.recipes.schema import FolderName, checked, invalid
+from relexify.registry import choose
+from relexify.training.plan import PLANS
+
+__all__ = ["RUNS", "CompareOptions", "Run"]
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b)", re.IGNORECASE)
+_UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One initialisation and its training plan inside a comparison: a variant of the recipe.
+
+    Attributes:
+        name: Its name in tables, figures and folders.
+        method: One of `METHODS`.
+        plan: One of `PLANS`.
+    """
+
+    name: FolderName
+    method: Annotated[str, METHODS]
+    plan: Annotated[str, PLANS] = "direct"
+
+
+RUNS: Mapping[str, Run] = MappingProxyType(
+    {
+        run.name: run
+        for run in (
+            *(Run(name, name) for name in METHODS),
+            Run("transinner", "random", "embeddings-first"),
+            Run("transinner-shuffle", "shuffle", "embeddings-first"),
+            Run("wechsel-frozen", "wechsel", "embeddings-first"),
+            Run("blend-frozen", "blend", "embeddings-first"),
+            Run("ramen-frozen", "ramen", "embeddings-first"),
+        )
+    }
+)
+"""Runs that a recipe can list by name."""
+
+
+def _named_run(run: object) -> object:
+    """Return a run that is given by name as a table."""
+    return asdict(RUNS[checked(choose, run, RUNS, "run")]) if isinstance(run, str) else run
+
+
+def _bytes(size: object) -> object:
+    """Return a size such as `"16 MiB"` as a number of bytes."""
+    if not isinstance(size, str):
+        return size
+    found = _SIZE.fullmatch(size.strip())
+    if not found:
+        raise invalid(f" is {size[:80]!r}: give bytes as a number, or a size such as '16 MiB' or '1.5 GB'")
+    return round(float(found[1]) * _UNITS[found[2].lower()])
+
+
+def _distinct(
+    items: tuple[Any, ...],
+    *,
+    least: int | None = None,
+    may_be_empty: bool = False,
+    name: Callable[[Any], Any] = lambda item: item,
+) -> tuple[Any, ...]:
+    """Validate a list: not empty, nothing twice, no number below the least."""
+    names: Sequence[Any] = [name(item) for item in items]
+    if not names and not may_be_empty:
+        raise invalid(" is an empty list: name at least one")
+    twice = next((each for index, each in enumerate(names) if each in names[:index]), None)
+    if twice is not None:
+        raise invalid(f" has {twice!r} twice: change one, or leave it out")
+    if least is not None and names and min(names) < least:
+        raise invalid(f" has {min(names)}: give {least} or more")
+    return items
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is trained side by side.
+
+    Attributes:
+        runs: The runs to compare, with distinct names; a recipe may list those in `RUNS` by name.
+        seeds: Every run is repeated with each of them.
+        subsamples: Bytes. Every run is repeated on a part of the corpus of about each of these sizes, with tokenizer
+            and vectors trained on the same part; on the whole corpus if there are none.
+        keep_models: Keep the trained models, not only their scores.
+    """
+
+    runs: Annotated[
+        tuple[Annotated[Run, BeforeValidator(_named_run)], ...],
+        AfterValidator(partial(_distinct, name=lambda run: run.name)),
+    ]
+    seeds: Annotated[tuple[int, ...], AfterValidator(partial(_distinct, least=0))] = (0,)
+    subsamples: Annotated[
+        tuple[Annotated[int, BeforeValidator(_bytes)], ...],
+        AfterValidator(partial(_distinct, least=1, may_be_empty=True)),
+    ] = ()
+    keep_models: bool = False

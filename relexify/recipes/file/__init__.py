@@ -1,1 +1,0 @@
-"""Read, validate and write recipe files."""

@@ -1,0 +1,256 @@
+"""Recipes: a whole run as a TOML file.
+
+    title = "WECHSEL for GPT-2"
+    output = "gpt2-swahili"
+    model = "gpt2"
+    corpus = ["$TEXT/sw.train.txt.xz"]
+
+    [transfer]                     # one table for each step of the run: see `relexify.steps`
+    method = "wechsel"
+
+    [training]
+    steps = 250_000
+
+    [compare]                      # the fields of CompareOptions, for relexify compare
+    runs = ["wechsel", "transinner"]
+
+    [[tasks]]                      # the fields of TaskEntry
+    task = "ner"
+    train = "wikiann/train.tsv"
+    test = "wikiann/test.tsv"
+
+Paths are relative to the file, those of overrides to the current folder.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import tomli_w
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+
+from relexify import systems
+from relexify.errors import InputError
+from relexify.recipes.compare.options import RUNS, CompareOptions
+from relexify.recipes.overrides import override
+from relexify.recipes.schema import (
+    TOP,
+    Origin,
+    build,
+    explain,
+    invalid,
+    keys_type,
+    table_of,
+    table_type,
+    value_type,
+    written,
+)
+from relexify.recipes.tasks import TaskEntry
+from relexify.registry import suggestion
+from relexify.steps import STEPS, ModelName, Step
+from relexify.text import TextInput
+
+__all__ = ["Recipe", "read_recipe", "recipe_text"]
+
+STEPS.search(
+    "relexify.training.recipe",
+    *(f"relexify.systems.{package.name}.recipe" for package in pkgutil.iter_modules(systems.__path__)),
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The content of a recipe file; paths are absolute.
+
+    Attributes:
+        title: For reports.
+        output: The folder to write.
+        model: The pretrained model to start from: a folder, a Hub name or a packaged model.
+        corpus: Text in the target language: a name, or several.
+        held_out: Text to score on; if None, a part of the corpus is held out.
+        tables: The options of each step of the run, by the name of its table.
+        compare: The runs of a comparison.
+        tasks: What trained models are evaluated on.
+        source: The file that it was read from; it does not count when two recipes are compared.
+    """
+
+    title: str
+    output: Path
+    model: ModelName
+    corpus: TextInput
+    held_out: TextInput | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    compare: CompareOptions | None = None
+    tasks: tuple[TaskEntry, ...] = ()
+    source: Path = field(default=Path(), compare=False)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of the run in their order."""
+        return sorted((STEPS[table] for table in self.tables), key=lambda step: step.order)
+
+
+def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        path: The file.
+        overrides: Values in place of those in the file, such as `"training.steps=500"`; later ones win. A value that is
+            not TOML is text.
+
+    Raises:
+        InputError: The file cannot be read, an override is malformed, a key is unknown or missing, a value is invalid,
+            or tables do not go together.
+    """
+    file = Path(path)
+    table, overridden = override(_parse(file), overrides)
+    origin = Origin(file, overridden)
+    # Conflicts come first: what a table lacks does not matter if the table should not be there.
+    _check_conflicts(table, origin)
+    try:
+        values = TypeAdapter(_file_type()).validate_python(table, context=file.absolute().parent)
+    except ValidationError as error:
+        raise InputError(explain(error, origin)) from error
+    top = {name: values.get(name) for name in TOP}
+    tables = {name: _build_options(step, values[name], top, origin) for name, step in STEPS.items() if name in values}
+    recipe = Recipe(
+        title=values.get("title", file.stem),
+        **top,
+        tables=tables,
+        compare=values.get("compare"),
+        tasks=values.get("tasks", ()),
+        source=file,
+    )
+    for step in recipe.steps:
+        _validate(step, tables[step.table], recipe, origin)
+    _check_runs(recipe, origin)
+    _check_tasks(recipe, origin)
+    return recipe
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """Return a recipe as TOML, with absolute paths, so that it can lie anywhere; defaults are left out.
+
+    Raises:
+        InputError: A part of it is an object that a file cannot hold.
+    """
+    kinds = get_type_hints(Recipe, include_extras=True)
+    named = {name: getattr(recipe, name) for name in ("output", "model", "corpus", "held_out")}
+    table = {"title": recipe.title}
+    table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
+    table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
+    if recipe.compare is not None:
+        runs = [run.name if RUNS.get(run.name) == run else table_of(run) for run in recipe.compare.runs]
+        table["compare"] = table_of(recipe.compare) | {"runs": runs}
+    if recipe.tasks:
+        table["tasks"] = [table_of(entry) for entry in recipe.tasks]
+    return tomli_w.dumps(table)
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror}): give the path of a recipe") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not text in UTF-8 (byte {error.start}): save it as UTF-8") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        reason, _, place = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", place)
+        number = int(line[1]) if line else len(text.splitlines())
+        raise InputError(f"{file}, line {number}: this is not TOML ({reason}): correct the line") from error
+    except (ValueError, RecursionError) as error:  # thousands of digits or of nested lists
+        raise InputError(f"{file} cannot be read ({error}): shorten the number or list") from error
+
+
+def _check_conflicts(table: Mapping[str, Any], origin: Origin) -> None:
+    for name, step in STEPS.items():
+        for other, reason in step.conflicts.items():
+            if name in table and other in table:
+                raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
+
+
+def _file_type() -> Any:
+    """Return the type of a whole file; the steps say which tables there are."""
+    kinds = get_type_hints(Recipe, include_extras=True)
+    keys = {name: (value_type(kinds[name]), ...) for name in ("output", "model", "corpus")}
+    keys |= {name: (value_type(kinds[name]), None) for name in ("title", "held_out", "compare")}
+    keys["tasks"] = (Annotated[value_type(kinds["tasks"]), BeforeValidator(_list_of_tables)], None)
+    keys |= {name: (table_type(step.options), None) for name, step in STEPS.items()}
+    order = ("title", "output", "model", "corpus", "held_out", *STEPS, "compare", "tasks")
+    return keys_type("Recipe", {name: keys[name] for name in order})
+
+
+def _list_of_tables(tables: object) -> object:
+    if not isinstance(tables, list):
+        raise invalid(" is not a list of tables: write [[tasks]] above each of them")
+    return tables
+
+
+def _build_options(step: Step, given: Mapping[str, Any], top: Mapping[str, Any], origin: Origin) -> Any:
+    names = [entry.name for entry in fields(step.options)] if is_dataclass(step.options) else []
+    try:
+        return build(step.options, {**given, **{name: top[name] for name in TOP if name in names}})
+    except InputError as error:
+        raise InputError(f"{origin.place(step.table)}: {error}") from error
+
+
+def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
+    try:
+        step.validate(options, recipe.tables)
+    except InputError as error:
+        raise InputError(f"{origin.place(step.table)}: {error}") from error
+
+
+def _check_runs(recipe: Recipe, origin: Origin) -> None:
+    """Make sure that every run of a comparison can be trained by its plan."""
+    training = recipe.tables.get("training")
+    if recipe.compare is None or training is None or training.stages:
+        return
+    step = STEPS["training"]
+    later = [each.table for each in recipe.steps if each.order > step.order]
+    for index, run in enumerate(recipe.compare.runs):
+        if later and run.plan != "direct":
+            raise InputError(
+                f"{origin.place(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{later[0]}] all runs are "
+                "trained as [training] says: leave the plan out"
+            )
+        _validate(step, replace(training, plan=run.plan), recipe, origin)
+
+
+def _check_tasks(recipe: Recipe, origin: Origin) -> None:
+    """Make sure that tasks have distinct names, and name languages of the model that they are evaluated on."""
+    titles = [entry.title for entry in recipe.tasks]
+    languages = next((each.languages for each in recipe.tables.values() if hasattr(each, "languages")), ())
+    for index, entry in enumerate(recipe.tasks):
+        key = f"tasks[{index}]"
+        if entry.title in titles[:index]:
+            raise InputError(f"{origin.place(key)} is called {entry.title!r}, as is one above it: give it a name")
+        for name in ("language", "through"):
+            value = getattr(entry, name)
+            if value is not None and not languages:
+                raise InputError(
+                    f"{origin.place(f'{key}.{name}')} is {value!r}, and the model has one language: leave it out, or "
+                    "add a table for two languages"
+                )
+            if value is not None and value not in languages:
+                raise InputError(
+                    f"{origin.place(f'{key}.{name}')}: there is no language {value!r}: {suggestion(value, languages)}"
+                )
+        if entry.through is not None and entry.through == entry.language:
+            raise InputError(
+                f"{origin.place(f'{key}.through')} is {entry.through!r}, the language that it is trained in: name the "
+                "other one, or leave it out"
+            )
+        if languages and entry.language is None:
+            raise InputError(
+                f"{origin.of(key)}: [{key}] lacks language, the one to train in: give one of {', '.join(languages)}"
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from relexify.errors import VocabularyError
+from relexify.storage.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -38,7 +38,7 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
         state = [type(tokenizer).__qualname__, tokenizer.get_vocab(), getattr(tokenizer, "init_kwargs", {})]
         return Encoder(
             lambda texts: tokenizer(texts, add_special_tokens=False, verbose=False).input_ids,
-            _digest(json.dumps(state, sort_keys=True, default=str)),
+            fingerprint(json.dumps(state, sort_keys=True, default=str)),
         )
     # A copy, because truncation and padding must be off, and earlier calls may have left them on.
     copy = Tokenizer.from_str(backend.to_str())
@@ -47,7 +47,7 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
     copy.encode_special_tokens = bool(getattr(tokenizer, "split_special_tokens", False))
     return Encoder(
         lambda texts: (encoding.ids for encoding in copy.encode_batch_fast(texts, add_special_tokens=False)),
-        _digest(f"{copy.encode_special_tokens} {copy.to_str()}"),
+        fingerprint(f"{copy.encode_special_tokens} {copy.to_str()}"),
     )
 
 
@@ -72,7 +72,3 @@ def make_encodable(line: str) -> tuple[str, int]:
         return line, len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
         return make_encodable(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

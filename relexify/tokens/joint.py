@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from relexify.errors import EvidenceError, InputError
 from relexify.progress import Advance, track
@@ -114,7 +114,7 @@ def _special_tokens(like: PreTrainedTokenizerFast, additional: Sequence[str]) ->
     return list(dict.fromkeys([*source, _unknown(like), *additional]))
 
 
-def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> Any:
+def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> processors.PostProcessor | None:
     """Return a post-processor that adds the same special tokens as the source tokenizer; None if it adds none."""
     backend = Tokenizer.from_str(backend_of(like).to_str())
     backend.no_truncation()
@@ -127,7 +127,7 @@ def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> Any:
     return processors.TemplateProcessing(single=single, pair=pair, special_tokens=ids)
 
 
-def _template(encoding: Any) -> list[str]:
+def _template(encoding: Encoding) -> list[str]:
     """Return the template that produces an encoding: `[CLS]:0`, `$A:0`, `[SEP]:0`."""
     pieces: list[str] = []
     for token, sequence, kind in zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True):

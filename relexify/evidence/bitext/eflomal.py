@@ -33,7 +33,8 @@ def import_eflomal() -> ModuleType:
         import eflomal
     except ImportError as error:
         raise MissingExtra("eflomal", "aligning parallel text", "alignment") from error
-    return eflomal
+    module: ModuleType = eflomal
+    return module
 
 
 def align_bitext(pairs: EncodedBitext) -> DirectedLinks:

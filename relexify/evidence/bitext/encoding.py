@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from math import log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from relexify.errors import EvidenceError
 from relexify.evidence.bitext.bitext import Bitext
@@ -86,13 +86,13 @@ def encode_bitext(
     wanted = most_pairs or lines
     # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
     chosen = (pair for i, pair in enumerate(bitext) if (i + 1) * wanted // lines > i * wanted // lines)
-    sides = _SideBuilder(source_tokenizer, units), _SideBuilder(target_tokenizer, units)
+    source, target = _SideBuilder(source_tokenizer, units), _SideBuilder(target_tokenizer, units)
     with track("tokenising pairs", min(lines, wanted)) as advance:
         while block := list(islice(chosen, _LINES_AT_ONCE)):
-            for side, texts in zip(sides, zip(*block, strict=True), strict=True):
-                side.add(list(texts))
+            source.add([sentence for sentence, _ in block])
+            target.add([sentence for _, sentence in block])
             advance(len(block))
-    return EncodedBitext(*(side.finished() for side in sides))
+    return EncodedBitext(source.finish(), target.finish())
 
 
 def looks_swapped(
@@ -121,13 +121,13 @@ def looks_swapped(
     if not sample:
         raise EvidenceError(f"{bitext.name} has no pair of sentences: give parallel text")
     first, second = zip(*sample, strict=True)
-    excess = [
-        log(_tokens(source_tokenizer, texts) / max(1, _tokens(target_tokenizer, texts))) for texts in (first, second)
-    ]
-    return excess[0] > excess[1] + _CLEAR_EXCESS
+    first_excess = log(_tokens(source_tokenizer, first) / _tokens(target_tokenizer, first))
+    second_excess = log(_tokens(source_tokenizer, second) / _tokens(target_tokenizer, second))
+    return first_excess > second_excess + _CLEAR_EXCESS
 
 
 def _tokens(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> int:
+    """Return the number of tokens, at least 1."""
     return max(1, sum(len(ids) for ids in encoder_of(tokenizer).encode(list(texts))))
 
 
@@ -135,15 +135,15 @@ class _SideBuilder:
     """Collects the tokens of one side."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, units: Units) -> None:
-        self._words = units == "words"
         self._encode = encoder_of(tokenizer).encode
-        self._backend = _plain_copy(tokenizer) if self._words else None
+        self._backend = _plain_copy(tokenizer) if units == "words" else None  # gives the offsets of tokens
         self._ids, self._units, self._lines = array("i"), array("q", [0]), array("q", [0])
 
     def add(self, texts: list[str]) -> None:
         """Append lines."""
-        if self._words:
-            for text, encoding in zip(texts, self._encodings(texts), strict=True):
+        if self._backend is not None:
+            encodings = self._backend.encode_batch(texts, add_special_tokens=False)
+            for text, encoding in zip(texts, encodings, strict=True):
                 self._add_words(text, encoding)
             return
         for ids in self._encode(texts):
@@ -152,15 +152,12 @@ class _SideBuilder:
             self._units.extend(range(start + 1, len(self._ids) + 1))
             self._lines.append(len(self._units) - 1)
 
-    def finished(self) -> Side:
+    def finish(self) -> Side:
         """Return the collected side."""
         ids, units, lines = np.array(self._ids, np.int32), np.array(self._units, np.int64), np.array(self._lines)
         return Side(ids, units, lines.astype(np.int64))
 
-    def _encodings(self, texts: list[str]) -> Any:
-        return () if self._backend is None else self._backend.encode_batch(texts, add_special_tokens=False)
-
-    def _add_words(self, text: str, encoding: Any) -> None:
+    def _add_words(self, text: str, encoding: Encoding) -> None:
         """Assign to each word the tokens that end in it; a token of white space alone belongs to none."""
         word_at = _word_of_each_character(text)
         tokens: list[list[int]] = [[] for _ in text.split()]

@@ -26,7 +26,7 @@ _WORDS_AT_ONCE = 1 << 16
 
 
 class HasMatrix(Protocol):
-    """Anything that carries a rotation as `matrix` [d × d']."""
+    """An object with a rotation as `matrix` [d × d']."""
 
     @property
     def matrix(self) -> np.ndarray:

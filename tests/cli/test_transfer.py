@@ -27,7 +27,7 @@ def test_output_loads_with_auto_classes_and_computes(world, transferred):
     assert torch.isfinite(model(ids).logits).all()
 
 
-def test_summary_goes_to_stdout_and_all_else_to_stderr(transferred):
+def test_summary_is_on_stdout_and_everything_else_on_stderr(transferred):
     folder, outcome = transferred
     for word in ("special", "copied", "mixed from evidence", "old pieces", "fallback", "pairs of words used"):
         assert word in outcome.out
@@ -36,7 +36,7 @@ def test_summary_goes_to_stdout_and_all_else_to_stderr(transferred):
     assert not [line for line in outcome.err.splitlines() if not line.startswith("· ")]
 
 
-def test_summary_and_provenance_are_kept_beside_the_model(transferred):
+def test_summary_and_provenance_are_saved_with_the_model(transferred):
     notes = json.loads((transferred[0] / "relexify.json").read_text())
     assert set(notes["bits_per_byte_before_training"]) == {"random", "shuffle", "blend"}
     assert notes["alignment"]["pairs_used"] > 30
@@ -44,7 +44,7 @@ def test_summary_and_provenance_are_kept_beside_the_model(transferred):
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("blend", "trelm")])
-def test_every_method_makes_a_model_that_loads(method, world, tmp_path):
+def test_every_method_gives_a_model_that_loads(method, world, tmp_path):
     if "bitext" in METHODS[method].needs:
         pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     evidence = world.vectors if METHODS[method].takes("vectors") else ()
@@ -94,7 +94,7 @@ def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
     assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
 
 
-def test_without_any_source_evidence_the_embedding_stands_in(world, tmp_path):
+def test_without_any_source_evidence_the_embedding_replaces_vectors(world, tmp_path):
     options = ("--target-vectors", world.target_vectors, "--dictionary", world.dictionary, "--no-score")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
@@ -104,7 +104,7 @@ def test_without_any_source_evidence_the_embedding_stands_in(world, tmp_path):
     assert "bits per byte" not in outcome.out
 
 
-def test_evidence_that_connects_nothing_falls_back_on_old_pieces_and_says_so(world, tmp_path):
+def test_evidence_that_connects_nothing_falls_back_on_source_pieces_with_a_warning(world, tmp_path):
     options = ("--target-vectors", world.target_vectors, "--no-score")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
@@ -132,7 +132,7 @@ def test_an_override_copies_the_row_it_names(world, tmp_path):
     assert "1.000" in shown
 
 
-def test_held_out_text_may_be_given_where_the_corpus_is_small(world, tmp_path):
+def test_held_out_text_may_be_given_for_a_small_corpus(world, tmp_path):
     small = tmp_path / "small.txt"
     small.write_text("\n".join(world.corpus.read_text().splitlines()[:30]))
     options = ("--corpus", small, "--vocab-size", 300, "--method", "fvt", "--held-out", world.corpus)
@@ -174,7 +174,7 @@ def test_inputs_inside_the_output_are_rejected_and_stay(world, tmp_path, moved):
     assert given[moved].exists()
 
 
-def test_evidence_that_a_method_ignores_is_told_of(world, tmp_path):
+def test_evidence_that_a_method_ignores_is_reported(world, tmp_path):
     options = (*world.text, "--method", "fvt", "--no-score", "--dictionary", world.dictionary)
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
     assert "the method fvt makes no use of --dictionary" in outcome.err
@@ -184,7 +184,7 @@ def test_evidence_that_a_method_ignores_is_told_of(world, tmp_path):
     assert "copied" in quiet.out
 
 
-def test_parallel_text_translates_words_and_its_alignment_is_made_once(world, tmp_path, cache):
+def test_parallel_text_translates_words_and_its_alignment_is_computed_once(world, tmp_path, cache):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     evidence = (*world.text, "--bitext", world.bitext, "--no-score")
     first = relexify("transfer", world.gpt2, tmp_path / "a", *evidence, "--method", "ramen")
@@ -219,16 +219,16 @@ def test_a_ready_alignment_needs_no_aligner_and_enters_provenance(world, tmp_pat
     assert "alignment" in json.loads((tmp_path / "out" / "relexify.json").read_text())["provenance"]["inputs"]
 
 
-def test_swapped_parallel_text_is_told(world, tmp_path):
+def test_swapped_parallel_text_is_reported(world, tmp_path):
     swapped = tmp_path / "swapped.tsv"
     pairs = [line.split("\t") for line in world.bitext.read_text().splitlines()]
     swapped.write_text("".join(f"{b}\t{a}\n" for a, b in pairs))
     (tmp_path / "links.txt").write_text("0-0\n" * len(pairs))
     options = ("--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
-    told = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
+    warned = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
     plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
-    assert told.status == plain.status == 0, told.err
-    assert "seems to have the target language first" in told.err
+    assert warned.status == plain.status == 0, warned.err
+    assert "seems to have the target language first" in warned.err
     assert "seems to have the target language first" not in plain.err
 
 

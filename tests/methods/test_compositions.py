@@ -17,8 +17,8 @@ from relexify.mixture import Origin, first_of
 from relexify.tokens import vocabulary_of
 from tests import pico
 
-OLD = pico.byte_level()
-NEW = pico.byte_level(pico.sentences(words=pico.foreign_words(), seed=3))
+SOURCE = pico.byte_level()
+TARGET = pico.byte_level(pico.sentences(words=pico.foreign_words(), seed=3))
 
 
 def id_of(tokenizer, text, starts_word=True):
@@ -42,7 +42,7 @@ def test_special_tokens_without_a_role_follow_their_spelling():
     assert special(source, target).sources(id) == [("<extra_id_1>", 1.0)]
 
 
-def test_a_missing_role_is_played_by_its_nearest_relative():
+def test_a_missing_role_is_replaced_by_an_equivalent_one():
     source, target = pico.byte_level(), pico.roberta_tokenizer()
     mixture = special(source, target)
     assert mixture.sources(target.sep_token_id) == [("<|endoftext|>", 1.0)]
@@ -50,34 +50,34 @@ def test_a_missing_role_is_played_by_its_nearest_relative():
 
 
 def test_an_override_wins_over_the_role():
-    mixture = special(OLD, NEW, overrides={"<|endoftext|>": "Ġriver"})
-    assert mixture.sources(NEW.eos_token_id) == [("Ġriver", 1.0)]
+    mixture = special(SOURCE, TARGET, overrides={"<|endoftext|>": "Ġriver"})
+    assert mixture.sources(TARGET.eos_token_id) == [("Ġriver", 1.0)]
 
 
 def test_an_override_may_name_any_token_by_its_text():
-    word = next(form.text for form in vocabulary_of(NEW).forms if form.starts_word and len(form.text) > 4)
-    mixture = special(OLD, NEW, overrides={word: "river"})
-    assert mixture.sources(id_of(NEW, word)) == [("Ġriver", 1.0)]
+    word = next(form.text for form in vocabulary_of(TARGET).forms if form.starts_word and len(form.text) > 4)
+    mixture = special(SOURCE, TARGET, overrides={word: "river"})
+    assert mixture.sources(id_of(TARGET, word)) == [("Ġriver", 1.0)]
 
 
-def test_an_override_of_an_unknown_token_is_refused():
+def test_an_override_of_an_unknown_token_is_rejected():
     with pytest.raises(VocabularyError, match="source vocabulary has no token 'nothing'"):
-        special(OLD, NEW, overrides={"<|endoftext|>": "nothing"})
+        special(SOURCE, TARGET, overrides={"<|endoftext|>": "nothing"})
 
 
-def test_neutral_tokens_are_digits_marks_space_and_bytes_and_no_letters():
-    mixture = neutral(OLD, NEW)
-    new = vocabulary_of(NEW)
+def test_neutral_tokens_are_digits_punctuation_space_and_bytes_but_not_letters():
+    mixture = neutral(SOURCE, TARGET)
+    new = vocabulary_of(TARGET)
     for id in np.flatnonzero(mixture.known):
         assert not any(character.isalpha() for character in new.forms[id].text if character.isprintable())
     for text in ("7", ",", "."):
-        assert mixture.known[id_of(NEW, text, starts_word=False)]
+        assert mixture.known[id_of(TARGET, text, starts_word=False)]
     assert mixture.known[next(id for id, form in enumerate(new.forms) if form.is_byte and len(form.text) == 1)]
 
 
 def test_neutral_tokens_match_across_families():
-    mixture = neutral(pico.wordpiece(), NEW)
-    assert mixture.sources(id_of(NEW, ",", starts_word=False)) == [(",", 1.0)]
+    mixture = neutral(pico.wordpiece(), TARGET)
+    assert mixture.sources(id_of(TARGET, ",", starts_word=False)) == [(",", 1.0)]
 
 
 def test_shared_tokens_beyond_ascii_match_across_families():
@@ -88,74 +88,74 @@ def test_shared_tokens_beyond_ascii_match_across_families():
     assert any(not text.isascii() and len(text) > 3 for text in matched)
 
 
-def test_fvt_is_the_mean_of_the_old_pieces():
-    mixture = fvt(OLD, NEW)
-    new = vocabulary_of(NEW)
+def test_fvt_is_the_mean_of_the_source_pieces():
+    mixture = fvt(SOURCE, TARGET)
+    new = vocabulary_of(TARGET)
     id = next(id for id, form in enumerate(new.forms) if form.starts_word and len(form.text) > 4)
-    ids = OLD(f" {new.forms[id].text}", add_special_tokens=False).input_ids
+    ids = SOURCE(f" {new.forms[id].text}", add_special_tokens=False).input_ids
     expected = {}
     for piece in ids:
-        token = OLD.convert_ids_to_tokens(piece)
+        token = SOURCE.convert_ids_to_tokens(piece)
         expected[token] = expected.get(token, 0) + 1 / len(ids)
     assert dict(mixture.sources(id)) == pytest.approx(expected)
 
 
-def test_fvt_knows_every_token_of_a_byte_level_vocabulary():
-    assert fvt(OLD, NEW).known.all()
+def test_fvt_covers_every_token_of_a_byte_level_vocabulary():
+    assert fvt(SOURCE, TARGET).known.all()
 
 
-def test_random_knows_nothing_and_shuffle_everything_once():
-    assert not random(OLD, NEW).known.any()
-    mixture = shuffle(OLD, NEW, seed=1)
+def test_random_has_no_rows_and_shuffle_has_all():
+    assert not random(SOURCE, TARGET).known.any()
+    mixture = shuffle(SOURCE, TARGET, seed=1)
     assert (np.diff(mixture.weights.indptr) == 1).all()
-    assert (mixture.weights != shuffle(OLD, NEW, seed=2).weights).nnz > 0
-    assert (mixture.weights != shuffle(OLD, NEW, seed=1).weights).nnz == 0
+    assert (mixture.weights != shuffle(SOURCE, TARGET, seed=2).weights).nnz > 0
+    assert (mixture.weights != shuffle(SOURCE, TARGET, seed=1).weights).nnz == 0
 
 
 def test_blend_is_half_vectors_half_pieces_with_neutral_tokens_copied():
-    vectors = shuffle(OLD, NEW, seed=0)
-    mixture, halves = blended(OLD, NEW, vectors), pieces(OLD, NEW)
-    untouched = first_of(special(OLD, NEW), neutral(OLD, NEW)).known
+    vectors = shuffle(SOURCE, TARGET, seed=0)
+    mixture, halves = blended(SOURCE, TARGET, vectors), pieces(SOURCE, TARGET)
+    untouched = first_of(special(SOURCE, TARGET), neutral(SOURCE, TARGET)).known
     expected = (vectors.weights + halves.weights).toarray()[~untouched] / 2
     assert np.allclose(mixture.weights.toarray()[~untouched], expected, atol=1e-6)
     assert np.array_equal(mixture.weights.toarray()[untouched] > 0, mixture.weights.toarray()[untouched] == 1)
 
 
-def test_blend_of_three_kinds_takes_a_third_of_each_where_all_three_know():
-    word = next(form.text for form in vocabulary_of(NEW).forms if form.starts_word and len(form.text) > 4)
-    dictionary = translations(OLD, NEW, BilingualLexicon((("river", word),)))
-    vectors = shuffle(OLD, NEW, seed=0)
-    mixture, id = blended(OLD, NEW, vectors, dictionary), id_of(NEW, word)
-    expected = (vectors.weights + dictionary.weights + pieces(OLD, NEW).weights).toarray()[id] / 3
+def test_blend_of_three_kinds_takes_a_third_of_each_for_tokens_that_all_three_cover():
+    word = next(form.text for form in vocabulary_of(TARGET).forms if form.starts_word and len(form.text) > 4)
+    dictionary = translations(SOURCE, TARGET, BilingualLexicon((("river", word),)))
+    vectors = shuffle(SOURCE, TARGET, seed=0)
+    mixture, id = blended(SOURCE, TARGET, vectors, dictionary), id_of(TARGET, word)
+    expected = (vectors.weights + dictionary.weights + pieces(SOURCE, TARGET).weights).toarray()[id] / 3
     assert np.allclose(mixture.weights.toarray()[id], expected, atol=1e-6)
-    elsewhere = id_of(NEW, next(f.text for f in vocabulary_of(NEW).forms if f.starts_word and f.text[-1] == "a"))
-    halves = (vectors.weights + pieces(OLD, NEW).weights).toarray()[elsewhere] / 2
+    elsewhere = id_of(TARGET, next(f.text for f in vocabulary_of(TARGET).forms if f.starts_word and f.text[-1] == "a"))
+    halves = (vectors.weights + pieces(SOURCE, TARGET).weights).toarray()[elsewhere] / 2
     assert np.allclose(mixture.weights.toarray()[elsewhere], halves, atol=1e-6)
 
 
-def test_blend_falls_back_on_pieces_where_vectors_know_nothing():
-    mixture = blended(OLD, NEW, random(OLD, NEW))
-    assert (mixture.weights != fvt(OLD, NEW).weights).nnz == 0
+def test_blend_uses_pieces_for_tokens_without_a_vector():
+    mixture = blended(SOURCE, TARGET, random(SOURCE, TARGET))
+    assert (mixture.weights != fvt(SOURCE, TARGET).weights).nnz == 0
 
 
 def test_blend_of_one_vocabulary_with_itself_copies_everything():
-    mixture = blended(OLD, OLD, shuffle(OLD, OLD, seed=0))
-    assert np.array_equal(mixture.weights.toarray(), np.eye(len(OLD), dtype=np.float32))
+    mixture = blended(SOURCE, SOURCE, shuffle(SOURCE, SOURCE, seed=0))
+    assert np.array_equal(mixture.weights.toarray(), np.eye(len(SOURCE), dtype=np.float32))
 
 
 def test_translations_mix_a_whole_word_from_the_pieces_of_its_meanings():
-    word = next(form.text for form in vocabulary_of(NEW).forms if form.starts_word and len(form.text) > 4)
+    word = next(form.text for form in vocabulary_of(TARGET).forms if form.starts_word and len(form.text) > 4)
     lexicon = BilingualLexicon((("river", word), ("water", word)))
-    mixture = translations(OLD, NEW, lexicon)
-    assert dict(mixture.sources(id_of(NEW, word))) == pytest.approx({"Ġriver": 0.5, "Ġwater": 0.5})
+    mixture = translations(SOURCE, TARGET, lexicon)
+    assert dict(mixture.sources(id_of(TARGET, word))) == pytest.approx({"Ġriver": 0.5, "Ġwater": 0.5})
     assert mixture.known.sum() <= 4
 
 
-def test_translations_of_word_parts_weigh_words_by_frequency():
-    vocabulary = vocabulary_of(NEW)
+def test_translations_of_word_parts_weight_words_by_frequency():
+    vocabulary = vocabulary_of(TARGET)
     part = next(form.text for form in vocabulary.forms if form.starts_word and len(form.text) == 2)
     words = [f"{part}{end}" for end in ("qq", "zz")]
     lexicon = BilingualLexicon((("river", words[0]), ("water", words[1])))
-    mixture = translations(OLD, NEW, lexicon, frequencies={words[0]: 3.0, words[1]: 1.0}, whole_words=False)
-    found = dict(mixture.sources(id_of(NEW, part)))
+    mixture = translations(SOURCE, TARGET, lexicon, frequencies={words[0]: 3.0, words[1]: 1.0}, whole_words=False)
+    found = dict(mixture.sources(id_of(TARGET, part)))
     assert found["Ġriver"] == pytest.approx(3 * found["Ġwater"], rel=1e-4)

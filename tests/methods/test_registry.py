@@ -64,7 +64,7 @@ recipe.write_text(
     '[compare]\\nruns = ["mean", "wechsel"]\\n'
 )
 read = read_recipe(recipe)
-assert read.transfer.method == "mean"
+assert read.tables["transfer"].method == "mean"
 assert read.compare.runs[0].method == "mean"
 
 model, tokenizer = pico.pair("gpt2")
@@ -115,3 +115,14 @@ def test_importing_the_package_and_the_registry_does_not_import_torch():
 def test_a_method_takes_what_it_needs_and_what_it_uses():
     method = Method("…", "…", "…", build=lambda inputs: None, needs=("bitext",), uses=("overrides",))
     assert [method.takes(kind) for kind in ("bitext", "overrides", "vectors")] == [True, True, False]
+
+
+def test_the_documentation_lists_every_method():
+    page = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+    _, *table = [line for line in page.splitlines() if line.startswith("| `")]
+    assert table == [
+        f"| `{name}` | {method.becomes} | {method.evidence} | {method.paper} |"
+        for name, method in sorted(METHODS.items())
+    ]
+    for name in METHODS:
+        assert f"\n## {name}\n" in page, name

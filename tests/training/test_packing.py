@@ -57,7 +57,7 @@ def plain_ids(tokenizer: Any, lines: list[str]) -> list[int]:
 def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
     """Use an empty cache; returns a function for its entries, unfinished ones included."""
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return lambda: list(tmp_path.glob("cache/packed/*"))
+    return lambda: list(tmp_path.glob("cache/packed-text/*"))
 
 
 @pytest.fixture(scope="module")
@@ -394,7 +394,7 @@ pack(Corpus.from_lines(lines), tokenizer)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "in the middle\n"
-        (begun,) = tmp_path.glob("cache/packed/.*/tokens.bin")
+        (begun,) = tmp_path.glob("cache/packed-text/.*/tokens.bin")
         assert begun.stat().st_size > 100_000, "the run was not killed in the middle"
     finally:
         process.send_signal(signal.SIGKILL)

@@ -98,7 +98,7 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
     highest = max(tokenizer.get_vocab().values())
     dtype = "<u2" if highest <= np.iinfo(np.uint16).max else "<u4"
     path = cached_folder(
-        "packed", key, lambda folder: _write(folder, corpus, encoder, _Summary(dtype, separator), excluding)
+        "packed-text", key, lambda folder: _write(folder, corpus, encoder, _Summary(dtype, separator), excluding)
     )
     summary = _Summary(**json.loads((path / SUMMARY_FILE).read_bytes()))
     tokens = np.memmap(path / TOKENS_FILE, summary.dtype, "r")

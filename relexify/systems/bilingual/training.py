@@ -111,7 +111,7 @@ def _bilingual_job(
             except InputError as error:
                 raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 
-    def reload(folder: Path | None) -> BilingualModel:
+    def load(folder: Path | None) -> BilingualModel:
         if folder is None:  # the model before training, which training has changed in place
             return BilingualBundle.join(source, target, languages).model
         return load_bilingual_model(folder)
@@ -130,6 +130,6 @@ def _bilingual_job(
             "texts": {language: part.identity for language, part in data.items()},
         },
         notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
-        load=reload,
+        load=load,
         save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
     )

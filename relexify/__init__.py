@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_tokenizer
     from relexify.recipes.compare.run import run_comparison as compare
-    from relexify.recipes.grid.plan import GridSearch
+    from relexify.recipes.grid.cells import GridSearch
     from relexify.recipes.grid.run import run_grid as grid
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
@@ -95,7 +95,7 @@ _MODULES = {
     "Corpus": "text",
     "Evaluation": "evaluation.options",
     "Graft": "grafting",
-    "GridSearch": "recipes.grid.plan",
+    "GridSearch": "recipes.grid.cells",
     "Mixture": "mixture",
     "Recipe": "recipes.recipe",
     "RelexifyError": "errors",

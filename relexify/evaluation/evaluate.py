@@ -10,13 +10,14 @@ import torch
 
 from relexify.evaluation.data.files import TaskFiles, read_task
 from relexify.evaluation.finetuning.encoder import encoder_config
+from relexify.evaluation.finetuning.problem import find_labels
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer, resolve
 
-__all__ = ["check_model", "evaluate_task"]
+__all__ = ["check_evaluation", "check_model", "evaluate_task"]
 
 
 def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path) -> TaskResult:
@@ -51,8 +52,21 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         return task.evaluate(name, data, options, Path(folder))
 
 
+def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -> None:
+    """Validate, without training anything, that a model can be evaluated on a task.
+
+    Raises:
+        InputError: A file is invalid, or the model cannot be evaluated on the task.
+        MissingExtra: The task needs a package that is not installed.
+    """
+    check_model(model, options)
+    data = read_task(options.task, files, examples=options.examples)
+    if TASKS[options.task].needs_encoder and not options.probe:
+        find_labels(options.task, data)
+
+
 def check_model(model: str | Path, options: Evaluation) -> None:
-    """Make sure that a model can be evaluated so: only encoders are fine-tuned, all models are probed and parse.
+    """Validate that a model can be trained for a task: only encoders are fine-tuned, all models can be probed or parse.
 
     Raises:
         InputError: There is no such model, or it is a decoder or an encoder-decoder.

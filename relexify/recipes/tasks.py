@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from relexify.errors import InputError
-from relexify.evaluation.data.files import TaskFiles, read_task
+from relexify.evaluation.data.files import TaskFiles
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.registry import TASKS
 from relexify.recipes.schema import FolderName
@@ -89,8 +89,7 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
     Raises:
         InputError: A file is missing or malformed, or the model cannot be evaluated on a task.
     """
-    from relexify.evaluation.evaluate import check_model
-    from relexify.evaluation.finetuning.problem import problem_of
+    from relexify.evaluation.evaluate import check_evaluation
 
     for index, entry in enumerate(entries):
         place = f"{source}: tasks[{index}]"
@@ -99,10 +98,7 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
             if file is not None and not file.startswith("hf:") and not Path(file).is_file():
                 raise InputError(f"{place}.{key} is {file}, which is not a file: check the path")
         try:
-            check_model(model, entry)
-            data = read_task(entry.task, entry.files, examples=entry.examples)
-            if TASKS[entry.task].needs_encoder and not entry.probe:
-                problem_of(entry.task, data.train, data.test, data.dev)
+            check_evaluation(model, entry.files, entry)
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
 

@@ -1,7 +1,7 @@
-"""What relexify writes to disk: safetensors and json, with provenance, all or nothing.
+"""Atomic output: files and folders that are complete or absent, in safetensors and json, with provenance.
 
-Every output is written beside its place, flushed to the disk and renamed into it, so a killed run leaves the old
-output or the new one, never half of one. Nothing here is a pickle.
+Every output is written next to its final path, flushed to disk and renamed, so a killed run leaves the previous output
+or the new one, never half of one. Nothing here is a pickle.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ __all__ = [
 
 
 MARKER = "relexify.json"
-"""The file by which a folder is known as relexify's own; its `files` lists everything that relexify wrote there."""
+"""The file that marks a folder as written by relexify; its entry `files` lists everything that relexify wrote there."""
 _FILES = "files"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
 _TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
-"""How the name of a temporary goes on after `.NAME.`; older versions left the machine out."""
+"""The rest of a temporary name after `.NAME.`; older versions did not write the machine."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Provenance:
 
     Attributes:
         version: The version of relexify that wrote it.
-        command: What was asked, argument by argument.
+        command: The options of the command.
         inputs: sha256 of every input file, by name.
-        seed: The seed, where randomness took part.
+        seed: The random seed, if one was used.
     """
 
     version: str
@@ -73,12 +73,12 @@ class Provenance:
     seed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for json."""
+        """Return plain data for json."""
         return asdict(self)
 
 
 def sha256_of(path: str | Path) -> str:
-    """The sha256 of a file, or of a folder's files with their names, in hex."""
+    """Return the sha256 of a file, or of the files of a folder with their names, in hex."""
     digest = hashlib.sha256()
     root = Path(path)
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
@@ -92,15 +92,15 @@ def sha256_of(path: str | Path) -> str:
 
 
 def check_output(path: str | Path, *, overwrite: bool = False, file: bool = False) -> Path:
-    """Make sure, before any work is done, that `path` can be written later.
+    """Validate, before any work is done, that `path` can be written later.
 
     Args:
         path: The output.
-        overwrite: Whether an older output may be replaced; a folder only if relexify wrote everything in it.
-        file: Whether it is to be a file rather than a folder.
+        overwrite: Whether an existing output may be replaced; a folder only if relexify wrote everything in it.
+        file: Whether it is a file rather than a folder.
 
     Raises:
-        OutputError: It exists and may not be replaced, or its place cannot be written.
+        OutputError: It exists and may not be replaced, or the folder that contains it cannot be written.
     """
     path = Path(path)
     if path.is_dir() and file:
@@ -123,12 +123,12 @@ def _check_writable(path: Path) -> None:
 
 
 def check_inputs(output: str | Path, *inputs: Any) -> None:
-    """Make sure that replacing `output` removes none of the inputs of a command.
+    """Validate that replacing `output` does not remove an input of a command.
 
     Args:
         output: The file or folder to write.
-        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and whatever is
-            not on this machine is skipped.
+        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and names that
+            do not exist on this machine are skipped.
 
     Raises:
         OutputError: The output is one of the inputs, or a folder that contains one.
@@ -145,15 +145,15 @@ def check_inputs(output: str | Path, *inputs: Any) -> None:
 
 
 def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = True) -> None:
-    """Make sure that everything in a folder was written by relexify, so that it may be removed.
+    """Validate that everything in a folder was written by relexify, so that it may be removed.
 
     Args:
         folder: The folder.
-        written: Names relative to it, of files and of folders; None if that is not known.
-        deep: Whether folders in it are looked into.
+        written: Names of files and folders, relative to it; None if unknown.
+        deep: Whether the folders in it are checked too.
 
     Raises:
-        OutputError: Something else is in it, or nothing is known of it.
+        OutputError: It contains something else, or it is unknown who wrote it.
     """
     if written is None:
         raise OutputError(
@@ -171,7 +171,7 @@ def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = T
 
 
 def record_file(path: str | Path) -> Path:
-    """Add a file, which is about to be written into a finished output folder, to the list of what relexify wrote."""
+    """Add a file that is about to be written into a finished output folder to the list of files in its marker."""
     path = Path(path)
     if (listed := _listed(path.parent)) is not None and path.name not in listed:
         notes = json.loads((path.parent / MARKER).read_text(encoding="utf-8"))
@@ -188,10 +188,15 @@ def write_file(path: str | Path, content: bytes | str) -> Path:
 
 @contextmanager
 def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = False) -> Iterator[Path]:
-    """Yield an empty folder to fill; on success it becomes `path`, on failure it vanishes.
+    """Yield an empty folder to fill; on success it becomes `path`, on failure it is removed.
 
-    With `overwrite` the old folder stays in place until the new one is complete. An `internal` folder belongs to the
-    cache or to the work of a run, and is replaced whatever it contains.
+    Args:
+        path: The folder to write.
+        overwrite: Whether an existing output may be replaced; it stays until the new one is complete.
+        internal: Whether it belongs to the cache or to the work of a run; it is then replaced whatever it contains.
+
+    Raises:
+        OutputError: It exists and may not be replaced, or cannot be written.
     """
     path = Path(path)
     _sweep(path)
@@ -216,7 +221,7 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
-    """Write arrays and json-able metadata as one safetensors file, atomically and byte for byte repeatable."""
+    """Write arrays and metadata (plain data for json) as one safetensors file; equal content gives equal bytes."""
     header = {"relexify": json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
     tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     with _beside(path) as beside:
@@ -225,9 +230,9 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Ma
 
 
 def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_arrays` wrote; the metadata's `kind` must be the given one.
+    """Return the arrays and the metadata that `save_arrays` wrote; `kind` in the metadata must be the given one.
 
-    The arrays are read-only memory maps: only what is used is read.
+    The arrays are read-only memory maps, so only what is used is read.
 
     Raises:
         InputError: The file is missing, damaged, or another kind of artifact.
@@ -249,7 +254,7 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
 
 
 def _write_marker(folder: Path) -> None:
-    """Write the marker, or complete the one that is there, with the list of everything in the folder."""
+    """Write the marker with the list of everything in the folder; keep the notes of an existing one."""
     marker = folder / MARKER
     notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
     marker.write_text(_marker_text(notes, [*_entries(folder), MARKER]), encoding="utf-8")
@@ -275,7 +280,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _without_temporary(name: str) -> str:
-    """Return the name of the file that a temporary of ours was to become; other names as they are."""
+    """Return the final name of a temporary file of relexify; other names unchanged."""
     folder, _, last = name.rpartition("/")
     found = re.fullmatch(rf"\.(?P<name>.+?)\.{_TEMPORARY.pattern}", last)
     return name if found is None else f"{folder}/{found['name']}".lstrip("/")
@@ -304,7 +309,7 @@ def _paths_of(given: Any) -> Iterator[Path]:
 
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Map the tensors of a safetensors file that was found sound: 8 bytes of header size, json, then the data."""
+    """Map the tensors of a valid safetensors file: 8 bytes of header size, the header in json, then the data."""
     with open(path, "rb") as stream:
         (size,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(size))
@@ -325,7 +330,7 @@ _DTYPES = {
 
 @contextmanager
 def _beside(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name in the same folder; on success it becomes `path`, on failure it vanishes."""
+    """Yield a temporary file in the same folder; on success it becomes `path`, on failure it is removed."""
     path = Path(path)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -345,7 +350,7 @@ def _beside(path: str | Path) -> Iterator[Path]:
 
 
 def _swap(beside: Path, path: Path) -> None:
-    """Put a finished folder in the place of an old one, in one step where the system can."""
+    """Move a finished folder to its final path, in one step if the operating system can replace a folder."""
     if not path.exists():
         os.replace(beside, path)
     elif _exchange(beside, path):
@@ -358,7 +363,7 @@ def _swap(beside: Path, path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two names at once (Linux's renameat2); False where that is not to be had."""
+    """Exchange two names in one step (renameat2 of Linux); return False if that is not available."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return rename is not None and rename(here, os.fsencode(first), here, os.fsencode(second), swap) == 0
@@ -379,14 +384,14 @@ def temporary_prefix(path: Path) -> str:
 def _machine() -> str:
     """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
     facts = [socket.gethostname()]
-    with suppress(OSError):  # outside Linux there is neither
+    with suppress(OSError):  # only Linux has these
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
         facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
 def _sweep(path: Path) -> None:
-    """Remove what killed runs left beside an output, and put a parked output back."""
+    """Remove what killed runs left next to an output, and restore an output that one of them had moved away."""
     for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
         owner = _TEMPORARY.fullmatch(leftover.name.removeprefix(f".{path.name}."))
         if owner is None or not _is_left_over(leftover, owner["machine"], int(owner["process"])):
@@ -401,7 +406,7 @@ def _is_left_over(temporary: Path, machine: str | None, process: int) -> bool:
         return not _is_running(process)
     try:
         newest = max(entry.lstat().st_mtime for entry in (temporary, *temporary.rglob("*")))
-    except OSError:  # its owner is at work on it, or has removed it
+    except OSError:  # another process is changing or removing it
         return False
     return time.time() - newest > _FOREIGN_AGE
 
@@ -427,7 +432,7 @@ def sync_to_disk(path: Path) -> None:
 
 @contextmanager
 def _reported(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal into one sentence."""
+    """Raise errors of the operating system as `OutputError`."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -18,7 +18,7 @@ from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
 from relexify.recipes.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
-from relexify.systems.trelm import run as trelm_recipe
+from relexify.systems.trelm import run as trelm_run
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.options import Trelm
 from relexify.systems.trelm.scores import trelm_scores
@@ -106,7 +106,7 @@ def whole(texts: Texts, tmp_path_factory: Any) -> tuple[Path, Any]:
         return folder / "out", relexify("trelm", texts.model, folder / "out", *texts.options())
 
 
-def test_the_command_goes_through_all_phases_and_tells_scores(texts: Texts, whole: tuple[Path, Any]) -> None:
+def test_the_command_runs_all_phases_and_reports_scores(texts: Texts, whole: tuple[Path, Any]) -> None:
     output, outcome = whole
     assert outcome.status == 0, outcome.err
     assert "bits per word" in outcome.out
@@ -136,7 +136,7 @@ def test_bits_per_word_are_those_of_the_perplexity_of_each_language(whole: tuple
     assert [score.task for score in earlier[:2]] == [f"masked tokens of {name}, commonality" for name in ("en", "xx")]
 
 
-def test_stopped_after_the_first_phase_it_asks_for_no_pairs(texts: Texts, tmp_path: Path) -> None:
+def test_a_run_until_the_first_phase_needs_no_parallel_text(texts: Texts, tmp_path: Path) -> None:
     options = [*texts.options("--until", "commonality")]
     place = options.index("--alignment")
     options[place : place + 4] = ["--alignment", tmp_path / "missing.links", "--test-bitext", tmp_path / "missing.tsv"]
@@ -154,8 +154,8 @@ def test_stopped_after_the_first_phase_it_asks_for_no_pairs(texts: Texts, tmp_pa
     layers = dict(before.model.backbone.encoder.named_parameters())
     assert all(torch.equal(layers[name], value) for name, value in after.model.backbone.encoder.named_parameters())
     assert not list(tmp_path.glob("out.*"))
-    refused = relexify("trelm", texts.model, tmp_path / "other", *texts.options("--until", "lunch"))
-    assert (refused.status, "lunch" in refused.err) == (2, True)
+    rejected = relexify("trelm", texts.model, tmp_path / "other", *texts.options("--until", "lunch"))
+    assert (rejected.status, "lunch" in rejected.err) == (2, True)
 
 
 TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
@@ -165,7 +165,7 @@ TREE = """1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_
 """
 
 
-def test_tasks_are_learnt_on_top_of_it(whole: tuple[Path, Any], tmp_path: Path) -> None:
+def test_tasks_are_fine_tuned_on_the_result(whole: tuple[Path, Any], tmp_path: Path) -> None:
     texts = {
         "parse": ("conllu", TREE, "LAS"),
         "nli": ("tsv", "the river\tit walks\tentailment\nthe book\tit reads\tneutral\n", "accuracy"),
@@ -183,14 +183,14 @@ def test_tasks_are_learnt_on_top_of_it(whole: tuple[Path, Any], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
-def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
+def test_an_interrupted_run_resumes_to_the_same_bits(
     texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any, moment: str
 ) -> None:
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(trelm_recipe, moment, stop)
+        patch.setattr(trelm_run, moment, stop)
         assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status != 0
     assert (tmp_path / "out.trelm" / "commonality").exists()
     assert not (tmp_path / "out").exists()
@@ -201,7 +201,7 @@ def test_stopped_before_any_phase_it_goes_on_to_the_same_bits(
     assert same(tmp_path / "out", whole[0])
 
 
-def test_what_no_phase_could_train_leaves_nothing_behind(texts: Texts, tmp_path: Path) -> None:
+def test_models_and_options_that_no_phase_can_train_leave_nothing_behind(texts: Texts, tmp_path: Path) -> None:
     long = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--length", 64))
     assert (long.status, "more than the 63 tokens" in long.err) == (2, True), long.err
     odd = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--batch", 3))
@@ -212,25 +212,23 @@ def test_what_no_phase_could_train_leaves_nothing_behind(texts: Texts, tmp_path:
     assert not list(tmp_path.glob("out*"))
 
 
-def test_text_that_does_not_suffice_leaves_nothing_that_the_right_command_would_stumble_over(
-    texts: Texts, tmp_path: Path
-) -> None:
+def test_too_little_text_leaves_nothing_that_would_stop_the_corrected_command(texts: Texts, tmp_path: Path) -> None:
     short, out = tmp_path / "short.txt", tmp_path / "out"
     short.write_text("one line\n", "utf-8")
     command = "trelm", texts.model, out, *texts.options("--until", "commonality")
     place = command.index("--held-out")  # without it and the text after it, a part of the text is held out
-    refused = relexify(
+    rejected = relexify(
         *(short if each == texts.root / "xx.txt" else each for each in command[:place]), *command[place + 2 :]
     )
-    assert (refused.status, "too small" in refused.err) == (2, True), refused.err
+    assert (rejected.status, "too small" in rejected.err) == (2, True), rejected.err
     assert not out.with_name("out.trelm").exists()
     assert relexify(*command).status == 0
 
 
-def test_without_a_trilayer_pairs_are_read_together(texts: Texts, tmp_path: Path) -> None:
-    refused = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
-    assert refused.status == 2
-    assert "CdLM needs a TRILayer" in refused.err
+def test_without_a_trilayer_pairs_are_concatenated(texts: Texts, tmp_path: Path) -> None:
+    rejected = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
+    assert rejected.status == 2
+    assert "CdLM needs a TRILayer" in rejected.err
     options = texts.options("--no-trilayer", "--objective", "tlm", "--embedding-size", 8)
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
@@ -254,7 +252,7 @@ def recipe(texts: Texts, folder: Path, more: str = "") -> Path:
     return file
 
 
-def test_a_recipe_says_the_same_as_the_command(texts: Texts, tmp_path: Path) -> None:
+def test_a_recipe_has_the_options_of_the_command(texts: Texts, tmp_path: Path) -> None:
     read = read_recipe(recipe(texts, tmp_path))
     assert (read.tables["trelm"].transfer.steps, read.tables["trelm"].transfer.learning_rate) == (2, 3e-5)
     assert (read.tables["trelm"].specific.learning_rate, read.tables["trelm"].specific.warmup) == (2e-5, 0.0)
@@ -266,7 +264,7 @@ def test_a_recipe_says_the_same_as_the_command(texts: Texts, tmp_path: Path) -> 
     assert load_model(tmp_path / "out").config.languages == ["en", "xx"]
 
 
-def test_one_recipe_gives_the_joint_vocabulary_and_goes_through_the_phases(texts: Texts, tmp_path: Path) -> None:
+def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts, tmp_path: Path) -> None:
     english, foreign = ((texts.root / f"{name}.txt").read_text().split("\n") for name in ("en", "xx"))
     joint = pico.wordpiece(english + foreign, size=350)
     joint.save_pretrained(tmp_path / "joint")
@@ -290,7 +288,7 @@ def test_one_recipe_gives_the_joint_vocabulary_and_goes_through_the_phases(texts
     assert not list(tmp_path.glob("out.*"))
 
 
-def test_tables_that_do_not_fit_are_refused(texts: Texts, tmp_path: Path) -> None:
+def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no objective 'nmt'"):
         read_recipe(recipe(texts, tmp_path, 'objective = "nmt"\n'))
     file = recipe(texts, tmp_path)
@@ -298,4 +296,4 @@ def test_tables_that_do_not_fit_are_refused(texts: Texts, tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"\[trelm\] and \[training\] do not go together"):
         read_recipe(file)
     with pytest.raises(InputError, match="lacks bitext"):
-        trelm_recipe.run_trelm(texts.model, tmp_path / "o", "x", Trelm(source_corpus="y"))
+        trelm_run.run_trelm(texts.model, tmp_path / "o", "x", Trelm(source_corpus="y"))

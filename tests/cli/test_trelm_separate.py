@@ -49,7 +49,11 @@ def _apart(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
 
-def test_all_phases_keep_two_vocabularies_and_tell_scores(texts: Texts, whole: tuple[Path, Any], grafted: Path) -> None:  # noqa: F811
+def test_all_phases_keep_two_vocabularies_and_report_scores(
+    texts: Texts,  # noqa: F811 (the fixture)
+    whole: tuple[Path, Any],
+    grafted: Path,
+) -> None:
     output, outcome = whole
     assert outcome.status == 0, outcome.err
     assert len(re.findall(r"BLEU-\d", outcome.out)) == 8
@@ -72,7 +76,7 @@ def test_all_phases_keep_two_vocabularies_and_tell_scores(texts: Texts, whole: t
     assert other.status == 2
 
 
-def test_each_language_is_measured_and_exported(texts: Texts, whole: tuple[Path, Any], tmp_path: Path) -> None:  # noqa: F811
+def test_each_language_is_scored_and_exported(texts: Texts, whole: tuple[Path, Any], tmp_path: Path) -> None:  # noqa: F811
     output, model = whole[0], load_model(whole[0])
     ids = torch.tensor([[5, 6, 7, 8]])
     for language, held_out in (("en", "held-en.txt"), ("xx", "held.txt")):
@@ -90,11 +94,11 @@ def test_each_language_is_measured_and_exported(texts: Texts, whole: tuple[Path,
         numbers = [re.findall(r"\d+\.\d+", each.out) for each in told]
         assert numbers[0]
         assert numbers[0][:2] == numbers[1][:2]
-    refused = relexify("export", output, "de", tmp_path / "de")
-    assert (refused.status, "does not know the language 'de'" in refused.err) == (2, True)
+    rejected = relexify("export", output, "de", tmp_path / "de")
+    assert (rejected.status, "does not know the language 'de'" in rejected.err) == (2, True)
 
 
-def test_what_does_not_go_together_is_refused_before_any_work(texts: Texts, grafted: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_invalid_combinations_are_rejected_before_any_work(texts: Texts, grafted: Path, tmp_path: Path) -> None:  # noqa: F811
     pico.bert(pico.wordpiece()).save_pretrained(tmp_path / "wide")
     for options, part in (
         (SEPARATE, "--source-model"),
@@ -103,8 +107,8 @@ def test_what_does_not_go_together_is_refused_before_any_work(texts: Texts, graf
         ((*SEPARATE, "--source-model", texts.model, "--embedding-size", 8), "embedding_size is for a joint"),
         ((*SEPARATE, "--source-model", tmp_path / "wide"), "do not share an encoder"),
     ):
-        refused = relexify("trelm", grafted, tmp_path / "out", *texts.options(*options))
-        assert (refused.status, part in " ".join(refused.err.split())) == (2, True), refused.err
+        rejected = relexify("trelm", grafted, tmp_path / "out", *texts.options(*options))
+        assert (rejected.status, part in " ".join(rejected.err.split())) == (2, True), rejected.err
     assert not list(tmp_path.glob("out*"))
 
 

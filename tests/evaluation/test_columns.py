@@ -1,4 +1,4 @@
-"""Tagged words in columns, and every line that is refused by its number."""
+"""Tagged words in columns, and every invalid line rejected with its number."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_white_space_that_is_no_separator_belongs_to_words(read):
         ("\n \n# comment\n", "holds no tagged words"),
     ],
 )
-def test_refused_files(read, text, message):
+def test_invalid_files_are_rejected(read, text, message):
     with pytest.raises(InputError, match=message):
         read(text)
 

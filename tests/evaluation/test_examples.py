@@ -1,4 +1,4 @@
-"""Labelled texts and pairs, and every line that is refused by its number."""
+"""Labelled texts and pairs, and every invalid line rejected with its number."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_nli_with_a_source_a_header_blank_lines_and_no_last_newline(write):
     assert [example.label for example in read_nli(path)] == ["neutral", "entailment"]
 
 
-def test_pairs_without_agreement_are_left_out_and_told(write, caplog):
+def test_pairs_without_agreement_are_skipped_with_a_warning(write, caplog):
     assert len(read_nli(write("a\tb\t-\nc\td\tneutral\n"))) == 1
     assert "1 of 2 examples" in caplog.text
 
@@ -80,7 +80,7 @@ def test_labels_of_ones_own(write):
         ("a\tb\t-\n", "all 1 examples of .* are without a label"),
     ],
 )
-def test_refused_nli(write, text, message):
+def test_invalid_nli_lines_are_rejected(write, text, message):
     with pytest.raises(InputError, match=message):
         read_nli(write(text))
 
@@ -124,7 +124,7 @@ def test_glue_files_as_they_are_shipped(write):
         ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\tnan\n", "line 2, has 'nan' where a number"),
     ],
 )
-def test_refused_glue(write, task, text, message):
+def test_invalid_glue_files_are_rejected(write, task, text, message):
     with pytest.raises(InputError, match=message):
         TASKS[task].read(write(text))
 
@@ -171,12 +171,12 @@ def test_half_a_surrogate_pair_is_replaced(write):
         (records({"sentence": "a", "label": "c"}), r"line 1, has the unknown label 'c': give one of a, b"),
     ],
 )
-def test_refused_records(write, text, message):
+def test_invalid_records_are_rejected(write, text, message):
     with pytest.raises(InputError, match=message):
         read_records(write(text), labels=("a", "b", "1"))
 
 
-def test_records_with_numbers_that_are_none(write):
+def test_records_with_invalid_numbers_are_rejected(write):
     with pytest.raises(InputError, match="line 1, has 'high' where a number is expected"):
         read_records(write(records({"sentence": "a", "label": "high"})), numeric=True)
 
@@ -193,7 +193,7 @@ class DataSet(list):
 
 
 @pytest.fixture
-def asked(monkeypatch) -> list[Any]:
+def requested(monkeypatch) -> list[Any]:
     """The package datasets, with one small data set in it."""
     calls: list[Any] = []
 
@@ -215,11 +215,11 @@ def asked(monkeypatch) -> list[Any]:
     return calls
 
 
-def test_data_sets_give_classes_by_their_names(asked):
+def test_data_sets_have_names_of_classes_as_labels(requested):
     expected = [Example("a", "b", "neutral"), Example("e", "f", "entailment")]
     assert read_data_set("hf:xnli:de:test") == expected
     assert read_examples("hf:xnli") == expected
-    assert asked == [("xnli", "de", "test"), ("xnli", None, "train")]
+    assert requested == [("xnli", "de", "test"), ("xnli", None, "train")]
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf:a:b:c:d", "a:b"])
@@ -228,7 +228,7 @@ def test_names_that_are_no_data_sets(name):
         read_data_set(name)
 
 
-def test_data_sets_that_are_not_there(asked):
+def test_missing_data_sets_and_fields_are_rejected(requested):
     with pytest.raises(InputError, match=r"hf:gone cannot be opened \(no such thing\)"):
         read_data_set("hf:gone")
     with pytest.raises(InputError, match="hf:xnli, record 1, has no field 'text', only premise, hypothesis, label"):

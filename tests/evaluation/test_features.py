@@ -84,7 +84,7 @@ def test_a_tokenizer_that_pads_and_cuts_changes_nothing_and_stays_as_it_is():
     assert tokenizer.backend_tokenizer.padding is not None
 
 
-def test_words_that_do_not_fit_are_zeros_and_told_of(caplog):
+def test_words_that_do_not_fit_are_zeros_with_a_warning(caplog):
     model, tokenizer = pico.pair("gpt2")
     words = ["river", "house", "water"]
     sizes = [len(tokenizer(f" {word}").input_ids) for word in words]
@@ -99,7 +99,7 @@ def test_words_that_do_not_fit_are_zeros_and_told_of(caplog):
     assert [bool(row.any()) for row in cut] == [True, False, False]
 
 
-def test_texts_beyond_the_models_positions_count_by_their_beginning_and_are_told_of(caplog):
+def test_texts_beyond_the_models_positions_are_truncated_with_a_warning(caplog):
     model, tokenizer = pico.pair("roberta")
     long = " ".join(["green letter"] * 60)
     with caplog.at_level(logging.WARNING):

@@ -1,4 +1,4 @@
-"""Fine-tuning learns what can be learnt, goes on where it was stopped, and refuses what it cannot do."""
+"""Fine-tuning learns, resumes, and rejects models, data and options that do not fit."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def tagged(count: int, seed: int = 0) -> list[TaggedSentence]:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
-def test_pairs_are_learnt(folder_of, tmp_path, family):
+def test_pairs_are_learned(folder_of, tmp_path, family):
     options = how("nli", epochs=4, **QUICK)
     result = tune(folder_of(family), pairs(256), pairs(80, seed=1), options, folder=tmp_path)
     (score,) = result.mean
@@ -110,7 +110,7 @@ def test_pairs_are_learnt(folder_of, tmp_path, family):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_names_are_learnt(folder_of, tmp_path, family):
+def test_entities_are_learned(folder_of, tmp_path, family):
     options = how("ner", epochs=4, **QUICK)
     result = tune(folder_of(family), tagged(160), tagged(50, seed=1), options, folder=tmp_path)
     assert [score.metric for score in result.mean] == ["entity F1", "entity precision", "entity recall"]
@@ -120,7 +120,7 @@ def test_names_are_learnt(folder_of, tmp_path, family):
     assert result.confusion.labels == ("B-LOC", "B-PER", "I-PER", "O")
 
 
-def test_tags_are_learnt_and_every_word_counts(folder_of, tmp_path):
+def test_tags_are_learned_and_every_word_counts(folder_of, tmp_path):
     test = [*tagged(30, seed=1), TaggedSentence((), ()), TaggedSentence(("\u200b",) * 5, ("O",) * 5)]
     test.append(TaggedSentence(("house",) * 100, ("B-LOC",) * 100))
     training = [TaggedSentence((), ()), TaggedSentence(("\u200b",), ("O",)), *tagged(160)]
@@ -156,7 +156,7 @@ def test_glue_tasks(folder_of, tmp_path, task, metrics):
     assert min(score.value for score in result.mean) > 0.9
 
 
-def test_numbers_are_learnt(folder_of, tmp_path):
+def test_numbers_are_learned(folder_of, tmp_path):
     def numbers(found: list[Example]) -> list[Example]:
         return [replace(example, label=4.0 if example.label == "yes" else 1.0) for example in found]
 
@@ -259,7 +259,7 @@ def test_the_same_call_gives_the_same_and_leaves_the_callers_randomness(seeds, f
 
 
 @pytest.mark.parametrize("step", [1, 4, 5])
-def test_a_killed_run_ends_as_one_that_never_was(seeds, folder_of, tmp_path, step):
+def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(seeds, folder_of, tmp_path, step):
     options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
     with pytest.raises(Killed), report_to(killed_at(step)):
@@ -272,7 +272,7 @@ def test_a_killed_run_ends_as_one_that_never_was(seeds, folder_of, tmp_path, ste
     assert not (tmp_path / "b" / "seed-1").exists()
 
 
-def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_path, monkeypatch):
+def test_a_run_killed_before_its_result_was_written_resumes(seeds, folder_of, tmp_path, monkeypatch):
     options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
 
@@ -287,7 +287,7 @@ def test_a_run_killed_before_its_seed_was_written_goes_on(seeds, folder_of, tmp_
     assert tune(*data, folder=tmp_path, dev=pairs(31, 2)).per_seed == seeds[0].per_seed[1:2]
 
 
-def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_path, caplog):
+def test_damaged_checkpoints_and_results_are_rebuilt(seeds, folder_of, tmp_path, caplog):
     options = how("nli", **{**HARD, "seeds": (1,)})
     data = folder_of("bert"), pairs(32), pairs(97, 1), options
     with pytest.raises(Killed), report_to(killed_at(4)):
@@ -302,7 +302,7 @@ def test_damaged_checkpoints_and_results_are_made_anew(seeds, folder_of, tmp_pat
     assert "training seed 1 again" in caplog.text
 
 
-def test_a_folder_of_another_run_is_refused(seeds, folder_of):
+def test_a_folder_of_another_run_is_rejected(seeds, folder_of):
     _, folder = seeds
     options = how("nli", **HARD)
     for changed, name in [
@@ -324,7 +324,7 @@ def test_gradients_over_parts_of_a_batch(folder_of, tmp_path):
     assert parts.mean[0].value == pytest.approx(whole.mean[0].value, abs=0.2)
 
 
-def test_steps_are_told(folder_of, tmp_path):
+def test_steps_are_reported(folder_of, tmp_path):
     told: list[Any] = []
 
     @contextmanager
@@ -348,7 +348,7 @@ def test_steps_are_told(folder_of, tmp_path):
         ("bart", "is an encoder-decoder"),
     ],
 )
-def test_an_encoder_is_needed(folder_of, tmp_path, family, found):
+def test_only_encoders_are_fine_tuned(folder_of, tmp_path, family, found):
     with pytest.raises(InputError, match=f"the task nli needs an encoder.*{found}"):
         tune(folder_of(family), pairs(8), pairs(8), how("nli"), folder=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -398,13 +398,13 @@ def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
         ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be split into parts of 4"),
     ],
 )
-def test_impossible_options(changes, message):
+def test_invalid_options_are_rejected(changes, message):
     with pytest.raises(InputError, match=message):
         FineTuning(**changes)
 
 
 @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
-def test_impossible_seeds(seeds, tmp_path):
+def test_invalid_seeds_are_rejected(seeds, tmp_path):
     with pytest.raises(InputError, match=re.escape(f"seeds = {list(seeds)}")):
         check_seeds(seeds)
     with pytest.raises(InputError, match="seeds = "):
@@ -426,7 +426,7 @@ def test_impossible_seeds(seeds, tmp_path):
         ("ner", [TaggedSentence((), ())], tagged(1), "the training data has only sentences without words"),
     ],
 )
-def test_data_that_does_not_fit(tmp_path, task, training, test, message):
+def test_data_that_does_not_fit_is_rejected(tmp_path, task, training, test, message):
     with pytest.raises(InputError, match=message):
         tune("model", training, test, how(task), folder=tmp_path)
 
@@ -451,7 +451,7 @@ def test_training_text_without_tokens(folder_of, tmp_path):
         tune(folder_of("bert"), training, tagged(1), how("pos"), folder=tmp_path)
 
 
-def test_a_model_that_diverges_is_told(folder_of, tmp_path):
+def test_divergence_is_reported(folder_of, tmp_path):
     options = how("nli", **{**HARD, "learning_rate": 1e25})
     with pytest.raises(TrainingError, match="try a lower learning rate"):
         tune(folder_of("bert"), pairs(64), pairs(5, 1), options, folder=tmp_path)

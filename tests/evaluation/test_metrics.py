@@ -184,7 +184,7 @@ def test_tags_that_are_no_names():
         entity_scores([["NOUN"]], [["O"]], task="ner")
 
 
-def test_numbers_that_are_none():
+def test_infinite_predictions_are_rejected():
     with pytest.raises(InputError, match="finite numbers"):
         correlations([1.0, 2.0], [1.0, math.nan], task="x")
 

@@ -273,7 +273,7 @@ def test_it_also_learns_in_bfloat16_with_first_pieces_and_patience(folder, tmp_p
     assert run.uas > 0.3
 
 
-def test_treebanks_and_options_that_are_refused(folder, tmp_path):
+def test_invalid_treebanks_options_and_folders_are_rejected(folder, tmp_path):
     with pytest.raises(InputError, match="training treebank has no words"):
         train_parser(folder, [], TRAINING, QUICK, tmp_path)
     with pytest.raises(InputError, match="development treebank has no words"):
@@ -290,7 +290,7 @@ def test_treebanks_and_options_that_are_refused(folder, tmp_path):
         train_parser(folder, TRAINING, TRAINING, QUICK, tmp_path)
 
 
-def test_a_parser_that_lost_its_numbers_says_so(folder, tmp_path):
+def test_divergence_is_reported_and_leaves_the_folder_free(folder, tmp_path):
     with pytest.raises(TrainingError, match=r"at step \d+ of training, the parser produced NaN"):
         train_parser(folder, TRAINING, TRAINING, replace(QUICK, learning_rate=1e25, clip=1e30), tmp_path / "runs")
     assert not list((tmp_path / "runs").iterdir())
@@ -315,7 +315,7 @@ def test_any_model_parses_anything(family):
     assert one_by_one == parses
 
 
-def test_what_is_too_long_is_cut_and_counts_as_wrong():
+def test_words_beyond_the_longest_sequence_count_as_wrong():
     parser, tokenizer = noisy("bert")
     words = tuple(random.Random(0).choices(NOUNS, k=100))
     long = ParsedSentence(words, (0, *range(1, 100)), ("root", *["obj"] * 99), ("NOUN",) * 100)
@@ -403,7 +403,7 @@ def test_with_the_same_lexicon_in_another_order_nothing_changes(trained, tmp_pat
     assert torch.equal(arc_scores(again, other, TRAINING)[0], arc_scores(parser, tokenizer, TRAINING)[0])
 
 
-def test_a_larger_vocabulary_comes_in_too(trained, tmp_path):
+def test_the_swapped_vocabulary_may_be_larger(trained, tmp_path):
     lines = pico.sentences(words=pico.foreign_words())
     tokenizer = pico.wordpiece(lines, size=260)
     pico.bert(tokenizer).save_pretrained(tmp_path)
@@ -418,7 +418,7 @@ def test_a_larger_vocabulary_comes_in_too(trained, tmp_path):
             parse(trained.parser, other, [["a"]])
 
 
-def test_another_encoder_is_refused(trained, tmp_path):
+def test_another_encoder_is_rejected(trained, tmp_path):
     model, tokenizer = pico.pair("modernbert")
     model.save_pretrained(tmp_path / "other")
     tokenizer.save_pretrained(tmp_path / "other")

@@ -18,7 +18,7 @@ def accuracy(probe, features, labels):
     return np.mean([one == other for one, other in zip(probe.predict(features), labels, strict=True)])
 
 
-def test_separable_features_are_told_apart_and_shuffled_labels_are_not():
+def test_separable_features_are_learned_and_shuffled_labels_are_not():
     centres = DRAW.normal(size=(4, 20)) * 3
     places = DRAW.integers(0, 4, 2000)
     features = (centres[places] + 0.3 * DRAW.normal(size=(2000, 20))).astype(np.float32)
@@ -67,7 +67,7 @@ def test_a_feature_that_never_changes_and_a_single_label_do_no_harm():
         (np.ones((2, 2)), ["a", "b"], {"penalty": -1.0}, "penalty = -1.0"),
     ],
 )
-def test_impossible_probes_are_refused(features, labels, options, message):
+def test_invalid_probes_are_rejected(features, labels, options, message):
     with pytest.raises(InputError, match=message):
         fit_probe(features, labels, **options)
 
@@ -97,7 +97,7 @@ def tagged(count, seed):
     return sentences
 
 
-def test_pairs_are_told_by_both_texts():
+def test_pairs_are_predicted_from_both_texts():
     score = probe_pairs(MODEL, TOKENIZER, pairs(200, 0), pairs(60, 1))
     assert (score.value, score.metric, score.examples, score.higher_is_better) == (1.0, "accuracy", 60, True)
     draw = random.Random(4)
@@ -105,7 +105,7 @@ def test_pairs_are_told_by_both_texts():
     assert 0.3 < probe_pairs(MODEL, TOKENIZER, shuffled[:200], shuffled[200:]).value < 0.7
 
 
-def test_words_are_told_by_their_pieces():
+def test_words_are_predicted_from_their_pieces():
     score = probe_words(MODEL, TOKENIZER, tagged(40, 0), tagged(20, 1))
     assert (score.value, score.examples, score.task) == (1.0, 60, "POS probe")
 
@@ -117,13 +117,13 @@ def test_labels_unseen_in_training_count_as_wrong():
     assert probe_pairs(MODEL, TOKENIZER, pairs(50, 0), unseen).value == 0.0
 
 
-def test_words_that_the_model_does_not_see_count_as_wrong_and_are_not_learnt_from():
+def test_words_that_the_model_does_not_see_count_as_wrong_and_are_not_trained_on():
     hidden = [(["\u200b", *words], ["X", *tags]) for words, tags in tagged(20, 1)]
     score = probe_words(MODEL, TOKENIZER, [*tagged(40, 0), *hidden], hidden)
     assert (score.value, score.examples) == (pytest.approx(3 / 4), 80)
 
 
-def test_sides_without_examples_and_words_without_tags_are_refused():
+def test_missing_examples_and_tags_are_rejected():
     with pytest.raises(EvidenceError, match="no training examples"):
         probe_pairs(MODEL, TOKENIZER, [], pairs(5, 0))
     with pytest.raises(EvidenceError, match="no test examples"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,11 @@ assert all(task.summary for task in TASKS.values())
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_task_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
+    assert [name for name in TASKS if f"`{name}`" not in page] == []
 
 
 def test_a_task_is_one_entry(tmp_path, monkeypatch):

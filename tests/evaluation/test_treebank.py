@@ -113,7 +113,7 @@ def test_an_empty_file(tmp_path, content):
         read_treebank(tmp_path / "empty.conllu")
 
 
-def test_a_sentence_of_empty_nodes_alone(tmp_path):
+def test_a_sentence_with_only_empty_nodes_is_rejected(tmp_path):
     with pytest.raises(InputError, match="line 1: the sentence has no words"):
         read_treebank(write(tmp_path / "odd.conllu", [line("0.1", "a", "X", "_", "_")]))
 
@@ -126,7 +126,7 @@ def test_a_missing_file_and_wrong_bytes(tmp_path):
         read_treebank(tmp_path / "latin.conllu")
 
 
-def test_the_package_is_asked_for(tmp_path, monkeypatch):
+def test_the_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "conllu.parser", None)
     with pytest.raises(MissingExtra, match=r"relexify\[evaluation\]"):
         read_treebank(write(tmp_path / "good.conllu", GOOD))

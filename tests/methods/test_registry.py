@@ -64,7 +64,7 @@ recipe.write_text(
     '[compare]\\nruns = ["mean", "wechsel"]\\n'
 )
 read = read_recipe(recipe)
-assert read.transfer.method == "mean"
+assert read.tables["transfer"].method == "mean"
 assert read.compare.runs[0].method == "mean"
 
 model, tokenizer = pico.pair("gpt2")

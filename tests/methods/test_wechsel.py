@@ -18,9 +18,9 @@ from relexify.mixture import Origin
 from relexify.tokens import vocabulary_of
 from tests import pico
 
-SOURCE = pico.byte_level()
+SOURCE_TOKENIZER = pico.byte_level()
 LINES = pico.sentences(words=pico.foreign_words(), seed=3)
-TARGET = pico.byte_level(LINES)
+TARGET_TOKENIZER = pico.byte_level(LINES)
 
 
 def vectors_of(lines):
@@ -37,8 +37,10 @@ def cosine(left, right):
 
 @pytest.mark.parametrize(("neighbours", "temperature"), [(10, 0.1), (3, 0.5), (1, 1.0)])
 def test_rows_equal_the_papers_equations(neighbours, temperature):
-    mixture = wechsel(SOURCE, TARGET, SOURCE, TARGET, neighbours=neighbours, temperature=temperature)
-    old, new = vocabulary_of(SOURCE), vocabulary_of(TARGET)
+    mixture = wechsel(
+        SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, TARGET, neighbours=neighbours, temperature=temperature
+    )
+    old, new = vocabulary_of(SOURCE_TOKENIZER), vocabulary_of(TARGET_TOKENIZER)
     u_s = [SOURCE.lookup([form.text.strip()])[0] for form in old.forms]
     checked = 0
     for x in range(300, len(new), 7):
@@ -59,24 +61,24 @@ def test_rows_equal_the_papers_equations(neighbours, temperature):
 
 
 def test_a_tiny_temperature_stays_finite():
-    mixture = wechsel(SOURCE, TARGET, SOURCE, TARGET, temperature=1e-4)
+    mixture = wechsel(SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, TARGET, temperature=1e-4)
     assert np.isfinite(mixture.weights.data).all()
     assert np.allclose(mixture.weights.sum(axis=1)[mixture.known], 1, atol=1e-5)
 
 
 def test_special_tokens_are_copied_and_partial_characters_are_left_empty():
-    mixture = wechsel(SOURCE, TARGET, SOURCE, TARGET)
-    new = vocabulary_of(TARGET)
-    assert mixture.sources(TARGET.eos_token_id) == [("<|endoftext|>", 1.0)]
-    assert mixture.origin[TARGET.eos_token_id] == Origin.SPECIAL
+    mixture = wechsel(SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, TARGET)
+    new = vocabulary_of(TARGET_TOKENIZER)
+    assert mixture.sources(TARGET_TOKENIZER.eos_token_id) == [("<|endoftext|>", 1.0)]
+    assert mixture.origin[TARGET_TOKENIZER.eos_token_id] == Origin.SPECIAL
     broken = [id for id, form in enumerate(new.forms) if form.is_byte]
     assert broken
     assert not mixture.known[broken].any()
 
 
 def test_the_same_vectors_on_both_sides_find_the_same_token():
-    mixture = wechsel(SOURCE, SOURCE, SOURCE, SOURCE, neighbours=1)
-    old = vocabulary_of(SOURCE)
+    mixture = wechsel(SOURCE_TOKENIZER, SOURCE_TOKENIZER, SOURCE, SOURCE, neighbours=1)
+    old = vocabulary_of(SOURCE_TOKENIZER)
     for id in np.flatnonzero(mixture.known):
         ((token, weight),) = mixture.sources(int(id))
         assert weight == 1.0
@@ -84,11 +86,11 @@ def test_the_same_vectors_on_both_sides_find_the_same_token():
 
 
 def test_subwords_from_words_equal_the_papers_sum():
-    subwords = subwords_from_words(TARGET, TARGET)
-    expected = {id: [np.zeros(24), 0] for id in range(len(TARGET))}
+    subwords = subwords_from_words(TARGET_TOKENIZER, TARGET)
+    expected = {id: [np.zeros(24), 0] for id in range(len(TARGET_TOKENIZER))}
     for word, count in zip(TARGET.words, TARGET.counts, strict=True):
         for spelling in (word, f" {word}"):
-            for id in set(TARGET(spelling, add_special_tokens=False).input_ids):
+            for id in set(TARGET_TOKENIZER(spelling, add_special_tokens=False).input_ids):
                 expected[id][0] = expected[id][0] + count * TARGET.lookup([word])[0]
                 expected[id][1] += count
     for id, (total, weight) in expected.items():
@@ -98,45 +100,48 @@ def test_subwords_from_words_equal_the_papers_sum():
 
 
 def test_the_most_frequent_words_alone_cover_fewer_tokens():
-    some, every = subwords_from_words(TARGET, TARGET, top_words=3), subwords_from_words(TARGET, TARGET)
+    some, every = (
+        subwords_from_words(TARGET_TOKENIZER, TARGET, top_words=3),
+        subwords_from_words(TARGET_TOKENIZER, TARGET),
+    )
     assert some.covered.sum() < every.covered.sum()
 
 
 def test_given_frequencies_replace_the_counts():
     only = TARGET.words[0]
-    subwords = subwords_from_words(TARGET, TARGET, frequencies={only: 2.0})
-    id = TARGET(f" {only}", add_special_tokens=False).input_ids[0]
+    subwords = subwords_from_words(TARGET_TOKENIZER, TARGET, frequencies={only: 2.0})
+    id = TARGET_TOKENIZER(f" {only}", add_special_tokens=False).input_ids[0]
     assert np.allclose(subwords.matrix[id], TARGET.lookup([only])[0], atol=1e-5)
 
 
 def test_vectors_without_counts_weight_words_by_rank():
     uncounted = WordVectors(TARGET.words, TARGET.lookup(TARGET.words), None, None)
     by_rank = {word: 1 / rank for rank, word in enumerate(TARGET.words, 1)}
-    expected = subwords_from_words(TARGET, TARGET, frequencies=by_rank)
-    assert np.allclose(subwords_from_words(TARGET, uncounted).matrix, expected.matrix, atol=1e-5)
+    expected = subwords_from_words(TARGET_TOKENIZER, TARGET, frequencies=by_rank)
+    assert np.allclose(subwords_from_words(TARGET_TOKENIZER, uncounted).matrix, expected.matrix, atol=1e-5)
 
 
 def test_tokens_are_looked_up_by_their_text():
-    subwords = subwords_from_ngrams(TARGET, TARGET)
-    new = vocabulary_of(TARGET)
+    subwords = subwords_from_ngrams(TARGET_TOKENIZER, TARGET)
+    new = vocabulary_of(TARGET_TOKENIZER)
     id = next(id for id, form in enumerate(new.forms) if form.starts_word and not form.text.isascii())
     assert np.allclose(subwords.matrix[id], TARGET.lookup([new.forms[id].text])[0])
 
 
 def test_vectors_without_ngrams_use_words():
     plain = WordVectors(TARGET.words, TARGET.lookup(TARGET.words), TARGET.counts, None)
-    assert wechsel(SOURCE, TARGET, SOURCE, plain).known.sum() > 50
+    assert wechsel(SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, plain).known.sum() > 50
     with pytest.raises(EvidenceError, match="no n-grams"):
-        wechsel(SOURCE, TARGET, SOURCE, plain, subwords="ngrams")
+        wechsel(SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, plain, subwords="ngrams")
 
 
 def test_vectors_of_two_widths_are_rejected_with_both_numbers():
-    narrow = subwords_from_ngrams(TARGET, TARGET.rotated(np.eye(24)[:, :20]))
+    narrow = subwords_from_ngrams(TARGET_TOKENIZER, TARGET.rotated(np.eye(24)[:, :20]))
     with pytest.raises(InputError, match="24 wide and target vectors 20"):
-        vector_neighbours(subwords_from_ngrams(SOURCE, SOURCE), narrow)
+        vector_neighbours(subwords_from_ngrams(SOURCE_TOKENIZER, SOURCE), narrow)
 
 
 def test_vectors_that_cover_no_token_are_rejected():
     nothing = WordVectors(["zzzz"], np.zeros((1, 24), np.float32), np.array([1]), None)
     with pytest.raises(EvidenceError, match="no token of the target vocabulary"):
-        wechsel(SOURCE, pico.byte_level(["жж"] * 9, size=260), SOURCE, nothing)
+        wechsel(SOURCE_TOKENIZER, pico.byte_level(["жж"] * 9, size=260), SOURCE, nothing)

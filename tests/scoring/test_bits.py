@@ -10,7 +10,7 @@ import torch
 from transformers import BertForPreTraining
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import architecture_of, check_fit, usable_length
+from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.scoring import bits_per_byte, language_model_scores, scores_of
 from relexify.tokens import separator_of
 from tests import pico
@@ -113,24 +113,6 @@ def test_a_window_longer_than_the_model_can_take_is_cut_to_it():
         model, tokenizer = pico.pair(family)
         text = "\n".join(pico.sentences(12))
         assert bits_per_byte(model, tokenizer, text, window=512) == bits_per_byte(model, tokenizer, text, window=64)
-
-
-@pytest.mark.parametrize(
-    ("family", "length"),
-    [("gpt2", 64), ("llama tied", 64), ("bert", 64), ("roberta", 64), ("modernbert", 64), ("t5", None)],
-)
-def test_the_usable_length_is_what_the_model_takes(family, length):
-    model, _ = pico.pair(family)
-    assert usable_length(model) == length
-
-
-@pytest.mark.parametrize("family", ["gpt2", "bert", "roberta"])
-def test_one_token_more_than_the_usable_length_is_too_much(family):
-    model, _ = pico.pair(family)
-    longest = usable_length(model)
-    assert model(input_ids=torch.full((1, longest), 7)).logits.isfinite().all()
-    with pytest.raises((IndexError, RuntimeError)):
-        model(input_ids=torch.full((1, longest + 1), 7))
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import IGNORED, architecture_of, encoder_frame
+from relexify.pretrained.architecture import IGNORED
 from relexify.scoring import HeldOut, held_out_windows
 from tests import pico
 
@@ -182,30 +179,3 @@ def test_tokenizers_that_lack_what_is_needed_are_refused():
         held_out_windows(pico.byte_level(), ["the river"], "encoder")
     with pytest.raises(VocabularyError, match="no token to put between paragraphs"):
         held_out_windows(pico.byte_level(pad_token="<pad>"), ["the river"], "decoder")
-
-
-@pytest.mark.parametrize(
-    ("make", "frame"),
-    [
-        (pico.wordpiece, (["[CLS]"], ["[SEP]"])),
-        (pico.roberta_tokenizer, (["<s>"], ["</s>"])),
-        (pico.unigram, ([], ["</s>"])),
-        (pico.byte_fallback, (["<s>"], ["</s>"])),
-    ],
-)
-def test_the_frame_is_what_the_model_was_trained_with(make: Callable[[], Any], frame):
-    tokenizer = make()
-    assert encoder_frame(tokenizer) == tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
-
-
-KINDS = {"bert": "encoder", "roberta": "encoder", "modernbert": "encoder"} | dict.fromkeys(
-    ("t5", "bart"), "encoder-decoder"
-)
-
-
-@pytest.mark.parametrize("family", list(pico.FAMILIES))
-def test_the_kind_of_every_family_is_known(family):
-    model, _ = pico.pair(family)
-    assert architecture_of(model) == KINDS.get(family, "decoder")
-    if family != "t5":  # its base model is itself
-        assert architecture_of(model.base_model) == "headless"

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from relexify.errors import InputError
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
+from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.registry import TASKS, Task
 
-__all__ = ["Data", "Problem", "problem_of"]
+__all__ = ["Data", "Problem", "find_labels"]
 
 Data = Sequence[Example] | Sequence[TaggedSentence]
 
@@ -39,16 +40,16 @@ class Problem:
     default: str
 
 
-def problem_of(name: str, training: Data, test: Data, dev: Data | None) -> Problem:
+def find_labels(name: str, data: TaskData) -> Problem:
     """Collect the labels of the training data, and validate that all data fits the task and the labels.
 
     Raises:
         InputError: There is no data, it is of another kind, or its labels do not fit.
     """
     task = TASKS[name]
-    parts = {"training": training, "test": test}
-    if dev is not None:
-        parts["development"] = dev
+    parts: dict[str, Data] = {"training": data.train, "test": data.test}
+    if data.dev is not None:
+        parts["development"] = data.dev
     _check_types(name, task, parts)
     if task.predicts == "number":
         _check_numbers(parts)

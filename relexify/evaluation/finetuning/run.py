@@ -24,7 +24,7 @@ from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
 from relexify.evaluation.finetuning.inputs import Inputs, encode, stack_rows, word_tags
-from relexify.evaluation.finetuning.problem import Problem, problem_of
+from relexify.evaluation.finetuning.problem import Problem, find_labels
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
@@ -75,7 +75,7 @@ def fine_tune(
     """
     folder = Path(folder)
     check_seeds(seeds)
-    problem = problem_of(task, data.train, data.test, data.dev)
+    problem = find_labels(task, data)
     config = encoder_config(model, task)
     identity = {
         "model": by_content(model),

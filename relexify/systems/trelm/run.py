@@ -202,7 +202,7 @@ def _has_trained(work: Path) -> bool:
 def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
     """Return what `relexify.json` says about the run, and about the transfer that the model comes from."""
     found = read_notes(model)
-    graft = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
+    graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
     described = {
         "languages": list(options.languages),
         "objective": options.objective,
@@ -254,10 +254,10 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
         VocabularyError: A tokenizer is not its model's.
     """
     first, second = options.languages
+    source: str | Path = model
+    target: PreTrainedModel | None = None
     if options.vocabularies == "separate" and options.source_model:
         source, target = options.source_model, _load_plain(model)
-    else:
-        source, target = model, None
     built = with_trilayer(
         _load_with_next_sentence(source),
         (first, second),

@@ -170,9 +170,8 @@ def translation_scores(
     writer = tokenizer if writer is None else writer
     found = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer, batch=batch)
     normalizer = backend_of(writer).normalizer
-    if normalizer is not None:
-        references = [str(normalizer.normalize_str(text)) for text in references]
-    return bleu_scores(found, references, tokenize=tokenize, task=f"translation {reads} → {writes}")
+    expected = [text if normalizer is None else str(normalizer.normalize_str(text)) for text in references]
+    return bleu_scores(found, expected, tokenize=tokenize, task=f"translation {reads} → {writes}")
 
 
 def translate(

@@ -1,3 +1,5 @@
+"""The rows of a batch: pairs for every objective, masked sentences, next sentences."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,80 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.errors import EvidenceError, InputError, VocabularyError
-from relexify.evidence.bitext import Bitext, DirectedLinks, EncodedBitext, Links, Side, encode_bitext
+from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.batches import FOLLOWS, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.encoder import UNALIGNED
-from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
 from tests import pico
+from tests.systems.trelm.test_pairs import three_pairs
 from tests.training.runs import packed_in
 
 TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)
 CLS, SEP, MASK, PAD = (TOKENIZER.convert_tokens_to_ids(name) for name in ("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
-
-
-def side(*lines: list[int]) -> Side:
-    """Every token a unit of its own."""
-    ids = np.array([id for line in lines for id in line], np.int32)
-    return Side(ids, np.arange(len(ids) + 1), np.cumsum([0, *map(len, lines)]))
-
-
-def links(*points: tuple[int, int, int]) -> Links:
-    return Links.from_points(np.array(points, np.int32))
-
-
-def three_pairs(**options: Any) -> AlignedPairs:
-    source = side([10, 11, 12], [], [20, 21, 22, 23])
-    target = side([30, 31], [40], [50, 51, 52])
-    forward = links((0, 2, 0), (0, 0, 1), (2, 3, 0), (2, 0, 2))
-    reverse = links((0, 0, 1), (0, 1, 1), (2, 3, 0))
-    return align_pairs(EncodedBitext(source, target), DirectedLinks(forward, reverse), **({"max_tokens": 8} | options))
-
-
-def test_every_token_has_its_place_in_the_other_sentence() -> None:
-    pairs = three_pairs()
-    assert pairs.lines.tolist() == [0, 2]
-    source, target = pairs.pair(0)
-    assert (source.ids.tolist(), source.positions.tolist()) == ([10, 11, 12], [1, 1, UNALIGNED])
-    assert (target.ids.tolist(), target.positions.tolist()) == ([30, 31], [2, 0])
-    source, target = pairs.pair(1)
-    assert source.positions.tolist() == [UNALIGNED, UNALIGNED, UNALIGNED, 0]
-    assert target.positions.tolist() == [3, UNALIGNED, 0]
-
-
-def test_of_several_links_the_first_counts_in_either_direction() -> None:
-    both = EncodedBitext(side([1, 2, 3]), side([4, 5]))
-    source, target = align_pairs(both, links((0, 2, 0), (0, 1, 0), (0, 1, 1)), max_tokens=8).pair(0)
-    assert target.positions.tolist() == [1, 1]
-    assert source.positions.tolist() == [UNALIGNED, 0, 0]
-
-
-def test_pieces_of_linked_words_correspond_one_by_one() -> None:
-    # Words of two, one and three pieces against words of three pieces and one.
-    source = Side(np.arange(6, dtype=np.int32), np.array([0, 2, 3, 6]), np.array([0, 3]))
-    target = Side(np.arange(4, dtype=np.int32), np.array([0, 3, 4]), np.array([0, 2]))
-    first, second = align_pairs(EncodedBitext(source, target), links((0, 0, 0), (0, 2, 1)), max_tokens=8).pair(0)
-    assert second.positions.tolist() == [0, 1, 1, 3]
-    assert first.positions.tolist() == [0, 1, UNALIGNED, 3, 3, 3]
-
-
-def test_long_pairs_are_left_out_and_none_left_is_said() -> None:
-    assert three_pairs(max_tokens=3).lines.tolist() == [0]
-    assert three_pairs(max_together=6).lines.tolist() == [0]
-    with pytest.raises(EvidenceError, match="none of the 3 pairs"):
-        three_pairs(max_tokens=1)
-    with pytest.raises(EvidenceError, match="no token of the parallel text is aligned"):
-        align_pairs(EncodedBitext(side([1]), side([2])), links(), max_tokens=8)
-
-
-def test_the_identity_changes_with_a_link() -> None:
-    both = EncodedBitext(side([1, 2]), side([3, 4]))
-    first, second = (align_pairs(both, links((0, 0, place)), max_tokens=8).fingerprint() for place in (0, 1))
-    assert first != second
-    assert first == align_pairs(both, links((0, 0, 0)), max_tokens=8).fingerprint()
 
 
 @pytest.mark.parametrize("direction", ["source-to-target", "target-to-source"])
@@ -119,7 +59,7 @@ def test_beside_every_pair_its_target_sentence_is_masked_in_its_own_order() -> N
 
 
 @pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
-def test_a_row_follows_from_its_position_alone(objective: str) -> None:
+def test_a_row_depends_on_its_position_alone(objective: str) -> None:
     batches = PairBatches(three_pairs(), TOKENIZER, objective=objective, masking=0.5, seed=1)
     together = batches.batch(list(range(8)))
     for position in range(8):
@@ -131,7 +71,7 @@ def test_a_row_follows_from_its_position_alone(objective: str) -> None:
     assert not all(torch.equal(rows, other[name]) for name, rows in together.items() if rows.shape == other[name].shape)
 
 
-def test_both_sentences_stand_in_one_sequence_with_gaps_in_both() -> None:
+def test_tlm_concatenates_both_sentences_with_masks_in_both() -> None:
     pairs = three_pairs()
     rows = PairBatches(pairs, TOKENIZER, objective="tlm", masking=0.5).batch(list(range(0, 40, 2)))
     gaps = {0: 0, 1: 0}
@@ -151,7 +91,7 @@ def test_both_sentences_stand_in_one_sequence_with_gaps_in_both() -> None:
     assert "alignment" not in rows
 
 
-def test_a_bridge_leads_from_a_gap_to_its_translation() -> None:
+def test_a_bridge_leads_from_a_masked_token_to_its_translation() -> None:
     pairs = three_pairs()
     rows = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1.0, seed=0).batch([0, 2])
     for place in range(2):
@@ -170,23 +110,11 @@ def test_a_bridge_leads_from_a_gap_to_its_translation() -> None:
     assert without["bridge"][0, :real].tolist() == list(range(real))
 
 
-def test_unknown_objectives_and_directions_are_refused() -> None:
+def test_unknown_objectives_and_directions_are_rejected() -> None:
     with pytest.raises(InputError, match="no objective 'nmt'"):
         PairBatches(three_pairs(), TOKENIZER, objective="nmt")
     with pytest.raises(InputError, match="no direction 'up'"):
         PairBatches(three_pairs(), TOKENIZER, direction="up")
-
-
-def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
-    lines = pico.sentences(6)
-    others = pico.sentences(6, words=pico.foreign_words())
-    file = tmp_path / "pairs.tsv"
-    file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(lines, others, strict=True)))
-    encoded = encode_bitext(Bitext.open(file), TOKENIZER, TOKENIZER)
-    pairs = align_pairs(encoded, links((0, 0, 0)), max_tokens=60)
-    for number in range(6):
-        for found, text in zip(pairs.pair(number), (lines[number], others[number]), strict=True):
-            assert found.ids.tolist() == TOKENIZER(text, add_special_tokens=False).input_ids
 
 
 def packed_text(tmp_path: Any, lines: int = 60) -> Any:
@@ -214,7 +142,7 @@ def test_second_segments_follow_the_first_in_half_of_the_cases(tmp_path: Any) ->
     assert all(torch.equal(alone[name][0], rows[name][7]) for name in rows)
 
 
-def test_next_sentences_need_text_and_a_token_between(tmp_path: Any) -> None:
+def test_next_sentences_need_text_and_a_separator(tmp_path: Any) -> None:
     packed = packed_text(tmp_path, 3)
     with pytest.raises(InputError, match="too few for two sequences"):
         SegmentPairs(packed, TOKENIZER, length=200)
@@ -222,7 +150,7 @@ def test_next_sentences_need_text_and_a_token_between(tmp_path: Any) -> None:
         SegmentPairs(packed, pico.byte_level(bos_token="<s>"), length=20)
 
 
-def test_rows_of_a_text_tell_their_language(tmp_path: Any) -> None:
+def test_rows_of_a_text_have_their_language(tmp_path: Any) -> None:
     blocks = Blocks(packed_text(tmp_path), TOKENIZER, "encoder", length=16)
     rows = InLanguage(blocks, 1).batch([0, 1, 2])
     assert rows["languages"].tolist() == [1, 1, 1]

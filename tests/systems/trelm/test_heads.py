@@ -26,7 +26,7 @@ def tokens() -> torch.Tensor:
     return torch.randint(5, 60, (3, 9), generator=torch.Generator().manual_seed(0))
 
 
-def test_answers_come_from_the_first_state_of_the_trained_encoder(folder):
+def test_a_text_is_classified_by_the_first_state_of_the_trained_encoder(folder):
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3).eval()
     assert isinstance(model, TriLayerForSequenceClassification)
     with torch.no_grad():
@@ -37,14 +37,14 @@ def test_answers_come_from_the_first_state_of_the_trained_encoder(folder):
     torch.testing.assert_close(found.loss, cross_entropy(expected, torch.tensor([0, 1, 2])))
 
 
-def test_numbers_are_come_close_to(folder):
+def test_regression_minimises_the_squared_error(folder):
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, problem_type="regression").eval()
     wanted = torch.tensor([0.5, 2.0, -1.0])
     found = model(tokens(), labels=wanted)
     torch.testing.assert_close(found.loss, ((found.logits[:, 0] - wanted) ** 2).mean())
 
 
-def test_every_token_is_answered_and_those_not_asked_for_do_not_count(folder):
+def test_every_token_is_classified_and_those_without_labels_do_not_count(folder):
     model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=4).eval()
     assert isinstance(model, TriLayerForTokenClassification)
     labels = torch.full((3, 9), -100)
@@ -54,7 +54,7 @@ def test_every_token_is_answered_and_those_not_asked_for_do_not_count(folder):
     torch.testing.assert_close(found.loss, cross_entropy(found.logits[:, 2], labels[:, 2]))
 
 
-def test_padding_changes_no_answer(folder):
+def test_padding_changes_no_logit(folder):
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).eval()
     padding = model.config.backbone.pad_token_id
     padded = torch.cat([tokens(), torch.full((3, 4), padding)], dim=1)
@@ -65,7 +65,7 @@ def test_padding_changes_no_answer(folder):
         )
 
 
-def test_the_whole_encoder_learns_and_comes_back_from_its_folder(folder, tmp_path):
+def test_the_whole_encoder_is_trained_and_loaded_from_its_folder(folder, tmp_path):
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
     model(tokens(), labels=torch.tensor([0, 1, 1])).loss.backward()
     silent = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]

@@ -196,13 +196,13 @@ def test_states_are_put_into_the_order_of_the_alignment() -> None:
         ([[0] * 9, [0] * 9], "9 target positions, and the model has room for 8"),
     ],
 )
-def test_alignments_that_lead_nowhere_are_refused(alignment: list[list[int]], part: str) -> None:
+def test_alignments_outside_the_sentence_are_rejected(alignment: list[list[int]], part: str) -> None:
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     with pytest.raises(InputError, match=part):
         check_alignment(torch.tensor(alignment), mask, 8)
 
 
-def test_the_model_refuses_a_wrong_alignment_and_a_long_sentence(backbone: Any) -> None:
+def test_the_model_rejects_a_wrong_alignment_and_a_long_sentence(backbone: Any) -> None:
     model = with_trilayer(backbone)
     with pytest.raises(InputError, match="source position 4"):
         model(torch.tensor([[5, 6, 7]]), alignment=torch.tensor([[4]]))
@@ -215,7 +215,7 @@ def test_the_model_refuses_a_wrong_alignment_and_a_long_sentence(backbone: Any) 
         model(torch.tensor([[5, 6]]), alignment=torch.zeros(1, longest + 1, dtype=torch.long))
 
 
-def test_it_begins_as_the_paper_says(backbone: Any) -> None:
+def test_the_initial_parameters_are_those_of_the_paper(backbone: Any) -> None:
     model = with_trilayer(backbone, ("en", "zh"))
     below = model.model.lower[-1].state_dict()
     assert all(torch.equal(value, below[name]) for name, value in model.model.trilayer.state_dict().items())
@@ -304,7 +304,7 @@ def test_gradients_reach_both_halves_languages_and_placeholder(backbone: Any) ->
     assert model.model.placeholder.grad.abs().sum() > 0
 
 
-def test_languages_are_told_by_name_by_row_or_by_token(backbone: Any) -> None:
+def test_languages_are_given_by_name_by_row_or_by_token(backbone: Any) -> None:
     model, ids = with_trilayer(backbone, ("en", "zh")), torch.tensor([[5, 6, 7], [8, 9, 10]])
     with torch.no_grad():
         assert torch.equal(model(ids).logits, model(ids, language="zh").logits)
@@ -318,7 +318,7 @@ def test_languages_are_told_by_name_by_row_or_by_token(backbone: Any) -> None:
         model(ids, languages=torch.tensor([[0, 0], [1, 1]]))
 
 
-def test_a_bridge_predicts_from_the_state_of_another_place() -> None:
+def test_a_bridge_predicts_from_the_state_of_another_position() -> None:
     model, ids = with_trilayer(bert()), torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         plain = model(ids).logits
@@ -374,12 +374,12 @@ def test_the_combination_has_each_half_of_one_model_and_the_mean_of_the_rest(bac
     assert not any(value is first[name] for name, value in found.items())
 
 
-def test_models_built_otherwise_cannot_be_combined() -> None:
+def test_models_of_different_shapes_cannot_be_combined() -> None:
     with pytest.raises(InputError, match="not built alike"):
         combine_halves(with_trilayer(bert()), with_trilayer(roberta()))
 
 
-def test_halves_are_named_by_all_their_layers_and_nothing_else() -> None:
+def test_the_pattern_of_a_half_matches_its_layers_and_nothing_else() -> None:
     config = BertConfig(**(SIZES | {"num_hidden_layers": 12}), vocab_size=20, max_position_embeddings=8)
     model = with_trilayer(BertForMaskedLM(config))
     for half, wanted in (("lower", range(6)), ("upper", range(6, 12))):
@@ -388,7 +388,7 @@ def test_halves_are_named_by_all_their_layers_and_nothing_else() -> None:
         assert not any("trilayer" in name for name in names)
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_models_that_cannot_be_cut_in_two_are_rejected() -> None:
     with pytest.raises(GraftError, match="type 'gpt2'"):
         with_trilayer(pico.gpt2(pico.byte_level()))
     with pytest.raises(GraftError, match="no head for masked tokens"):
@@ -401,11 +401,11 @@ def test_what_cannot_be_cut_is_refused() -> None:
         with_trilayer(bert(), embedding_size=32)
 
 
-def test_scoring_takes_it_for_an_encoder() -> None:
+def test_scoring_treats_it_as_an_encoder() -> None:
     assert architecture_of(with_trilayer(bert())) == "encoder"
 
 
-def test_a_parser_reads_with_it(backbone: Any, tmp_path: Any) -> None:
+def test_a_parser_can_use_it_as_encoder(backbone: Any, tmp_path: Any) -> None:
     model = with_trilayer(backbone)
     parser = BiaffineParser.on_top_of(model, ["nsubj", "root"], arc_size=8, label_size=4).eval()
     parser.save_pretrained(tmp_path)

@@ -163,7 +163,7 @@ def test_other_objectives_train_without_a_trilayer(tmp_path: Path, monkeypatch: 
     )  # fmt: skip
     assert changed(world.start, output)
     with pytest.raises(InputError, match="CdLM needs a TRILayer"):
-        world.direction("source-to-target", "refused")
+        world.direction("source-to-target", "rejected")
 
 
 def aligned_pairs_of(world: World, together: int) -> AlignedPairs:
@@ -172,7 +172,7 @@ def aligned_pairs_of(world: World, together: int) -> AlignedPairs:
     return replace(whole, lines=whole.lines[lengths <= together])
 
 
-def test_language_specific_training_learns_next_sentences_where_bert_can(bert_world: World) -> None:
+def test_language_specific_training_predicts_next_sentences_if_the_model_has_the_head(bert_world: World) -> None:
     output, without = bert_world.folder / "out", bert_world.folder / "without"
     kept = {"held_out": bert_world.held_out["xx"]}
     train_specific(bert_world.start, output, bert_world.texts["xx"], TRAINING, **kept)
@@ -190,7 +190,7 @@ def test_language_specific_training_learns_next_sentences_where_bert_can(bert_wo
     assert not any(IDLE.search(name) for name in changed(bert_world.start, without))
 
 
-def test_next_sentences_are_refused_where_there_is_no_head(tmp_path: Path, monkeypatch: Any) -> None:
+def test_next_sentences_are_rejected_without_the_head(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
     world = World(tmp_path, "roberta")
     with pytest.raises(InputError, match="no head for next sentences"):
@@ -216,7 +216,7 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: World) -> No
 
 @pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
 @pytest.mark.parametrize("micro_batch", [None, 2])
-def test_pairs_and_gaps_have_a_mean_loss_each(
+def test_pairs_and_masked_sentences_have_a_mean_loss_each(
     bert_world: World, objective: str, micro_batch: int | None, monkeypatch: Any
 ) -> None:
     config = bert_world.start / "config.json"
@@ -281,7 +281,7 @@ def killed(world: World, output: Path) -> None:
     )
 
 
-def test_a_killed_direction_goes_on_and_ends_with_the_same_bits(bert_world: World) -> None:
+def test_a_killed_direction_resumes_to_the_same_bits(bert_world: World) -> None:
     whole = bert_world.direction("source-to-target")
     output = bert_world.folder / "again"
     assert in_a_process(killed, bert_world, output) == -9
@@ -297,7 +297,7 @@ def in_a_group(world: World, name: str) -> None:
     world.direction("source-to-target", name, training=replace(TRAINING, batch=8))
 
 
-def test_two_processes_make_the_model_of_one(bert_world: World) -> None:
+def test_two_processes_train_the_same_model_as_one(bert_world: World) -> None:
     model = load_model(bert_world.start)
     model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
     model.save_pretrained(bert_world.start)
@@ -316,7 +316,7 @@ def test_a_direction_learns_to_translate(bert_world: World) -> None:
     assert after < 0.8 * before
 
 
-def test_texts_and_options_that_do_not_fit_are_refused(bert_world: World) -> None:
+def test_texts_and_options_that_do_not_fit_are_rejected(bert_world: World) -> None:
     with pytest.raises(InputError, match="odd"):
         bert_world.commonality(training=replace(TRAINING, batch=3))
     with pytest.raises(InputError, match="length = 40 is more than the 39 tokens"):

@@ -32,11 +32,11 @@ def model() -> Any:
         ([], []),
     ],
 )
-def test_repetitions_are_said_once_and_the_separator_ends_it(tokens: list[int], kept: list[int]) -> None:
+def test_repeats_are_collapsed_and_the_separator_ends_a_translation(tokens: list[int], kept: list[int]) -> None:
     assert collapse_repeats(tokens, 3, [2, 3]) == kept
 
 
-def test_a_read_out_is_the_likeliest_token_of_every_place() -> None:
+def test_a_translation_is_the_most_likely_token_of_every_position() -> None:
     reader, sentences = model(), pico.sentences(5)
     found = translate(reader, TOKENIZER, sentences, reads="en", writes="xx", batch=2)
     for sentence, text in zip(sentences, found, strict=True):
@@ -52,7 +52,7 @@ def test_a_read_out_is_the_likeliest_token_of_every_place() -> None:
         assert text == TOKENIZER.decode(expected).strip()
 
 
-def test_a_model_that_says_what_is_asked_for_has_a_perfect_score() -> None:
+def test_a_model_that_writes_the_references_has_a_perfect_score() -> None:
     reader, sentences = model(), pico.sentences(40)
     found = translate(reader, TOKENIZER, sentences, reads="en", writes="xx")
     pairs = [*zip(sentences, found, strict=True), ("", "")]
@@ -76,7 +76,7 @@ def test_bleu_is_the_geometric_mean_of_the_precisions() -> None:
     assert by_character[0].value == pytest.approx(100 * 2 / 3)
 
 
-def test_what_cannot_be_measured_is_refused() -> None:
+def test_translations_that_cannot_be_scored_are_rejected() -> None:
     with pytest.raises(InputError, match="no tokenisation 'words'"):
         bleu_scores(["a"], ["a"], tokenize="words")
     with pytest.raises(InputError, match="2 translations and 1 references"):
@@ -93,7 +93,7 @@ def test_a_missing_package_is_named(monkeypatch: Any) -> None:
         bleu_scores(["a"], ["a"])
 
 
-def test_long_sentences_are_cut_and_said_so(caplog: Any) -> None:
+def test_long_sentences_are_cut_with_a_warning(caplog: Any) -> None:
     found = translate(model(), TOKENIZER, ["the river " * 80], reads="en", writes="xx")
     assert len(found) == 1
     assert "are cut there" in caplog.text

@@ -146,7 +146,7 @@ def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: World, ob
         assert torch.isfinite(model(**rows).loss)
 
 
-def test_commonality_trains_both_tables_and_measures_both_languages(world: World) -> None:
+def test_commonality_trains_both_tables_and_scores_both_languages(world: World) -> None:
     output = world.folder / "out"
     result = train_commonality(
         world.start, output, world.texts["xx"], world.texts["en"], TRAINING,
@@ -182,7 +182,7 @@ def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World
     assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
 
 
-def test_two_directions_are_combined_and_the_new_language_leaves_the_other_vocabulary_alone(world: World) -> None:
+def test_two_directions_are_combined_and_the_last_phase_leaves_the_source_vocabulary_alone(world: World) -> None:
     there, back = world.direction("source-to-target"), world.direction("target-to-source")
     both, output = world.folder / "combined", world.folder / "out"
     combine_directions(there, back, both)
@@ -213,7 +213,7 @@ def in_a_group(world: World, name: str) -> None:
     world.direction("target-to-source", name, training=replace(TRAINING, batch=8))
 
 
-def test_two_processes_make_the_model_of_one(world: World) -> None:
+def test_two_processes_train_the_same_model_as_one(world: World) -> None:
     model = load_model(world.start)
     model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
     model.save_pretrained(world.start)

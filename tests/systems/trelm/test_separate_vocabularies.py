@@ -89,7 +89,7 @@ def by_hand(
     return logits
 
 
-def test_masked_language_modelling_of_each_language_is_by_its_own_table_and_head(source: Any) -> None:
+def test_each_language_is_masked_and_predicted_by_its_own_table_and_head(source: Any) -> None:
     model, target = joined(source), with_vocabulary(source, TOKENS)
     with torch.no_grad():
         for language, own, ids in (("en", source, [7, 88, 30, 41, 7]), ("xx", target, [7, 60, 30, 41, 7])):
@@ -125,7 +125,7 @@ def test_a_translation_reads_by_one_vocabulary_and_writes_by_the_other(source: A
     assert (found[..., TOKENS:] == float("-inf")).all()
 
 
-def test_rows_and_tokens_of_two_languages_go_together(source: Any) -> None:
+def test_rows_and_tokens_of_two_languages_can_share_a_batch(source: Any) -> None:
     model = joined(source, LONG)
     ids = torch.tensor([[5, 6, 7], [128, 9, 129]])
     with torch.no_grad():
@@ -197,7 +197,7 @@ def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "xx"])
-def test_one_language_alone_computes_what_it_did_in_company(source: Any, language: str, tmp_path: Any) -> None:
+def test_an_exported_language_computes_the_same_as_before(source: Any, language: str, tmp_path: Any) -> None:
     model = joined(source)
     alone = with_one_language(model, language)
     assert alone.config.languages == [language]
@@ -267,7 +267,7 @@ def test_phases_train_the_vocabularies_that_their_text_reaches(source: Any) -> N
         assert "head.decoder.bias" in trained(phase)
 
 
-def test_what_does_not_go_together_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_models_and_options_that_do_not_fit_are_rejected(caplog: pytest.LogCaptureFixture) -> None:
     source = bert()
     target = with_vocabulary(source, TOKENS)
     with pytest.raises(GraftError, match="a bert and a roberta"):

@@ -80,11 +80,10 @@ def with_trilayer(
             encoder.language_embeddings.weight.copy_(rows)
     _copy_encoder(model, encoder.backbone)
     _copy_head(model, built)
-    if target is not None:
+    if target is not None and encoder.source_words is not None and built.head.source_decoder is not None:
         _copy_vocabulary(model, encoder.source_words, built.head.source_decoder)
         _copy_vocabulary(target, built.get_input_embeddings(), built.head.decoder)
-    if embedding_size is not None:
-        _factor_embeddings(built, model)
+    _factor_embeddings(built, model)
     if encoder.trilayer is not None and encoder.placeholder is not None:
         encoder.trilayer.load_state_dict(encoder.lower[-1].state_dict())
         tables = (encoder.source_words, encoder.backbone.embeddings.word_embeddings)
@@ -201,8 +200,9 @@ def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
             built.head.decoder.bias.copy_(decoder.bias)
         if built.head.decoder.weight.shape == decoder.weight.shape:
             built.head.decoder.weight.copy_(decoder.weight)
-    if built.next_sentence is not None:
-        built.next_sentence.load_state_dict(_next_sentence_head(model).state_dict())
+    next_sentence = _next_sentence_head(model)
+    if built.next_sentence is not None and next_sentence is not None:
+        built.next_sentence.load_state_dict(next_sentence.state_dict())
 
 
 def _copy_vocabulary(model: PreTrainedModel, words: nn.Embedding, decoder: nn.Linear) -> None:
@@ -215,11 +215,13 @@ def _copy_vocabulary(model: PreTrainedModel, words: nn.Embedding, decoder: nn.Li
 
 
 def _factor_embeddings(built: TriLayerForMaskedLM, model: PreTrainedModel) -> None:
-    """Set the narrow word embeddings and both projections to the best product: E ≈ (U S) Vᵀ.
+    """Set narrow word embeddings, if there are any, and both projections to the best product: E ≈ (U S) Vᵀ.
 
     The head is narrowed by the transpose of the projection that widens the embeddings.
     """
     size, widening, narrowing = built.config.embedding_size, built.model.widening, built.head.narrowing
+    if widening is None or narrowing is None:
+        return
     words, scoring = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     # In double precision on the CPU, so that every device gives the same bits.
     left, values, right = torch.linalg.svd(words.detach().double().cpu(), full_matrices=False)

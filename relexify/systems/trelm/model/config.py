@@ -47,7 +47,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         **rest: Any,
     ) -> None:
         # A config that is read from json has its sub-config as a dict; transformers also builds one without any.
-        self.backbone = AutoConfig.for_model(**backbone) if isinstance(backbone, dict) else backbone
+        self.backbone: Any = AutoConfig.for_model(**backbone) if isinstance(backbone, dict) else backbone
         self.languages = list(languages)
         self.trilayer = trilayer
         self.vocabularies = vocabularies

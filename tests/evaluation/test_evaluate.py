@@ -1,4 +1,4 @@
-"""The files of a task, and how options and models are refused before they are read."""
+"""The files of a task, its options, and evaluation of parsers with several seeds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_names_ask_for_their_package_before_anything_is_trained(words, monkeypat
         ({"task": "nli", "seeds": (1, 1)}, "seeds = "),
     ],
 )
-def test_impossible_options_are_refused(options, words):
+def test_invalid_options_are_rejected(options, words):
     with pytest.raises(InputError, match=words):
         Evaluation(**options)
 

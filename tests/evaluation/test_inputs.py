@@ -94,7 +94,7 @@ def test_special_tokens_in_a_text_are_text():
     assert cut.ids.count(tokenizer.eos_token_id) == 1
 
 
-def test_what_earlier_calls_left_on_a_tokenizer_does_no_harm():
+def test_settings_from_earlier_calls_of_a_tokenizer_are_ignored():
     tokenizer = pico.roberta_tokenizer()
     expected = tokenize_words(tokenizer, [WORDS], length=64)
     tokenizer(["a b c d e", "f"], padding=True, truncation=True, max_length=3)

@@ -41,9 +41,8 @@ def grid(
 
     Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.grid.plan import GridSearch
+    from relexify.recipes.grid.cells import GridSearch, grid_rows
     from relexify.recipes.grid.run import run_grid
-    from relexify.recipes.grid.table import grid_rows
     from relexify.recipes.recipe import read_recipe
 
     read = read_recipe(recipe, set_ or ())

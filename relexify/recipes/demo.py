@@ -39,19 +39,19 @@ __all__ = ["Demonstration", "DemonstrationResult", "Material", "make_material", 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What to show.
+    """Options of the demonstration.
 
     Attributes:
-        output: The folder for text, dictionary and model.
-        model: The model that is to learn the language.
-        vocab_size: Tokens of the new vocabulary.
-        dictionary_size: How many of the most frequent words the methods may look up.
-        vector_width: Of the word vectors.
-        text_bytes: How much of the text to use; all of it where not given.
-        score_bytes: Held-out text to measure on.
-        training: How to train on.
-        seed: Of the language and all else.
-        overwrite: Replace the output folder.
+        output: The folder for the text, the dictionary and the model.
+        model: The model that learns the language.
+        vocab_size: Tokens of the target vocabulary.
+        dictionary_size: The number of words in the dictionary that the methods see, the most frequent ones.
+        vector_width: Components of a word vector.
+        text_bytes: How much of the text to use; all of it if None.
+        score_bytes: How much held-out text to score on.
+        training: How the transferred model is trained.
+        seed: Random seed.
+        overwrite: Whether to replace the output folder.
     """
 
     output: Path
@@ -75,11 +75,11 @@ class Material:
     """The text of a demonstration.
 
     Attributes:
-        english: Paragraphs of English to learn vectors from.
+        english: Paragraphs of English, to train vectors on.
         invented: Other paragraphs, in the invented language.
-        held_out: Yet others, to measure on.
+        held_out: Further paragraphs in the invented language, to score on.
         language: The invented language itself.
-        lexicon: As much of its dictionary as the methods may see.
+        lexicon: The part of its dictionary that the methods see.
     """
 
     english: list[str]
@@ -91,14 +91,14 @@ class Material:
 
 @dataclass(frozen=True)
 class DemonstrationResult:
-    """What was measured, in bits per byte.
+    """The scores of a demonstration, in bits per byte.
 
     Attributes:
         before: Before training, by initialisation.
         after: After the same few steps, by initialisation.
-        steps: How many steps those were.
+        steps: The number of these steps.
         sample: A paragraph of English and the same in the invented language.
-        output: Where everything lies.
+        output: The folder with everything.
     """
 
     before: dict[str, float]
@@ -111,7 +111,12 @@ class DemonstrationResult:
 def run_demonstration(
     options: Demonstration, *, tell: Callable[[str], None] = lambda text: None
 ) -> DemonstrationResult:
-    """Invent a language, transfer a model into it by several methods, train a few steps, and measure."""
+    """Invent a language, transfer a model to it by several methods, train for a few steps, and score.
+
+    Args:
+        options: What to show.
+        tell: Is called with a line of text when a part begins.
+    """
     check_inputs(options.output, options.model)
     check_output(options.output, overwrite=options.overwrite)
     tell("inventing a language from the English that ships with Python")
@@ -139,7 +144,7 @@ def run_demonstration(
 
 
 def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> Material:
-    """Cut the text into three parts that share no paragraph and relexify two of them."""
+    """Split the text into three parts that share no paragraph, and relexify two of them."""
     paragraphs = english_from_python(limit)
     randomness.Random(seed).shuffle(paragraphs)
     counts = Counter(word.lower() for paragraph in paragraphs for word in split_words(paragraph) if word[0].isalpha())
@@ -187,7 +192,7 @@ def _mixtures(
 
 
 def oracle(material: Material, old: Any, new: Any) -> Mixture:
-    """The best mixture there could be: every word's true meaning, weighed by how often the word occurs."""
+    """Return the best possible mixture: the true translations of every word, weighted by its frequency."""
     counts = Counter(word for line in material.invented for word in split_words(line) if word[0].isalpha())
     truth = BilingualLexicon(tuple(material.language.pairs()))
     meanings = translations(old, new, truth, frequencies=counts, whole_words=False)
@@ -195,7 +200,7 @@ def oracle(material: Material, old: Any, new: Any) -> Mixture:
 
 
 def _trained(options: Demonstration, material: Material, grafted: Graft, place: str) -> Path:
-    """The folder of the grafted model after a few steps of training."""
+    """Train the transferred model for a few steps, and return its folder."""
     start, trained = Path(place) / "grafted", Path(place) / "trained"
     grafted.save(start, overwrite=True)
     train(
@@ -210,7 +215,7 @@ def _trained(options: Demonstration, material: Material, grafted: Graft, place: 
 
 
 def _save(options: Demonstration, material: Material, trained: Path) -> None:
-    """Keep the text, the dictionary and the trained model."""
+    """Write the text, the dictionary and the trained model into the output folder."""
     with write_folder(options.output, overwrite=options.overwrite) as folder:
         write_file(folder / "english.txt", "\n".join(material.english) + "\n")
         write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")

@@ -127,7 +127,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         tasks=values.get("tasks", ()),
         source=file,
     )
-    for step in recipe.steps:
+    for step in reversed(recipe.steps):  # a later step may exclude what an earlier one still lacks
         _validate(step, tables[step.table], recipe, origin)
     _check_runs(recipe, origin)
     _check_tasks(recipe, origin)
@@ -142,7 +142,7 @@ def recipe_text(recipe: Recipe) -> str:
     """
     kinds = get_type_hints(Recipe, include_extras=True)
     named = {name: getattr(recipe, name) for name in ("output", "model", "corpus", "held_out")}
-    table = {"title": recipe.title}
+    table: dict[str, Any] = {"title": recipe.title}
     table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
@@ -181,7 +181,7 @@ def _check_conflicts(table: Mapping[str, Any], origin: Origin) -> None:
 def _file_type() -> Any:
     """Return the type of a whole file; the steps say which tables there are."""
     kinds = get_type_hints(Recipe, include_extras=True)
-    keys = {name: (value_type(kinds[name]), ...) for name in ("output", "model", "corpus")}
+    keys: dict[str, Any] = {name: (value_type(kinds[name]), ...) for name in ("output", "model", "corpus")}
     keys |= {name: (value_type(kinds[name]), None) for name in ("title", "held_out", "compare")}
     keys["tasks"] = (Annotated[value_type(kinds["tasks"]), BeforeValidator(_list_of_tables)], None)
     keys |= {name: (table_type(step.options), None) for name, step in STEPS.items()}

@@ -161,7 +161,8 @@ def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> 
     if not is_dataclass(options):
         return dict(given)
     if hasattr(options, "updated"):
-        return (options() if default is None else default).updated(**given)
+        base: Any = options() if default is None else default
+        return base.updated(**given)
     return options(**given) if default is None else replace(default, **given)
 
 

@@ -1,14 +1,21 @@
 """Tables, plots and reports."""
 
-from relexify.reports.comparison import Comparison, Reach, Statistic, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
 from relexify.reports.geometry_plots import plot_embedding, plot_similarities
 from relexify.reports.plots import plot_curves
-from relexify.reports.stage_tables import stage_rows
+from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
-from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.tables import (
+    effort_rows,
+    markdown,
+    reach_rows,
+    score_rows,
+    stage_rows,
+    task_result_rows,
+    task_rows,
+)
 from relexify.reports.task_scores import TaskScores
-from relexify.reports.task_tables import task_result_rows, task_rows
 
 __all__ = [
     "Comparison",

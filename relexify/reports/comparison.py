@@ -1,8 +1,8 @@
-"""Several runs side by side, each with one curve a seed.
+"""A comparison: several runs on the same text, each with one curve for every seed.
 
-All that is told of a run is read off its mean curve: the steps at which every seed was measured, and the mean of the
-seeds there. Where one seed stopped earlier than another, the run therefore ends with the last step they share. What
-counts of a run is the model that it hands on: the last one, or the best one of every seed.
+The results of a run are read off its mean curve: the steps at which every seed was scored, and the mean of the seeds
+there. If one seed stopped earlier than another, the run ends with the last step that they share. A run counts by the
+model that it keeps: the last one, or the best one of every seed.
 """
 
 from __future__ import annotations
@@ -12,47 +12,31 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskScores
 from relexify.storage.files import write_file
 from relexify.training.curve import Curve, Measurement
 
-__all__ = ["METRICS", "Comparison", "Reach", "Statistic", "step_reaching", "steps_to_reach"]
+__all__ = ["METRICS", "Comparison", "Reach", "step_reaching", "steps_to_reach"]
 
 METRICS = ("bits_per_byte", "perplexity")
-"""What can be compared; of both, less is better."""
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A number measured once a seed.
-
-    Attributes:
-        mean: Over the seeds.
-        deviation: The sample standard deviation; None of a single seed.
-        seeds: How many there were.
-        step: The step at which it was measured; the mean of them where every seed has one of its own.
-    """
-
-    mean: float
-    deviation: float | None
-    seeds: int
-    step: int
+"""What can be compared; lower is better for both."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """When one run is as good as the model that another one hands on.
+    """When one run is as good as the model that another one keeps.
 
     Attributes:
-        run: The run that is to become as good.
-        target: The run whose bits per byte are to be reached, those of the model that it hands on.
-        step: Where it is reached, between two measurements by a straight line; None if never.
-        factor: Steps of the target, up to the model that it hands on, for one of these; None if it is never reached, or
-            without any training.
+        run: The run that reaches the score.
+        target: The run whose score is to be reached, that of the model that it keeps.
+        step: Where it is reached, interpolated between two scores; None if never.
+        factor: Steps of the target, up to the model that it keeps, divided by this step; None if the score is never
+            reached, or is reached without training.
     """
 
     run: str
@@ -66,13 +50,13 @@ class Comparison:
     """Several runs on the same text.
 
     Attributes:
-        title: What is compared, such as the language.
-        curves: One curve a seed for every run, by the run's name, in the order they are to be shown.
-        tokens_a_step: Tokens seen in one step, by every run.
-        notes: What else a reader must know (machine, recipe, …), as plain data for json.
-        tasks: What runs came to on tasks, by the run's name; all seeds of a run side by side.
-        keeps_best: Whether every seed hands its best measured model on rather than its last.
-        earlier: Of bilingual models, what was measured while the new language was trained alone, as `curves`.
+        title: Of the report.
+        curves: One curve for each seed of every run, by the run's name, in the order of the tables.
+        tokens_a_step: Tokens seen in one step of every run.
+        notes: Further facts (machine, model, …), as plain data for json.
+        tasks: The scores on tasks, by the run's name; those of all seeds in one list.
+        keeps_best: Whether every seed keeps its best model instead of its last one.
+        earlier: For bilingual models, the curves of the target language trained alone, as in `curves`.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
@@ -104,13 +88,13 @@ class Comparison:
                 )
 
     def mean_curve(self, run: str) -> Curve:
-        """The mean over the seeds of a run, at the steps that all of them share."""
+        """Return the mean over the seeds of a run, at the steps that all of them share."""
         seeds = self._seeds(run)
         measured = [{point.step: point for point in curve.points} for curve in seeds]
         return Curve(tuple(_mean([points[step] for points in measured]) for step in _common_steps(seeds)))
 
     def at(self, run: str, share: float, *, metric: str = "bits_per_byte") -> Statistic:
-        """A run's measurement nearest to a share of its last step.
+        """Return a run's score nearest to a share of its last step.
 
         Args:
             run: The name of the run.
@@ -125,7 +109,7 @@ class Comparison:
         return self.at_step(run, share * _common_steps(self._seeds(run))[-1], metric=metric)
 
     def at_step(self, run: str, step: float, *, metric: str = "bits_per_byte") -> Statistic:
-        """A run's measurement nearest to a step; the earlier of two as near.
+        """Return a run's score nearest to a step; the earlier of two equally near.
 
         Raises:
             InputError: There is no such run or metric.
@@ -134,16 +118,16 @@ class Comparison:
         seeds = self._seeds(run)
         measured = min(_common_steps(seeds), key=lambda common: abs(common - step))
         values = [float(getattr(curve.at(measured), metric)) for curve in seeds]
-        return Statistic(fmean(values), _deviation(values), len(values), measured)
+        return Statistic.of(values, measured)
 
     def best(self, run: str) -> Statistic:
-        """The lowest bits per byte of a run's mean curve; the earliest of equals."""
+        """Return the lowest bits per byte of a run's mean curve; the earliest of equals."""
         points = self.mean_curve(run).points
         lowest = min(points, key=lambda point: math.inf if math.isnan(point.bits_per_byte) else point.bits_per_byte)
         return self.at_step(run, lowest.step)
 
     def kept(self, run: str, *, metric: str = "bits_per_byte") -> Statistic:
-        """What counts of a run: the models that its seeds hand on, their last or their best ones.
+        """Return the score of the models that the seeds of a run keep, their last or their best ones.
 
         Raises:
             InputError: There is no such run or metric.
@@ -153,7 +137,7 @@ class Comparison:
         _check_metric(metric)
         points = [curve.best for curve in self._seeds(run)]
         values = [float(getattr(point, metric)) for point in points]
-        return Statistic(fmean(values), _deviation(values), len(values), round(fmean(point.step for point in points)))
+        return Statistic.of(values, round(fmean(point.step for point in points)))
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""
@@ -191,9 +175,9 @@ class Comparison:
                 earlier=_curves(content.get("earlier", {})),
             )
         except KeyError as error:
-            raise InputError(f"{path} holds no comparison (it lacks {error}): write the report anew") from error
+            raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error
         except (OSError, ValueError, TypeError, AttributeError, InputError) as error:
-            raise InputError(f"{path} holds no comparison ({error}): write the report anew") from error
+            raise InputError(f"{path} is not a comparison ({error}): write the report again") from error
 
     def _seeds(self, run: str) -> tuple[Curve, ...]:
         if run not in self.curves:
@@ -202,7 +186,7 @@ class Comparison:
 
 
 def steps_to_reach(comparison: Comparison) -> list[Reach]:
-    """For every ordered pair of runs: when the one is as good as what the other hands on."""
+    """Return for every ordered pair of runs when the one is as good as the model that the other keeps."""
     runs = list(comparison.curves)
     curves = {run: comparison.mean_curve(run) for run in runs}
     kept = {run: comparison.kept(run) for run in runs}
@@ -210,8 +194,8 @@ def steps_to_reach(comparison: Comparison) -> list[Reach]:
 
 
 def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
-    """Where a curve first comes down to some bits per byte, by straight lines between measurements; None if never."""
-    reached = next((place for place, point in enumerate(curve.points) if point.bits_per_byte <= bits_per_byte), None)
+    """Return the step at which a curve first reaches a number of bits per byte, interpolated; None if never."""
+    reached = next((index for index, point in enumerate(curve.points) if point.bits_per_byte <= bits_per_byte), None)
     if reached is None:
         return None
     after = curve.points[reached]
@@ -257,9 +241,3 @@ def _mean(points: Sequence[Measurement]) -> Measurement:
         perplexity=fmean(point.perplexity for point in points),
         loss=fmean(losses) if losses else None,
     )
-
-
-def _deviation(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    return stdev(values) if all(map(math.isfinite, values)) else math.nan

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError, MissingExtra
-from relexify.reports.comparison import METRICS, Comparison, Statistic
+from relexify.reports.comparison import METRICS, Comparison
+from relexify.reports.statistics import Statistic
 from relexify.storage.files import write_file
 
 if TYPE_CHECKING:

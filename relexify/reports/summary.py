@@ -1,4 +1,4 @@
-"""A comparison as a folder that people can read: numbers, tables and a picture."""
+"""The report of a comparison: a folder with numbers, tables and a figure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 from relexify.errors import MissingExtra
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
-from relexify.reports.stage_tables import stage_rows
-from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores
-from relexify.reports.task_tables import task_rows
 from relexify.storage.files import write_file
 
 __all__ = ["write_report"]
@@ -26,7 +24,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
 
     Args:
         comparison: The runs.
-        folder: Where to; it is made if it is not there, and older reports in it are replaced.
+        folder: The folder to write; an older report in it is replaced.
 
     Returns:
         The files that were written.
@@ -45,7 +43,7 @@ def _draw(comparison: Comparison, path: Path) -> Path | None:
     try:
         return plot_curves([comparison], path)
     except MissingExtra as error:
-        logger.warning("%s is not drawn: %s", path, error)
+        logger.warning("%s is not drawn: %s.", path, error)
         return None
 
 
@@ -95,7 +93,8 @@ def _stages(comparison: Comparison) -> list[str]:
 
 
 def _tasks(comparison: Comparison) -> list[str]:
-    several = any(mean.measured > 1 for found in comparison.tasks.values() for mean in mean_scores(found).values())
+    means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
+    several = any(mean.statistic.seeds > 1 for mean in means)
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
     when = "after training (end)" if comparison.earlier else "before training (step 0) and after it (end)"
     return [
@@ -124,7 +123,7 @@ def _about_seeds(comparison: Comparison) -> str:
 
 
 def _cut_short(comparison: Comparison) -> list[str]:
-    """Say so where the seeds of a run ended at different steps: what came after the last shared one is not told."""
+    """Return a remark on runs whose seeds ended at different steps: what follows the last shared step is left out."""
     ends = {run: sorted({curve.last.step for curve in seeds}) for run, seeds in comparison.curves.items()}
     return [
         f"The seeds of {run} ended at the steps {', '.join(f'{step:,}' for step in steps)}; "
@@ -135,7 +134,7 @@ def _cut_short(comparison: Comparison) -> list[str]:
 
 
 def _kept_apart(comparison: Comparison) -> list[str]:
-    """Say which models count, and where the seeds of a run have theirs at different steps."""
+    """Return which models count, and the runs whose seeds have theirs at different steps."""
     steps = {run: [curve.best.step for curve in seeds] for run, seeds in comparison.curves.items()}
     return [
         "Every seed hands on its best measured model, and that one counts.\n",

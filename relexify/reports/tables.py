@@ -1,6 +1,6 @@
-"""Comparisons as rows of text, for the terminal and for Markdown.
+"""Comparisons and scores as rows of text, for the terminal and for Markdown.
 
-Every function here gives a list of rows, the header first:
+Every function here returns a list of rows, the header first:
 
     header, *rows = score_rows(comparison)
 """
@@ -11,25 +11,37 @@ import math
 from collections.abc import Iterable, Sequence
 
 from relexify.errors import InputError
-from relexify.reports.comparison import Comparison, Reach, Statistic, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.statistics import Statistic
+from relexify.reports.task_scores import MOMENTS, TaskMean, TaskScores, mean_scores
+from relexify.training.curve import Curve
 
-__all__ = ["effort_rows", "markdown", "reach_rows", "score_rows", "tokens_text"]
+__all__ = [
+    "effort_rows",
+    "markdown",
+    "reach_rows",
+    "score_rows",
+    "stage_rows",
+    "task_result_rows",
+    "task_rows",
+    "tokens_text",
+]
 
 _SHARES = ((0.0, "start"), (0.1, "10 %"), (1.0, "end"))
 _NOTHING = "–"
 
 
 def score_rows(comparison: Comparison) -> list[list[str]]:
-    """Bits per byte of every run at the start, after a tenth, at the end and at best; the header comes first.
+    """Return the bits per byte of every run at the start, after a tenth of the steps, at the end and at best.
 
-    Where the runs ended at different steps, each cell tells its own step. Where runs hand their best model on, that
-    one stands in place of the best measurement, and the perplexity is its own.
+    If the runs ended at different steps, each cell has its own step. If runs keep their best model, its score is the
+    best, and the perplexity is that model's.
     """
     runs = list(comparison.curves)
     together = len({comparison.at(run, 1).step for run in runs}) == 1
     moments = [([comparison.at(run, share) for run in runs], label) for share, label in _SHARES]
     steps = [[score.step for score in found] for found, _ in moments]
-    if steps[1] in (steps[0], steps[2]):  # of a short run, a tenth is its start
+    if steps[1] in (steps[0], steps[2]):  # a tenth of a short run is its start
         del moments[1]
     scores = [_score_column(label, found, together) for found, label in moments]
     best = comparison.kept if comparison.keeps_best else comparison.best
@@ -47,9 +59,9 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def reach_rows(comparison: Comparison) -> list[list[str]]:
-    """Where each run (row) is as good as what each other run (column) hands on; the header comes first.
+    """Return the step at which each run (row) reaches the score of each other run (column).
 
-    The factor tells how many steps the other run took to get there for each of these.
+    The factor is how many times as many steps the other run took.
     """
     runs = list(comparison.curves)
     reaches = {(reach.run, reach.target): _reach_text(reach) for reach in steps_to_reach(comparison)}
@@ -58,13 +70,13 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list[list[str]]:
-    """How much training every run needs to become as good as what one of them hands on; the header comes first.
+    """Return how much training every run needs to reach the score of one of them.
 
     The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper.
 
     Args:
         comparison: The runs.
-        reference: The run whose score is to be reached; by default the one that hands on the worst.
+        reference: The run whose score is to be reached; by default the one with the worst score.
 
     Raises:
         InputError: There is no such run.
@@ -80,8 +92,65 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
     return [header, *([run, *_effort(step, least, comparison.tokens_a_step)] for run, step in steps.items())]
 
 
+def stage_rows(comparison: Comparison) -> list[list[str]]:
+    """Return the bits per byte of both languages after each stage, and the change of the source language.
+
+    The source language stays as the model knew it until both are trained together: the encoder was frozen before, and
+    its embeddings are its own.
+
+    Args:
+        comparison: Of bilingual models, each with another curve for the target language alone.
+    """
+    source, target = _languages(comparison)
+    header = ["initialisation", f"{target}, initialised", f"{target}, embeddings trained", f"{target}, end"]
+    rows = [[*header, f"{source}, start", f"{source}, end", f"{source}, change"]]
+    for run, earlier in comparison.earlier.items():
+        curves = comparison.curves[run]
+        ends = [_kept(curve, comparison.keeps_best) for curve in curves]
+        starts = [_by_language(curve)[source] for curve in curves]
+        changes = [100 * (end[source] / start - 1) for end, start in zip(ends, starts, strict=True)]
+        cells = [
+            [curve.first.bits_per_byte for curve in earlier],
+            [_by_language(curve)[target] for curve in curves],
+            [end[target] for end in ends],
+            starts,
+            [end[source] for end in ends],
+        ]
+        rows.append(
+            [run, *(Statistic.of(values).text() for values in cells), f"{Statistic.of(changes).text('+.1f')} %"]
+        )
+    return rows
+
+
+def task_rows(comparison: Comparison) -> list[list[str]]:
+    """Return every run's score on every task, before training and after it; the best of a column between two `**`.
+
+    The arrow of a column points to better scores.
+    """
+    means = {run: mean_scores(comparison.tasks.get(run, ())) for run in comparison.curves}
+    tasks = dict.fromkeys(task for found in means.values() for task, _ in found)
+    columns = [
+        _column(task, moment, [found.get((task, moment)) for found in means.values()])
+        for task in tasks
+        for moment in MOMENTS
+        if any((task, moment) in found for found in means.values())
+    ]
+    return [list(row) for row in zip(["initialisation", *means], *columns, strict=True)]
+
+
+def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
+    """Return the mean of every score of a single model, a row for each."""
+    rows = [["task", "measure", "value", "measured on"]]
+    for result in results:
+        for index in range(len(result.per_seed[0])):
+            alone = TaskScores(result.task, result.moment, tuple((scores[index],) for scores in result.per_seed))
+            ((_, mean),) = mean_scores([alone]).items()
+            rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
+    return rows
+
+
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table as GitHub reads it, aligned; columns after the first are numbers.
+    """Return a table in GitHub's Markdown, aligned; columns after the first are numbers.
 
     Raises:
         InputError: A row is longer or shorter than the header.
@@ -91,13 +160,13 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     if wrong is not None:
         raise InputError(f"the row {wrong} does not fit the {len(header)} columns of its table: give one cell each")
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    rule = [("-" * width if place == 0 else "-" * (width - 1) + ":") for place, width in enumerate(widths)]
-    lines = [[_pad(cell, widths[place], place) for place, cell in enumerate(row)] for row in cells]
+    rule = [("-" * width if column == 0 else "-" * (width - 1) + ":") for column, width in enumerate(widths)]
+    lines = [[_pad(cell, widths[column], column) for column, cell in enumerate(row)] for row in cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
 
 
 def tokens_text(tokens: float) -> str:
-    """A number of tokens in three digits: `"16.4M"`."""
+    """Return a number of tokens with three digits: `"16.4M"`."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if tokens >= size * 0.9995:
             value = tokens / size
@@ -106,22 +175,18 @@ def tokens_text(tokens: float) -> str:
 
 
 def _score_column(label: str, scores: Sequence[Statistic], together: bool) -> list[str]:
-    """One share of the steps; the header names the step where it is the same for all, else every cell does."""
+    """Return the column of one share of the steps; the step is in the header if runs share it, else in the cells."""
     steps = {score.step for score in scores}
     if len(steps) > 1:
         return [label, *map(_with_step, scores)]
     (step,) = steps
     # A step shared by runs of different lengths is not the same share of each.
     header = f"step {step:,} ({label})" if together and step > 0 else f"step {step:,}"
-    return [header, *map(_bits, scores)]
-
-
-def _bits(score: Statistic) -> str:
-    return f"{score.mean:.3f}" if score.deviation is None else f"{score.mean:.3f} ± {score.deviation:.3f}"
+    return [header, *(score.text() for score in scores)]
 
 
 def _with_step(score: Statistic) -> str:
-    return f"{_bits(score)} (step {score.step:,})"
+    return f"{score.text()} (step {score.step:,})"
 
 
 def _perplexity(score: Statistic) -> str:
@@ -130,7 +195,7 @@ def _perplexity(score: Statistic) -> str:
 
 
 def _significant(value: float) -> str:
-    """As many digits as a perplexity deserves."""
+    """Return a perplexity with as many digits as are significant."""
     if not math.isfinite(value) or value >= 1e6:
         return f"{value:.1e}"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
@@ -155,7 +220,7 @@ def _factor(factor: float) -> str:
 
 
 def _whole(step: float) -> int:
-    """The nearest whole step, but never the start for what needs training."""
+    """Return the nearest whole step; at least 1 if any training is needed."""
     return max(1, round(step)) if step > 0 else 0
 
 
@@ -168,5 +233,41 @@ def _escape(cell: str) -> str:
     return " ".join(cell.replace("\\", "\\\\").replace("|", "\\|").split())
 
 
-def _pad(cell: str, width: int, place: int) -> str:
-    return cell.ljust(width) if place == 0 else cell.rjust(width)
+def _pad(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def _languages(comparison: Comparison) -> tuple[str, str]:
+    source, target = _by_language(next(iter(comparison.curves.values()))[0])
+    return source, target
+
+
+def _by_language(curve: Curve) -> dict[str, float]:
+    """Return the scores at the start of training in both languages."""
+    return dict(curve.first.by_language or {})
+
+
+def _kept(curve: Curve, best: bool) -> dict[str, float]:
+    return dict((curve.best if best else curve.last).by_language or {})
+
+
+def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[str]:
+    known = [mean for mean in means if mean is not None]
+    texts = [_NOTHING if mean is None else mean.statistic.text() for mean in means]
+    if len(means) > 1:
+        best = _best(known)
+        texts = [
+            f"**{text}**" if mean is not None and f"{mean.score.value:.3f}" == best else text
+            for mean, text in zip(means, texts, strict=True)
+        ]
+    return [f"{task}: {_measure(known[0])}, {MOMENTS[moment]}", *texts]
+
+
+def _best(means: Sequence[TaskMean]) -> str:
+    """Return the best mean as it is shown, so that scores that look equal are all bold."""
+    sign = 1 if means[0].score.higher_is_better else -1
+    return f"{max((mean.score.value for mean in means), key=lambda value: sign * value):.3f}"
+
+
+def _measure(mean: TaskMean) -> str:
+    return f"{mean.score.metric} {'↑' if mean.score.higher_is_better else '↓'}"

@@ -1,30 +1,30 @@
-"""What runs came to on tasks, before training and after it."""
+"""The scores of runs on tasks, before training and after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.reports.statistics import Statistic
 from relexify.scoring import Score
 
 __all__ = ["MOMENTS", "TaskMean", "TaskScores", "mean_scores"]
 
 MOMENTS = {"start": "step 0", "end": "end"}
-"""When a run is measured on tasks, and what tables call it."""
-_TELLING = ("LAS",)
+"""When a run is evaluated on tasks, and the names of these moments in tables."""
+_MAIN = ("LAS",)  # of parsers, the labelled score; of other tasks, the first
 
 
 @dataclass(frozen=True)
 class TaskScores:
-    """What one model came to on one task.
+    """The scores of one model on one task.
 
     Attributes:
-        task: What tables call the task.
+        task: The name of the task in tables.
         moment: One of `MOMENTS`.
-        per_seed: The scores of each fine-tuning, the most telling one first, or of a single probe.
+        per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe.
 
     Raises:
         InputError: There are no scores, or there is no such moment.
@@ -38,25 +38,23 @@ class TaskScores:
         if self.moment not in MOMENTS:
             raise InputError(f"there is no moment {self.moment!r}: choose one of {', '.join(MOMENTS)}")
         if not self.per_seed or not all(self.per_seed):
-            raise InputError(f"the task {self.task!r} has no scores: measure it, or leave it out")
+            raise InputError(f"the task {self.task!r} has no scores: evaluate it, or leave it out")
 
     @property
-    def telling(self) -> tuple[Score, ...]:
-        """The most telling score of each seed: the first, but of parsers the labelled one."""
-        return tuple(
-            next((score for score in scores if score.metric in _TELLING), scores[0]) for scores in self.per_seed
-        )
+    def main(self) -> tuple[Score, ...]:
+        """The main score of each seed: the first, but of parsers the labelled one."""
+        return tuple(next((score for score in scores if score.metric in _MAIN), scores[0]) for scores in self.per_seed)
 
     def as_table(self) -> dict[str, Any]:
-        """As plain data for json."""
+        """Return plain data for json."""
         return asdict(self)
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any]) -> TaskScores:
-        """From what `as_table` gave.
+        """Read what `as_table` returned.
 
         Raises:
-            KeyError: It lacks something.
+            KeyError: A key is missing.
             TypeError: A score has other fields.
         """
         seeds = tuple(tuple(Score(**score) for score in scores) for scores in table["per_seed"])
@@ -65,28 +63,25 @@ class TaskScores:
 
 @dataclass(frozen=True)
 class TaskMean:
-    """The most telling score of a run on a task, over all seeds of training and of fine-tuning.
+    """The main score of a run on a task, over all seeds of training and of fine-tuning.
 
     Attributes:
         score: With the mean as its value.
-        deviation: The sample standard deviation; None where it was measured once.
-        measured: How often.
+        statistic: The mean and the deviation.
     """
 
     score: Score
-    deviation: float | None
-    measured: int
+    statistic: Statistic
 
 
 def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, str], TaskMean]:
-    """The means over all results of a run, by task and moment."""
+    """Return the means over all results of a run, by task and moment."""
     gathered: dict[tuple[str, str], list[Score]] = {}
     for result in results:
-        gathered.setdefault((result.task, result.moment), []).extend(result.telling)
+        gathered.setdefault((result.task, result.moment), []).extend(result.main)
     return {key: _mean(scores) for key, scores in gathered.items()}
 
 
 def _mean(scores: list[Score]) -> TaskMean:
-    values, first = [score.value for score in scores], scores[0]
-    mean = Score(first.task, first.metric, fmean(values), first.higher_is_better, first.examples)
-    return TaskMean(mean, stdev(values) if len(values) > 1 else None, len(values))
+    found = Statistic.of([score.value for score in scores])
+    return TaskMean(replace(scores[0], value=found.mean), found)

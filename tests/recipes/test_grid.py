@@ -13,9 +13,8 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
 from relexify.progress import report_to
 from relexify.recipes.demo import make_material
-from relexify.recipes.grid.plan import GridCell, GridSearch
+from relexify.recipes.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
 from relexify.recipes.grid.run import run_grid
-from relexify.recipes.grid.table import GridResult, best_cell, grid_rows
 from relexify.scoring import Score
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
@@ -197,7 +196,7 @@ def test_cells_of_another_grid_are_refused_unless_they_may_be_replaced(models, t
         ({}, {"neighbours": ()}, "at least one number"),
         ({}, {"neighbours": (10, 0)}, "neighbours = 0"),
         ({}, {"temperatures": (0.0,)}, r"temperature = 0\.0"),
-        ({}, {"baselines": ("blend",)}, "'blend' is no baseline"),
+        ({}, {"baselines": ("blend",)}, "'blend' is not a baseline"),
         ({"score": False}, {}, "nothing to score a grid on"),
         ({}, {"training_examples": 0}, "training_examples = 0"),
         ({}, {"nli": (Path("nowhere.tsv"), Path("nowhere.tsv"))}, "nowhere"),

@@ -175,14 +175,14 @@ def damaged(change):
 def test_a_damaged_file_is_told_in_one_sentence(tmp_path, text):
     path = tmp_path / "comparison.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"comparison\.json holds no comparison \(.+\): write the report anew"):
+    with pytest.raises(InputError, match=r"comparison\.json is not a comparison \(.+\): write the report again"):
         Comparison.load(path)
 
 
 def test_a_missing_file_and_one_that_is_not_text_are_told(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"\xff\xfe\x00")
     for name in ("model.bin", "none.json"):
-        with pytest.raises(InputError, match=f"{name} holds no comparison"):
+        with pytest.raises(InputError, match=f"{name} is not a comparison"):
             Comparison.load(tmp_path / name)
 
 

@@ -175,11 +175,11 @@ def align(
     _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width)
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
-    fitted = _fit(source_vectors, target_vectors, pairs.meetings())
+    fitted = _fit(source_vectors, target_vectors, pairs.pair_counts())
     held = choose_held_out(pairs, held_out, most=MOST_HELD_OUT, seed=seed)
     quality = None
     if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
-        without_held = _fit(source_vectors, target_vectors, pairs.meetings(~held))
+        without_held = _fit(source_vectors, target_vectors, pairs.pair_counts(~held))
         quality = _quality(narrow_source.rotated(without_held), narrow_target, pairs, held)
     return Rotation.from_fit(
         fitted,
@@ -283,7 +283,7 @@ def _look_up(vectors: WordVectors, rows: np.ndarray) -> np.ndarray:
     return vectors.lookup([vectors.words[row] for row in rows])
 
 
-def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndarray:
+def _fit(source: np.ndarray, target: np.ndarray, pair_counts: csr_array) -> np.ndarray:
     """Solve the orthogonal Procrustes problem, [d × d].
 
     With S and T the stacked vectors of all pairs, the solution depends on SᵀT alone. That is UᵀCV, where U and V hold
@@ -293,9 +293,9 @@ def _fit(source: np.ndarray, target: np.ndarray, meetings: csr_array) -> np.ndar
     Args:
         source: U, [s × d].
         target: V, [t × d].
-        meetings: C, [s × t].
+        pair_counts: C, [s × t].
     """
-    matrix, _ = orthogonal_procrustes(source.astype(np.float64), meetings @ target.astype(np.float64))
+    matrix, _ = orthogonal_procrustes(source.astype(np.float64), pair_counts @ target.astype(np.float64))
     return np.asarray(matrix)
 
 

@@ -44,7 +44,7 @@ class Correspondences:
         """The share of dictionary entries with both sides in the vocabularies."""
         return self.entries_used / self.entries if self.entries else 0.0
 
-    def meetings(self, mask: np.ndarray | None = None) -> csr_array:
+    def pair_counts(self, mask: np.ndarray | None = None) -> csr_array:
         """Count how often two words form a pair, csr [distinct source rows × distinct target rows], in ascending order.
 
         Args:

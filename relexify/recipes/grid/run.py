@@ -1,26 +1,60 @@
-"""Which k and τ suit a language: every cell of a grid grafted and scored before training (WECHSEL, Appendix A).
+"""Search a grid: which k and τ suit a language (WECHSEL, Appendix A).
 
-Evidence is gathered once and searched once. What a cell scored is kept in the output folder as soon as it is known, so
-that a killed grid goes on where it was.
+Every cell is transferred and scored before training. Evidence is opened once and neighbours are searched once. The
+scores of a cell are written as soon as they are known, so that an interrupted grid resumes.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from relexify.progress import track
-from relexify.recipes.grid.kept_cells import cell_name, keep_cell, kept_cell
-from relexify.recipes.grid.plan import GridCell, GridSearch, label_of, planned_cells
-from relexify.recipes.grid.scores import gather, scored_cells
-from relexify.recipes.grid.table import GridResult, best_cell, grid_rows
-from relexify.reports import markdown
-from relexify.storage.files import write_file
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["GridCell", "GridResult", "GridSearch", "best_cell", "grid_rows", "run_grid"]
+from relexify.errors import InputError
+from relexify.evaluation.data.columns import read_tagged
+from relexify.evaluation.data.examples import read_examples
+from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
+from relexify.evidence.evidence import Evidence
+from relexify.grafting import check_roles, graft
+from relexify.methods.registry import METHODS
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.fresh import fresh_twin
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.progress import track
+from relexify.recipes.grid.cells import (
+    BITS,
+    NLI,
+    PERPLEXITY,
+    POS,
+    GridCell,
+    GridResult,
+    GridSearch,
+    Pairs,
+    Tagged,
+    best_cell,
+    grid_rows,
+    plan_cells,
+)
+from relexify.reports import markdown
+from relexify.scoring import Score, language_model_scores
+from relexify.storage.files import write_file
+from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import read_json
+from relexify.systems.transfer.checks import check_transfer
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
+
+__all__ = ["run_grid"]
+
+logger = logging.getLogger(__name__)
 
 
 def run_grid(search: GridSearch) -> GridResult:
-    """Graft and score every cell of a grid, and the baselines.
+    """Transfer and score every cell of a grid, and the baselines.
 
     Args:
         search: What to try and what to score it on.
@@ -28,19 +62,163 @@ def run_grid(search: GridSearch) -> GridResult:
     Raises:
         InputError: The grid is impossible, or the output folder holds cells of another one.
     """
-    planned = planned_cells(search)
-    recipe = search.transfer
-    material = gather(search, recipe)
-    names = {label_of(cell): cell_name(search, recipe, material, cell) for cell in planned}
-    cells = {label_of(cell): kept_cell(recipe, cell, names[label_of(cell)]) for cell in planned}
+    planned, options = plan_cells(search), search.transfer
+    data = _open_data(search)
+    names = {cell.label: _cell_fingerprint(search, data, cell) for cell in planned}
+    cells = {cell.label: _read_cell(options, cell, names[cell.label]) for cell in planned}
+    pending = [cell for cell in cells.values() if not cell.scores]
     with track("trying initialisations", len(cells)) as advance:
-        pending = [cell for cell in cells.values() if not cell.scores]
         advance(len(cells) - len(pending))
-        for cell in scored_cells(search, recipe, material, pending):
-            keep_cell(recipe, cell, names[label_of(cell)])
-            cells[label_of(cell)] = cell
+        for cell in _score_cells(search, data, pending):
+            content = {"name": names[cell.label], **asdict(cell)}
+            write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
+            cells[cell.label] = cell
             advance(1)
-    result = GridResult(tuple(cells.values()), best_cell(list(cells.values())), Path(recipe.output))
+    result = GridResult(tuple(cells.values()), best_cell(list(cells.values())), Path(options.output))
     header, *rows = grid_rows(result)
     write_file(result.output / "grid.md", markdown(header, rows))
     return result
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is read before the work begins: evidence, text to score on, and examples, those for training first."""
+
+    evidence: Evidence
+    held_out: str
+    nli: tuple[Sequence[PairExample], Sequence[PairExample]] | None
+    pos: tuple[Sequence[TaggedWords], Sequence[TaggedWords]] | None
+
+
+def _open_data(search: GridSearch) -> _Data:
+    """Read texts and examples.
+
+    Raises:
+        InputError: Something is missing, unreadable or empty.
+    """
+    evidence, options = check_transfer(search.transfer), search.transfer
+    limit, nli, pos = search.training_examples, search.nli, search.pos
+    return _Data(
+        evidence,
+        evidence.held_out.sample_bytes(options.score_bytes) if options.score else "",
+        None if nli is None else (_pairs(nli[0])[:limit], _pairs(nli[1])),
+        None if pos is None else (_tagged(pos[0])[:limit], _tagged(pos[1])),
+    )
+
+
+def _pairs(source: Pairs) -> Sequence[PairExample]:
+    if not isinstance(source, str | Path):
+        return source
+    examples = read_examples(source)
+    if any(example.second is None for example in examples):
+        raise InputError(f"{source} has texts without a second one: give premises and hypotheses")
+    return [(example.first, example.second or "", example.label) for example in examples]
+
+
+def _tagged(source: Tagged) -> Sequence[TaggedWords]:
+    if not isinstance(source, str | Path):
+        return source
+    return [(sentence.words, sentence.tags) for sentence in read_tagged(source)]
+
+
+def _cell_file(options: Transfer, cell: GridCell) -> Path:
+    return Path(options.output) / "cells" / f"{cell.label}.json"
+
+
+def _cell_fingerprint(search: GridSearch, data: _Data, cell: GridCell) -> str:
+    """Return a name that changes with everything that a cell's scores depend on."""
+    options = replace(
+        search.transfer,
+        method=cell.initialisation,
+        neighbours=cell.neighbours or 1,
+        temperature=cell.temperature or 1.0,
+        held_out=None,  # the part that is scored counts instead
+    )
+    return fingerprint(
+        {
+            "transfer": options,
+            "corpus": data.evidence.corpus,
+            "held_out": data.held_out,
+            "nli": data.nli,
+            "pos": data.pos,
+            "probe": [search.penalty, search.length],
+        }
+    )
+
+
+def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
+    """Return the cell with the scores of an earlier run, if there are any.
+
+    Raises:
+        InputError: The scores are those of another grid, which may not be overwritten.
+    """
+    path = _cell_file(options, cell)
+    if not path.exists():
+        return cell
+    try:
+        notes = read_json(path)
+        found = replace(cell, scores={key: Score(**score) for key, score in notes["scores"].items()})
+    except (TypeError, KeyError, AttributeError) as error:
+        logger.warning("%s is corrupt; scoring the cell again (%r).", path, error)
+        return cell
+    if notes.get("name") == name:
+        return found
+    if not options.overwrite:
+        raise InputError(f"{path} belongs to another grid: choose another output, or pass --overwrite to run it again")
+    return cell
+
+
+def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:
+    """Yield the pending cells with their scores; nothing is loaded if there are none."""
+    if not pending:
+        return
+    options = search.transfer
+    model, source = load_model(options.model), load_tokenizer(options.model)
+    target = target_tokenizer(options, source, data.evidence)
+    check_roles(source, target, needed_roles(model))
+    if architecture_of(model) == "headless":
+        if not (data.nli or data.pos):
+            raise InputError(
+                f"{type(model).__name__} has no language-modelling head: give NLI or POS files to score on"
+            )
+        logger.warning("%s has no language-modelling head, so its perplexity is not scored.", type(model).__name__)
+        data = replace(data, held_out="")
+    inputs = method_inputs(options, data.evidence, model, source, target)
+    # The nearest k are the first k of the nearest K, so the largest number of neighbours comes first.
+    for cell in sorted(pending, key=lambda cell: -(cell.neighbours or 0)):
+        method = METHODS[cell.initialisation]
+        if cell.neighbours is not None and cell.temperature is not None:
+            built = method.initialise(inputs.at(cell.neighbours, cell.temperature))
+        else:
+            built = method.initialise(replace(inputs, overrides={}))
+        body = fresh_twin(model, seed=options.seed) if method.fresh_inner else model
+        result = graft(
+            body,
+            target,
+            built.mixture,
+            precomputed=built.precomputed,
+            seed=options.seed,
+            pad_to_multiple_of=options.pad_to_multiple_of,
+        )
+        scores = _scores(search, result.model.to(options.device), target, data)
+        logger.info("%s: %s", cell.label, ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
+        yield replace(cell, scores=scores)
+
+
+def _scores(
+    search: GridSearch, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, data: _Data
+) -> dict[str, Score]:
+    """Return everything that can be scored before training."""
+    scores: dict[str, Score] = {}
+    if data.nli is not None:
+        scores[NLI] = probe_pairs(
+            model, tokenizer, *data.nli, penalty=search.penalty, length=search.length, batch=search.batch
+        )
+    if data.pos is not None:
+        scores[POS] = probe_words(
+            model, tokenizer, *data.pos, penalty=search.penalty, length=search.length, batch=search.batch
+        )
+    if data.held_out:
+        lines = data.held_out.splitlines()
+        scores[BITS], scores[PERPLEXITY] = language_model_scores(model, tokenizer, lines)
+    return scores

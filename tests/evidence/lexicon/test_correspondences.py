@@ -29,13 +29,13 @@ def test_every_combination_of_spellings_counts_as_often_as_in_the_reference_loop
     assert list(zip(found.source, found.target, found.entry, strict=True)) == expected
     assert found.entries_used == len({entry for *_, entry in expected})
     assert found.coverage == (found.entries_used / len(pairs) if pairs else 0)
-    assert found.meetings().sum() == len(expected)
+    assert found.pair_counts().sum() == len(expected)
 
 
 def test_a_lower_case_pair_counts_four_times():
     found = find_correspondences(BilingualLexicon((("a", "b"),)), {"a": 0}, {"b": 0})
     assert len(found) == 4
-    assert found.meetings().toarray().tolist() == [[4.0]]
+    assert found.pair_counts().toarray().tolist() == [[4.0]]
 
 
 def test_no_word_is_on_both_sides_of_the_split_even_in_another_case():

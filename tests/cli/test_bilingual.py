@@ -72,7 +72,7 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     assert len(numbers[0]) == 2
 
 
-def test_what_does_not_do_is_refused_in_a_sentence(both, world, transferred, tmp_path, refuses):
+def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, refuses):
     held_out = ("--held-out", world.corpus)
     refuses(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
     refuses(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
@@ -162,7 +162,7 @@ def stops_at(owner: object, name: str, *, after: bool) -> Callable[..., Any]:
         (WorkFolder, "mark_finished", False),
     ],
 )
-def test_a_recipe_that_was_stopped_between_its_steps_goes_on_to_the_same_bits(
+def test_a_recipe_stopped_between_its_steps_resumes_with_the_same_result(
     recipe, tmp_path, monkeypatch, bits, owner, name, after
 ):
     read = read_recipe(recipe)

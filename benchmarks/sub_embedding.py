@@ -1,13 +1,13 @@
-"""What sub-embeddings cost: lookup and head beside nn.Embedding and nn.Linear, and clustering 250,000 tokens.
+"""Benchmark sub-embeddings: lookup, head and loss against nn.Embedding and nn.Linear, and clustering 250,000 tokens.
 
-    python benchmarks/sub_embedding.py speed                  # on the CPU, and on a GPU where there is one
+    python benchmarks/sub_embedding.py speed                  # on the CPU, and on a GPU if there is one
     python benchmarks/sub_embedding.py speed --device cuda --compile --tokens 49152 --width 576 --clusters 100
     python benchmarks/sub_embedding.py clustering             # 250,000 × 768; add --equal-size, --tokens, --width
 
-Times are medians of several runs, with everything warm; ratios are dense over factored, above 1 where the factored one
-is faster or smaller. Memory of a GPU is what one forward and backward pass adds at its peak, gradients of parameters
-included; of clustering, what the process grew by. The loss of training makes no logits where the head has tables;
-with `--compile` it is also measured compiled, in the chunks of training.
+Times are medians of several runs after a warm-up; ratios are dense over factored, above 1 if the factored one is faster
+or smaller. GPU memory is the peak of one forward and backward pass, including gradients of parameters; that of
+clustering is the growth of the process. The loss of training computes no logits if the head has tables; with
+`--compile` it is also measured compiled, in the chunks of training.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--k", type=int, default=3)
     parser.add_argument("--clusters", type=int)
-    parser.add_argument("--places", type=int, help="tokens of text at once; 256 on a CPU, 4,096 on a GPU")
-    parser.add_argument("--device", choices=["cpu", "cuda"], help="only this one")
-    parser.add_argument("--compile", action="store_true", help="also measure the compiled loss, as training has it")
-    parser.add_argument("--seconds", type=float, default=1.0, help="that each measurement takes at least")
+    parser.add_argument("--positions", type=int, help="tokens of text at once; 256 on a CPU, 4,096 on a GPU")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="measure on this device only")
+    parser.add_argument("--compile", action="store_true", help="also measure the compiled loss, as in training")
+    parser.add_argument("--seconds", type=float, default=1.0, help="minimum duration of each measurement")
     parser.add_argument("--equal-size", action="store_true")
     options = parser.parse_args()
     if options.what == "clustering":
@@ -55,9 +55,9 @@ def main() -> None:
 
 
 def measure_speed(options: argparse.Namespace, device: str) -> None:
-    """Both ways through lookup, head and loss."""
+    """Compare lookup, head and loss of the dense and the factored embedding."""
     base = options.clusters or smallest_base(options.tokens, options.k)
-    places = options.places or (4_096 if device == "cuda" else 256)
+    positions = options.positions or (4_096 if device == "cuda" else 256)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(0)
     with torch.device(device):
@@ -66,12 +66,15 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
         dense = nn.Embedding(options.tokens, options.width, dtype=dtype)
         linear = nn.Linear(options.width, options.tokens, bias=False, dtype=dtype)
         linear.weight = dense.weight
-        ids = torch.randint(0, options.tokens, (places,))
-        hidden = torch.randn(places, options.width, dtype=dtype, requires_grad=True)
-        labels = torch.randint(0, options.tokens, (places,))
+        ids = torch.randint(0, options.tokens, (positions,))
+        hidden = torch.randn(positions, options.width, dtype=dtype, requires_grad=True)
+        labels = torch.randint(0, options.tokens, (positions,))
     head = FactoredHead(small)
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    print(f"{name}, {dtype}: {options.tokens:,} × {options.width}, {options.k} tables of {base} rows, {places} places")
+    print(
+        f"{name}, {dtype}: {options.tokens:,} × {options.width}, "
+        f"{options.k} tables of {base} rows, {positions} positions"
+    )
 
     def of_logits(used: nn.Module) -> Callable[[], torch.Tensor]:
         return lambda: cross_entropy(used(hidden).float(), labels, reduction="sum")
@@ -89,8 +92,8 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
     show("lookup and its gradient", lambda: dense(ids).sum(), lambda: small(ids).sum(), backward=True)
     show("logits, loss and gradient", of_logits(linear), of_logits(head), backward=True)
     for what, most, compiled in (
-        ("loss of training and gradient", places, False),
-        ("the same in four chunks", max(1, places // 4), False),
+        ("loss of training and gradient", positions, False),
+        ("the same in four chunks", max(1, positions // 4), False),
         ("the same compiled", 32_768, True),
     ):
         if options.compile or not compiled:
@@ -99,7 +102,7 @@ def measure_speed(options: argparse.Namespace, device: str) -> None:
 
 
 def report(what: str, dense: Callable, factored: Callable, *, device: str, backward: bool, least: float) -> None:
-    """One line: milliseconds of both and their ratio; megabytes too, where the device tells."""
+    """Print milliseconds of both and their ratio, and megabytes if the device reports them."""
     found = [measured(each, device, backward, least) for each in (dense, factored)]
     (slow, much), (fast, little) = found
     line = f"  {what:34} {1e3 * slow:>9.2f} ms {1e3 * fast:>9.2f} ms {slow / fast:>9.2f} ×"
@@ -109,7 +112,7 @@ def report(what: str, dense: Callable, factored: Callable, *, device: str, backw
 
 
 def measured(run: Callable, device: str, backward: bool, least: float) -> tuple[float, int]:
-    """Median seconds of a call, and the bytes that it added at its peak."""
+    """Return the median seconds of a call, and the bytes that it added at its peak."""
 
     def once() -> None:
         result = run()
@@ -135,7 +138,7 @@ def measured(run: Callable, device: str, backward: bool, least: float) -> tuple[
 
 
 def measure_clustering(options: argparse.Namespace) -> None:
-    """Codes for tokens that lie in groups of groups, as those of a language do."""
+    """Cluster random rows that form groups of groups, as the tokens of a language do."""
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((options.tokens, options.width), dtype=np.float32)
     for groups in (100, 10_000):
@@ -150,7 +153,7 @@ def measure_clustering(options: argparse.Namespace) -> None:
     kind = "equal size" if options.equal_size else "plain k-means"
     print(f"{options.tokens:,} × {options.width}, k = {options.k}, {kind}: tables of {sizes} rows")
     print(f"  {wall:.0f} s wall, {cpu:.0f} s CPU")
-    print(f"  {(after - before) / 1e6:.2f} GB beside the rows, {after / 1e6:.2f} GB in all")
+    print(f"  {(after - before) / 1e6:.2f} GB in addition to the rows, {after / 1e6:.2f} GB in all")
     error = reconstruction_error(rows, codes, fitted_tables(rows, codes, sizes))
     alike, unlike = shared_digits(rows, codes)
     print(f"  relative error {error:.3f}; digits shared with the nearest token {alike:.2f}, at random {unlike:.2f}")

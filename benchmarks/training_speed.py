@@ -1,12 +1,12 @@
-"""How fast training goes: relexify's against a plain eager loop over the same text, in one run on one GPU.
+"""Training speed of relexify compared with a plain eager loop over the same text, in one run on one GPU.
 
     python benchmarks/training_speed.py --model smollm2-135m --corpus german.txt
     python benchmarks/training_speed.py --model all-minilm-l6-v2 --corpus english.txt --batch 256 --length 128
 
 The plain loop is what one writes first: the model's own loss, bfloat16 autocast, fused AdamW, scaled-dot-product
-attention, no compilation; its batches lie ready. Printed are tokens a second, the ratio, peak memory, and the share of
-the GPU's bfloat16 peak that the model's own operations make up (MFU); the peak is that of a large matrix product,
-measured in the same run. The head of a masked language model counts where tokens are asked for.
+attention, no compilation; its batches are prepared in advance. Printed are tokens per second, the ratio, peak memory,
+and the share of the GPU's bfloat16 peak that the model's own operations make up (MFU); the peak is that of a large
+matrix product, measured in the same run. The head of a masked language model counts only at masked positions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
         evaluate_every=options.steps,
         compile=True,
     )
-    peak, work = matrix_peak(), flops_a_token(model, training)
+    peak, work = matrix_peak(), flops_per_token(model, training)
     speed, memory = plain_loop(model, tokenizer, options.corpus, training)
     report("plain eager loop", speed, speed, memory, work, peak)
     del model
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def plain_loop(model: Any, tokenizer: Any, corpus: str, training: Any) -> tuple[float, float]:
-    """Tokens a second and peak memory of the loop that one writes first."""
+    """Return tokens per second and peak memory in GiB of the loop that one writes first."""
     import torch
 
     batches = first_batches(model, tokenizer, corpus, training)
@@ -64,7 +64,7 @@ def plain_loop(model: Any, tokenizer: Any, corpus: str, training: Any) -> tuple[
     for step, batch in enumerate(batches):
         if step == WARM:
             torch.cuda.synchronize()
-            begun = time.perf_counter()
+            start = time.perf_counter()
         arrays = {name: rows.cuda() for name, rows in batch.items()}
         with torch.autocast("cuda", torch.bfloat16):
             loss = model(**arrays).loss
@@ -73,13 +73,13 @@ def plain_loop(model: Any, tokenizer: Any, corpus: str, training: Any) -> tuple[
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     tokens = training.batch * training.length * (PLAIN_STEPS - WARM)
     return tokens / seconds, torch.cuda.max_memory_allocated() / 2**30
 
 
 def first_batches(model: Any, tokenizer: Any, corpus: str, training: Any) -> list[dict[str, Any]]:
-    """What the model's own forward takes: a decoder shifts its labels itself."""
+    """Return batches for the model's own forward; a decoder shifts its labels itself."""
     import relexify as rx
     from relexify.pretrained.architecture import architecture_of
     from relexify.training.data.batches import Blocks
@@ -93,8 +93,8 @@ def first_batches(model: Any, tokenizer: Any, corpus: str, training: Any) -> lis
     return [batch if kind == "encoder" else batch | {"labels": batch["input_ids"]} for batch in batches]
 
 
-def flops_a_token(model: Any, training: Any) -> float:
-    """Operations of one token forward and backward: six for each weight that multiplies, and attention."""
+def flops_per_token(model: Any, training: Any) -> float:
+    """Return the operations per token, forward and backward: six for each weight that multiplies, and attention."""
     from torch import nn
 
     from relexify.pretrained.architecture import architecture_of
@@ -109,18 +109,18 @@ def flops_a_token(model: Any, training: Any) -> float:
 
 
 def matrix_peak(size: int = 8192, times: int = 30) -> float:
-    """Operations a second of a large bfloat16 matrix product."""
+    """Return the operations per second of a large bfloat16 matrix product."""
     import torch
 
     left, right = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     for _ in range(5):
         left @ right
     torch.cuda.synchronize()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(times):
         left @ right
     torch.cuda.synchronize()
-    return 2 * size**3 * times / (time.perf_counter() - begun)
+    return 2 * size**3 * times / (time.perf_counter() - start)
 
 
 def report(name: str, speed: float, plain: float, memory: float, work: float, peak: float) -> None:

@@ -1,13 +1,12 @@
 """Registries: named entries that modules add themselves.
 
 A package that others extend (methods, tasks, kinds of models, tables of a recipe) has one `Registry`. A module adds an
-entry when it is imported, and the registry imports the packages that it was told to search at the first lookup, so
-adding something means adding one file:
+entry when it is imported. The modules to import are declared once, in `relexify/__init__.py`, and imported at the first
+lookup, so adding something means adding one file:
 
     METHODS: Registry[Method] = Registry("method")
-    METHODS.search("relexify.methods")
 
-    METHODS.add("mean", Method(...))          # in relexify/methods/mean.py
+    METHODS.add("mean", Method(...))                  # in relexify/methods/mean.py
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import difflib
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeVar
 
 from relexify.errors import InputError
 
-__all__ = ["Registry", "choose", "suggestion"]
+__all__ = ["Registry", "choose", "search_in", "suggestion"]
 
 Entry = TypeVar("Entry")
 
@@ -32,7 +32,7 @@ class Registry(Mapping[str, Entry]):
         """Create an empty registry; `kind` says in messages what an entry is, such as `"method"`."""
         self.kind = kind
         self._entries: dict[str, Entry] = {}
-        self._unsearched: list[str] = []
+        self._imported: set[str] = set()
 
     def add(self, name: str, entry: Entry) -> Entry:
         """Add an entry.
@@ -44,10 +44,6 @@ class Registry(Mapping[str, Entry]):
             raise ValueError(f"there are two entries for the {self.kind} {name!r}")
         self._entries[name] = entry
         return entry
-
-    def search(self, *modules: str) -> None:
-        """Import these modules, and every module directly below those that are packages, at the first lookup."""
-        self._unsearched.extend(modules)
 
     def __getitem__(self, name: str) -> Entry:
         """Return an entry.
@@ -75,11 +71,38 @@ class Registry(Mapping[str, Entry]):
         return self[choose(name, self, self.kind)]
 
     def _load(self) -> None:
-        while self._unsearched:
-            name = self._unsearched.pop(0)
-            module = import_module(name)
-            for info in pkgutil.iter_modules(getattr(module, "__path__", ())):
-                import_module(f"{name}.{info.name}")
+        for pattern in _SEARCHED.get(self.kind, ()):
+            if pattern not in self._imported:
+                self._imported.add(pattern)
+                for name in _modules(pattern):
+                    import_module(name)
+
+
+_SEARCHED: dict[str, list[str]] = {}
+"""Modules that add entries, by the kind of the registry."""
+
+
+def search_in(kind: str, *modules: str) -> None:
+    """Declare which modules add entries to the registry of a kind; they are imported at its first lookup.
+
+    Args:
+        kind: Of the registry, such as `"method"`.
+        modules: Names of modules. Of a package, every module directly below it is imported; `a.*.b` is the module `b`
+            of every package in `a` that has one.
+    """
+    _SEARCHED.setdefault(kind, []).extend(modules)
+
+
+def _modules(pattern: str) -> Iterator[str]:
+    package, star, name = pattern.partition(".*.")
+    if star:
+        for info in pkgutil.iter_modules(import_module(package).__path__):
+            if info.ispkg and find_spec(f"{package}.{info.name}.{name}") is not None:
+                yield f"{package}.{info.name}.{name}"
+        return
+    yield pattern
+    for info in pkgutil.iter_modules(getattr(import_module(pattern), "__path__", ())):
+        yield f"{pattern}.{info.name}"
 
 
 def choose(name: str, known: Collection[str], kind: str) -> str:

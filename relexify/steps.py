@@ -80,6 +80,7 @@ class Step:
         inputs: Returns the files and folders that the options name, which an output must not replace.
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
+        scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
@@ -94,6 +95,7 @@ class Step:
     inputs: Callable[[Any], Sequence[Any]] = lambda options: ()
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
+    scores: Callable[[Path], Sequence[Any]] | None = None
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False

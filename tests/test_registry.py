@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
-from relexify.registry import Registry
+from relexify.registry import Registry, search_in
 
 
 def test_modules_of_a_searched_package_register_at_the_first_lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     package = tmp_path / "plugins_of_a_test"
     package.mkdir()
-    (package / "__init__.py").write_text("from relexify.registry import Registry\nTHINGS = Registry('thing')\n")
+    (package / "__init__.py").write_text("from relexify.registry import Registry\nTHINGS = Registry('thingum')\n")
     (package / "one.py").write_text("from plugins_of_a_test import THINGS\nTHINGS.add('one', 1)\n")
     monkeypatch.syspath_prepend(tmp_path)
     import plugins_of_a_test  # type: ignore[import-not-found]
 
-    plugins_of_a_test.THINGS.search("plugins_of_a_test")
+    search_in("thingum", "plugins_of_a_test")
     assert "plugins_of_a_test.one" not in sys.modules
     assert dict(plugins_of_a_test.THINGS) == {"one": 1}
     assert len(plugins_of_a_test.THINGS) == 1

@@ -1,4 +1,4 @@
-"""`relexify align`: bring two languages' word vectors into one space."""
+"""`relexify align`: map the word vectors of two languages into one space."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from relexify.cli.console import results
 from relexify.cli.device import chosen_device
+from relexify.cli.options import Device, OutputFile, Overwrite, Seed
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment
 from relexify.errors import InputError
@@ -20,29 +21,33 @@ __all__ = ["align"]
 def align(
     source: Annotated[Path, typer.Argument(help="Word vectors of the source language.")],
     target: Annotated[Path, typer.Argument(help="Word vectors of the target language.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .safetensors file to write the rotation to.")],
+    output: OutputFile,
     dictionary: Annotated[
-        Path | None, typer.Option(help="Source word and target word; without one, identical words.")
+        Path | None,
+        typer.Option(help="Bilingual dictionary (default: identically spelled words).", show_default=False),
     ] = None,
+    swapped: Annotated[bool, typer.Option("--swapped", help="The dictionary has the target language first.")] = False,
     unsupervised: Annotated[
-        bool, typer.Option("--unsupervised", help="Align without pairs of words; a dictionary then only measures.")
+        bool,
+        typer.Option("--unsupervised", help="Align without word pairs; a dictionary is then used to measure only."),
     ] = False,
-    games: Annotated[
-        int, typer.Option(help="Of --unsupervised: games, at most, where nothing quicker helps; minutes each on a CPU.")
+    restarts: Annotated[
+        int, typer.Option(help="With --unsupervised: adversarial runs at most, minutes each on a CPU.")
     ] = 3,
     direction: Annotated[
-        Literal["source-to-target", "target-to-source"], typer.Option(help="Which language is moved.")
+        Literal["source-to-target", "target-to-source"], typer.Option(help="Which language is rotated.")
     ] = "source-to-target",
     reduce: Annotated[bool, typer.Option("--reduce", help="Reduce the wider vectors by PCA.")] = False,
-    swapped: Annotated[bool, typer.Option("--swapped", help="The dictionary has the target language first.")] = False,
-    device: Annotated[str, typer.Option(help="Of --unsupervised: cpu, cuda, or auto.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Of the held-out words, and of --unsupervised.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    device: Device = "auto",
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Rotate the word vectors of one language onto another's and tell how good that is.
+    """Rotate the word vectors of one language onto those of another, and measure how well that works.
 
-    By orthogonal Procrustes over a dictionary, or, with --unsupervised, from the shapes of the two spaces and
-    how frequent words are, alone.
+    Uses orthogonal Procrustes on a dictionary or, with --unsupervised, only the two sets of vectors and word
+    frequencies.
+
+    Example: relexify align en.vec sw.vec -o en-sw.safetensors --dictionary en-sw.tsv
     """
     from relexify.evidence.alignment import align as fit
     from relexify.evidence.lexicon import BilingualLexicon
@@ -52,28 +57,30 @@ def align(
 
     check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)
-    old, new = load_vectors(source), load_vectors(target)
-    if old.width != new.width and not reduce:
+    source_vectors, target_vectors = load_vectors(source), load_vectors(target)
+    if source_vectors.width != target_vectors.width and not reduce:
         raise InputError(
-            f"{source} is {old.width} wide and {target} {new.width}: pass --reduce to narrow the wider vectors"
+            f"{source} has {source_vectors.width} dimensions and {target} {target_vectors.width}: "
+            "pass --reduce to reduce the wider vectors"
         )
-    given = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
+    lexicon = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
     with bars():
         if unsupervised:
             from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised
 
             rotation = align_unsupervised(
-                *(old, new),
-                options=AdversarialTraining(restarts=games),
-                lexicon=given,
+                source_vectors,
+                target_vectors,
+                options=AdversarialTraining(restarts=restarts),
+                lexicon=lexicon,
                 direction=direction,
                 reduce=reduce,
                 seed=seed,
                 device=chosen_device(device),
             )
         else:
-            lexicon = choose_lexicon(given, old, new)
-            rotation = fit(old, new, lexicon, direction=direction, reduce=reduce, seed=seed)
+            pairs = choose_lexicon(lexicon, source_vectors, target_vectors)
+            rotation = fit(source_vectors, target_vectors, pairs, direction=direction, reduce=reduce, seed=seed)
     rotation.save(output)
     print_alignment(rotation)
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The command `relexify`, and how it ends when something is wrong."""
+"""The command `relexify`: its verbs, and how it ends when something fails."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from relexify.cli import (
     demo,
     evaluate,
     geometry,
-    grid,
     inspect,
     methods,
-    run,
+    recipes,
     train,
     transfer,
     trelm,
@@ -33,6 +32,9 @@ from relexify.errors import RelexifyError
 __all__ = ["app", "main"]
 
 INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+MAX_MESSAGE = 1_000
+"""Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
 app = typer.Typer(
     name="relexify",
@@ -41,29 +43,35 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("transfer")(transfer.transfer)
-app.command("train")(train.train)
-app.command("bilingual")(bilingual.bilingual)
-app.command("export")(bilingual.export)
-app.command("trelm")(trelm.trelm)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compress")(compress.compress)
-app.command("expand")(compress.expand)
-app.command("run")(run.run)
-app.command("compare")(run.compare)
-app.command("grid")(grid.grid)
-app.add_typer(vectors.app, name="vectors")
-app.command("align")(align.align)
-app.command("inspect")(inspect.inspect)
-app.command("geometry")(geometry.geometry)
-app.command("methods")(methods.methods)
-app.command("demo")(demo.demo)
+
+_PANELS = {
+    "Transfer": {
+        "transfer": transfer.transfer,
+        "train": train.train,
+        "evaluate": evaluate.evaluate,
+        "inspect": inspect.inspect,
+    },
+    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": recipes.grid, "options": methods.options},
+    "Other systems": {
+        "bilingual": bilingual.bilingual,
+        "export": bilingual.export,
+        "trelm": trelm.trelm,
+        "compress": compress.compress,
+        "expand": compress.expand,
+    },
+    "Evidence": {"align": align.align},
+    "More": {"demo": demo.demo, "methods": methods.methods, "geometry": geometry.geometry},
+}
+for panel, verbs in _PANELS.items():
+    for name, verb in verbs.items():
+        app.command(name, rich_help_panel=panel)(verb)
+app.add_typer(vectors.app, name="vectors", rich_help_panel="Evidence")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from relexify.version import __version__
 
         results.print(__version__, highlight=False)
@@ -75,19 +83,19 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and stop.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Options of every verb."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     log_to_console(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
-    if os.environ.get("RANK", "0") != "0":  # one of several processes of torchrun or accelerate: the first one speaks
+    if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
 
 
 def main() -> None:
-    """Run the command line; what is wrong with the input is told in a sentence, with exit status 2."""
+    """Run the command line; invalid input gives one error message and exit status 2."""
     debug = _move_to_front("--debug")
     for option in ("--quiet", "-q"):
         _move_to_front(option)
@@ -97,44 +105,45 @@ def main() -> None:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _stop(*_explained(error))
+        _stop(*_explain(error))
     if status == INTERRUPTED:
-        console.print("stopped: finished steps are kept, and the same command goes on from them", highlight=False)
+        console.print("interrupted: run the same command again to resume", highlight=False)
     sys.exit(status)
 
 
 def _move_to_front(option: str) -> bool:
-    """Let an option of every verb stand anywhere, up to a lone `--`."""
+    """Accept a global option anywhere on the command line, up to a lone `--`."""
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    ours, rest = sys.argv[1:end], sys.argv[end:]
-    if option not in ours:
+    before, after = sys.argv[1:end], sys.argv[end:]
+    if option not in before:
         return False
-    sys.argv[1:] = [option, *(argument for argument in ours if argument != option), *rest]
+    sys.argv[1:] = [option, *(argument for argument in before if argument != option), *after]
     return True
 
 
-def _explained(error: Exception) -> tuple[str, int]:
-    """A sentence about an error, and the exit status."""
+def _explain(error: Exception) -> tuple[str, int]:
+    """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
         return str(error), 2
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
-    if hasattr(error, "format_message"):  # a mistake in the command itself, which typer found
-        return _usage(error), 2
+    if hasattr(error, "format_message"):  # a usage error, found by typer
+        return _explain_usage(error), 2
     name = type(error).__name__
-    return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report what it shows", 1
+    return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report the traceback", 1
 
 
-def _usage(error: Any) -> str:
-    context = getattr(error, "ctx", None)
+def _explain_usage(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         sys.exit(2)
-    message = error.format_message().rstrip(".")
+    context, message = getattr(error, "ctx", None), error.format_message().rstrip(".")
     return f"{message}: see {context.command_path} --help" if context else message
 
 
 def _stop(message: str, status: int) -> NoReturn:
     sentence = " ".join(message.split())
+    if len(sentence) > MAX_MESSAGE:
+        sentence = f"{sentence[: MAX_MESSAGE // 2]} … {sentence[-MAX_MESSAGE // 2 :]}"
     console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(status)

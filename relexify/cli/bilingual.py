@@ -1,4 +1,4 @@
-"""`relexify bilingual` and `relexify export`: two languages in one model, and one of them out of it."""
+"""`relexify bilingual` and `relexify export`: one model for two languages, and one language out of it."""
 
 from __future__ import annotations
 
@@ -7,75 +7,57 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from relexify.cli.console import results
-from relexify.cli.progress import bars
-from relexify.cli.summary import print_curve, print_effort
-from relexify.cli.training_options import (
-    MEASURING,
-    PLAN,
-    TEXT,
-    EvaluateEvery,
-    HeldOutBytes,
+from relexify.cli.options import (
+    Batch,
+    Corpus,
+    HeldOut,
+    Languages,
+    LearningRate,
     Length,
-    MicroBatch,
+    OutputFolder,
     Overwrite,
-    Peak,
-    SaveEvery,
+    Patience,
     Seed,
+    Settings,
+    SourceCorpus,
+    SourceHeldOut,
     Steps,
 )
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_model_folder, print_training
 from relexify.systems.bilingual.options import RAMEN
 
 __all__ = ["bilingual", "export"]
 
 
 def bilingual(
-    source: Annotated[str, typer.Argument(help="The model of the first language: a folder, a Hub name, smollm2-135m.")],
-    target: Annotated[str, typer.Argument(help="The same with a new language, such as relexify transfer wrote.")],
-    output: Annotated[Path, typer.Argument(help="The folder to write; checkpoints lie in OUTPUT.training until then.")],
-    corpus: Annotated[list[str], typer.Option(help="Text in TARGET's language. Repeatable.", rich_help_panel=TEXT)],
-    source_corpus: Annotated[
-        list[str], typer.Option(help="Text in SOURCE's language. Repeatable.", rich_help_panel=TEXT)
-    ],
-    held_out: Annotated[
-        list[str] | None, typer.Option(help="To measure on; else one line in 100 of --corpus.", rich_help_panel=TEXT)
-    ] = None,
-    source_held_out: Annotated[
-        list[str] | None, typer.Option(help="Likewise for SOURCE's language.", rich_help_panel=TEXT)
-    ] = None,
-    source_language: Annotated[str, typer.Option(help="What to call it.", rich_help_panel=TEXT)] = "source",
-    target_language: Annotated[str, typer.Option(help="What to call it.", rich_help_panel=TEXT)] = "target",
+    source: Annotated[str, typer.Argument(help="The model of the source language: a folder or a Hub name.")],
+    target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
+    output: OutputFolder,
+    corpus: Corpus,
+    source_corpus: SourceCorpus,
+    held_out: HeldOut = None,
+    source_held_out: SourceHeldOut = None,
+    languages: Languages = "source,target",
     steps: Steps = RAMEN.steps,
-    batch: Annotated[
-        int, typer.Option(help="Sequences a step, half of each language.", rich_help_panel=PLAN)
-    ] = RAMEN.batch,
+    batch: Batch = RAMEN.batch,
     length: Length = RAMEN.length,
-    learning_rate: Peak = RAMEN.learning_rate,
-    warmup: Annotated[
-        float, typer.Option(help="Share of the steps with a rising rate.", rich_help_panel=PLAN)
-    ] = RAMEN.warmup,
-    optimiser: Annotated[
-        str, typer.Option(help="lookahead (around Adam), or adamw, which takes less memory.", rich_help_panel=PLAN)
-    ] = RAMEN.optimiser,
-    evaluate_every: EvaluateEvery = None,
-    held_out_bytes: HeldOutBytes = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(help="Stop after so many measurements without a better mean.", rich_help_panel=MEASURING),
-    ] = None,
-    save_every: SaveEvery = None,
-    micro_batch: MicroBatch = None,
+    learning_rate: LearningRate = RAMEN.learning_rate,
+    patience: Patience = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    settings: Settings = None,
 ) -> None:
-    """Join SOURCE and TARGET into one model of two languages with one encoder, and train both languages together.
+    """Join SOURCE and TARGET into one model with one encoder and two vocabularies, and train both languages (RAMEN).
 
-    Half of every batch is of each language, so that the first is not forgotten. Stopped, the same command goes on.
+    Half of every batch is in each language, so that the source language is not forgotten. If interrupted, run the same
+    command again to resume.
 
-    Example: relexify bilingual bert-base-cased bert-swahili bert-en-sw --corpus swahili.txt --source-corpus english.txt
+    Example: relexify bilingual bert-base-cased bert-swahili bert-en-sw --languages en,sw --corpus swahili.txt
+    --source-corpus english.txt
     """
+    from relexify.recipes.settings import apply_settings
     from relexify.systems.bilingual.training import train_bilingual
 
     options = replace(
@@ -84,15 +66,10 @@ def bilingual(
         batch=batch,
         length=length,
         learning_rate=learning_rate,
-        warmup=warmup,
-        optimiser=optimiser,
-        evaluate_every=evaluate_every,
-        held_out_bytes=held_out_bytes,
         patience=patience,
-        save_every=save_every,
-        micro_batch=micro_batch,
         seed=seed,
     )
+    options = apply_settings("bilingual.training", options, settings)
     with bars():
         result = train_bilingual(
             source,
@@ -101,27 +78,27 @@ def bilingual(
             corpus,
             source_corpus,
             options,
-            languages=(source_language, target_language),
+            languages=tuple(languages.split(",")),
             held_out=held_out or None,
             source_held_out=source_held_out or None,
             overwrite=overwrite,
         )
-    print_curve(result.curve, result.selected)
-    print_effort(result)
-    results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]")
+    print_training(result)
+    print_model_folder(result.output)
 
 
 def export(
     model: Annotated[
-        Path, typer.Argument(help="A folder that relexify bilingual wrote, or trelm with separate vocabularies.")
+        Path, typer.Argument(help="A folder written by relexify bilingual, or by trelm with separate vocabularies.")
     ],
     language: Annotated[str, typer.Argument(help="One of its languages.")],
-    output: Annotated[Path, typer.Argument(help="The folder to write.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
+    output: OutputFolder,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Write one language of a bilingual MODEL as an ordinary model with its tokenizer, which needs no relexify.
+    """Write one language of MODEL as an ordinary model with its tokenizer.
 
-    A model of relexify trelm keeps its TRILayer, and loses the vocabulary of the other language.
+    The result of a bilingual model loads without relexify. A TreLM model keeps its TRILayer and loses the vocabulary of
+    the other language.
 
     Example: relexify export bert-en-sw sw bert-sw
     """
@@ -131,4 +108,4 @@ def export(
     check_inputs(output, model)
     check_output(output, overwrite=overwrite)
     export_language(model, language, output, overwrite=overwrite)
-    results.print(f"The model is in [bold]{escape(str(output))}[/]")
+    print_model_folder(output)

@@ -1,4 +1,4 @@
-"""What the user sees: messages and tables. The only room that prints."""
+"""Output on the console: messages, logs and tables. Only this package prints."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.table import Table
 
 __all__ = ["console", "log_to_console", "quieten_libraries", "results", "table"]
 
-console = Console(stderr=True)
-"""Progress, messages and errors."""
-results = Console()
-"""What was asked for."""
+console = Console(stderr=True, emoji=False)
+"""Progress, messages and errors, on stderr."""
+results = Console(emoji=False)
+"""Results, on stdout."""
 
 _QUIET_LIBRARIES = {
     "TRANSFORMERS_VERBOSITY": "error",
     "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
-    "TQDM_DISABLE": "1",  # but for bars that ask for the terminal themselves, as downloads from the Hub do
+    "TQDM_DISABLE": "1",  # downloads from the Hub show their bars anyway
 }
 
 
 def log_to_console(level: int) -> None:
-    """Show what the library says, a line for each message."""
+    """Show the log of the library, one line per message."""
     logger = logging.getLogger("relexify")
     logger.handlers = [_Lines()]
     logger.setLevel(level)
@@ -34,7 +34,7 @@ def log_to_console(level: int) -> None:
 
 
 def quieten_libraries() -> None:
-    """Keep bars and warnings of the libraries below off the terminal, best before they are imported."""
+    """Keep progress bars and warnings of other libraries off the terminal; call it before they are imported."""
     for name, value in _QUIET_LIBRARIES.items():
         os.environ.setdefault(name, value)
     if not sys.warnoptions:
@@ -47,24 +47,24 @@ def quieten_libraries() -> None:
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table in the house's dress; columns after the first are numbers."""
-    made = Table(
+    """Return an empty table in relexify's style; columns after the first are right-aligned."""
+    empty = Table(
         title=escape(title),
         title_justify="left",
         title_style="bold",
         header_style="bold",
         min_width=min(len(title) + 2, results.width),
     )
-    for place, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if place == 0 else "right", overflow="fold")
-    return made
+    for index, column in enumerate(columns):
+        empty.add_column(escape(column), justify="left" if index == 0 else "right", overflow="fold")
+    return empty
 
 
 class _Lines(logging.Handler):
-    """Messages as lines that a log can be searched for, never broken to fit a screen."""
+    """Log messages as single lines, never wrapped, so that a log can be searched."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        dress = "yellow" if record.levelno >= logging.WARNING else "dim"
+        style = "yellow" if record.levelno >= logging.WARNING else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         text = escape(f"{name}{record.getMessage()}")
-        console.print(f"[{dress}]·[/] {text}", highlight=False, soft_wrap=True)
+        console.print(f"[{style}]·[/] {text}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`relexify demo`: a real model learns an invented language in a few minutes."""
+"""`relexify demo`: move a real model to an invented language in a few minutes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import console, results, table
+from relexify.cli.options import Overwrite
 from relexify.cli.progress import bars
 
 __all__ = ["demo"]
@@ -19,15 +20,15 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder for text, dictionary and model.")] = Path(
         "demo"
     ),
-    model: Annotated[str, typer.Option(help="The model that is to learn the language.")] = "smollm2-135m",
-    steps: Annotated[int, typer.Option(help="Training steps from either initialisation.")] = 10,
-    seed: Annotated[int, typer.Option(help="Another seed invents another language.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output folder.")] = False,
+    model: Annotated[str, typer.Option(help="The model to transfer.")] = "smollm2-135m",
+    steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 10,
+    seed: Annotated[int, typer.Option(help="Random seed; another seed invents another language.")] = 0,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Move a real model into an invented language, offline, and compare the initialisations.
+    """Move a real model to an invented language, offline, and compare initialisations.
 
-    Every word of English text that ships with Python is replaced by an invented one, so the true dictionary is known
-    and the best possible initialisation (the oracle) can be measured too.
+    Every word of English text that ships with Python is replaced by an invented word. So the true dictionary is known,
+    and the best possible initialisation (the oracle) can be scored too.
     """
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which device a verb computes on."""
+"""The device that a verb computes on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["chosen_device"]
 
 
 def chosen_device(name: str) -> str:
-    """`auto` as what there is, and any other device as it is.
+    """Return the device to use; `auto` is a GPU if there is one.
 
     Raises:
-        InputError: torch knows no such device, or does not see it.
+        InputError: torch does not know the device, or it is not available.
     """
     import torch
 
@@ -20,7 +20,7 @@ def chosen_device(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise InputError(f"--device {name!r} is none that torch knows: use cpu, cuda or auto") from error
+        raise InputError(f"--device {name!r} is not a device: use cpu, cuda or auto") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name} was asked for, but torch sees no GPU: use --device cpu")
+        raise InputError(f"--device {name} is not available: torch finds no GPU; use --device cpu")
     return name

@@ -1,4 +1,4 @@
-"""`relexify geometry`: where the tokens of models lie, as pictures."""
+"""`relexify geometry`: plot embeddings and the similarity of hidden states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results, table
+from relexify.cli.options import Overwrite, Seed
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,26 +17,26 @@ if TYPE_CHECKING:
 
 __all__ = ["geometry"]
 
-PLACES = 4_096
-"""Tokens of text to look at."""
+POSITIONS = 4_096
+"""Tokens of text whose hidden states are compared."""
 
 
 def geometry(
-    models: Annotated[list[str], typer.Argument(help="Model folders or Hub names, to be drawn side by side.")],
+    models: Annotated[list[str], typer.Argument(help="Model folders or Hub names, plotted side by side.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture of the embeddings to write: .svg or .png.")
+        Path, typer.Option("--output", "-o", help="Plot of the embeddings to write: .svg or .png.")
     ] = Path("embeddings.svg"),
     text: Annotated[
-        str | None, typer.Option(help="Text for the models to read, to compare their hidden states layer by layer.")
+        str | None, typer.Option(help="Text on which hidden states are compared, layer by layer.", show_default=False)
     ] = None,
-    layers: Annotated[Path, typer.Option(help="The picture of the layers to write, with --text.")] = Path("layers.svg"),
-    seed: Annotated[int, typer.Option(min=0, help="Of the points that are drawn.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the pictures.")] = False,
+    layers: Annotated[Path, typer.Option(help="Plot of the layers to write, with --text.")] = Path("layers.svg"),
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Draw the embeddings of MODELS on their three main axes, and tell how much of the variance these explain.
+    """Plot the embeddings of MODELS on their first three principal components, with the explained variance.
 
-    Tokens of a compressed model are coloured by their last digit. With --text, also draw how alike hidden states of
-    different tokens and of the same token are, layer by layer.
+    Tokens of a compressed model are coloured by the last digit of their code. With --text, also plot the similarity of
+    hidden states of different tokens and of the same token, layer by layer.
 
     Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
     """
@@ -45,10 +46,10 @@ def geometry(
 
     names = _names(models)
     if text and output == layers:
-        raise InputError(f"{output} cannot hold both pictures: give --layers another name")
-    for picture in (output, layers) if text else (output,):
-        check_inputs(picture, models, text)
-        check_output(picture, overwrite=overwrite, file=True)
+        raise InputError(f"{output} cannot hold both plots: give --layers another name")
+    for plot in (output, layers) if text else (output,):
+        check_inputs(plot, models, text)
+        check_output(plot, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
     similarities: dict[str, LayerSimilarities] = {}
     for name, model in names.items():
@@ -63,15 +64,15 @@ def geometry(
     if text:
         plot_similarities(similarities, layers)
     _print(panels, similarities)
-    pictures = f"{output} and {layers}" if text else str(output)
-    results.print(f"Drawn in [bold]{escape(pictures)}[/]", soft_wrap=True)
+    plots = f"{output} and {layers}" if text else str(output)
+    results.print(f"Plotted in [bold]{escape(plots)}[/]", soft_wrap=True)
 
 
 def _names(models: list[str]) -> dict[str, str]:
-    """A short name for each model; the whole one where two folders are called alike."""
+    """Return a short name for each model, or the full one if two folders have the same name."""
     short = [Path(model).name or model for model in models]
     if len(set(models)) < len(models):
-        raise InputError("a model is named twice: name each one once")
+        raise InputError("a model is given twice: give each one once")
     return {name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)}
 
 
@@ -84,16 +85,16 @@ def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
 
     kind = architecture_of(model)
     if kind == "encoder-decoder":
-        raise InputError(f"{name} is an encoder-decoder: its layers cannot be read as one sequence")
+        raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
     length = min(512, usable_length(model) or 512)
-    lines = Corpus.open(text).sample_bytes(16 * PLACES).split("\n")
+    lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
     windows = held_out_windows(load_tokenizer(name), lines, "decoder", length=length).inputs
-    return layer_similarities(model, windows[: max(1, PLACES // windows.shape[1])].tolist())
+    return layer_similarities(model, windows[: max(1, POSITIONS // windows.shape[1])].tolist())
 
 
 def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:
     shown = table(
-        "Where the tokens lie", "model", "variance on 3 axes", "first layer", "last layer", "same token, last"
+        "Geometry", "model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"
     )
     for name, (points, _) in panels.items():
         found = similarities.get(name)

@@ -1,24 +1,48 @@
-"""`relexify methods`: what there is to choose from."""
+"""`relexify methods` and `relexify options`: what can be selected and set."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+from rich.markup import escape
 from rich.table import Table
 
-from relexify.cli.console import results
-from relexify.methods.registry import METHODS
+from relexify.cli.console import results, table
 
-__all__ = ["methods"]
+__all__ = ["methods", "options"]
 
 
 def methods() -> None:
-    """List the initialisations that transfer knows."""
+    """List the initialisations that transfer can use."""
+    from relexify.methods.registry import METHODS
+
     shown = Table(header_style="bold", show_lines=True)
-    for column in ("--method", "a target token becomes", "what it needs", "from"):
+    for column in ("--method", "a target token becomes", "evidence", "source"):
         shown.add_column(column, no_wrap=column == "--method")
     for name, method in sorted(METHODS.items()):
         shown.add_row(name, method.becomes, method.evidence, method.paper)
     results.print(shown)
     results.print(
-        "Without vectors or text of the model's language its own embedding stands in; without a dictionary, words that "
-        "both languages write alike."
+        "Without vectors or text in the model's language, its own embedding is used; without a dictionary, words "
+        "spelled identically in both languages."
     )
+
+
+def options(
+    table_name: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="transfer, training, …; all tables if not given.")
+    ] = None,
+) -> None:
+    """List the keys of recipe tables, which --set takes, with their defaults.
+
+    Example: relexify options transfer
+    """
+    from relexify.recipes.settings import describe_options
+
+    for name, keys in describe_options(table_name).items():
+        shown = table(f"[{name}]", "key", "default", "meaning")
+        shown.columns[2].justify = "left"
+        for key in keys:
+            shown.add_row(escape(key.name), escape(key.default), escape(key.meaning))
+        results.print(shown)

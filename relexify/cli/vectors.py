@@ -1,4 +1,4 @@
-"""`relexify vectors`: train word vectors, and look into them."""
+"""`relexify vectors`: train word vectors and look at them."""
 
 from __future__ import annotations
 
@@ -10,87 +10,93 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results, table
+from relexify.cli.options import OutputFile, Overwrite, Seed, Settings
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Train word vectors on your own text, and look into them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Train word vectors on your own text, and look at them.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+VectorsFile = Annotated[Path, typer.Argument(help="Word vectors: .bin, .vec, .safetensors or word2vec.")]
 
 
 @app.command()
 def train(
     corpus: Annotated[list[str], typer.Argument(help="Text: files, folders, compressed or not, or hf:NAME.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .safetensors file to write.")],
+    output: OutputFile,
     method: Annotated[
         Literal["counts", "skipgram", "cbow"],
-        typer.Option(help="Factored counts take seconds; the others are fastText's, and need relexify's extra for it."),
+        typer.Option(help="counts: factorised co-occurrence counts, in seconds; skipgram and cbow: fastText (extra)."),
     ] = "counts",
     tokenizer: Annotated[
-        str | None, typer.Option(help="Train vectors of this tokenizer's tokens instead of words; see transfer trelm.")
+        str | None,
+        typer.Option(help="Train vectors of this tokenizer's tokens instead of words.", show_default=False),
     ] = None,
-    width: Annotated[int, typer.Option(help="Numbers a vector has.")] = 100,
-    epochs: Annotated[int | None, typer.Option(help="Of fastText: passes over the text; by default, by size.")] = None,
-    minimum_count: Annotated[int | None, typer.Option(help="Leave rarer words out; by default, by size.")] = None,
-    workers: Annotated[int, typer.Option(help="Of fastText: more than 1 is faster, but not repeatable.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    settings: Settings = None,
 ) -> None:
-    """Train word vectors, with counts and n-grams, on text of one language.
+    """Train word vectors, with counts and n-grams, on text in one language.
 
-    With --tokenizer they are vectors of tokens, on text of one language or of several, a line of each file in turn.
+    With --tokenizer, train vectors of tokens, on text in one or several languages (the lines of the files alternate).
+    Vectors already trained on the same text with the same options are taken from the cache.
 
-    Vectors that were trained before on the same text with the same options are found in the cache.
+    Example: relexify vectors train swahili.txt -o swahili.safetensors --set minimum_count=5
     """
     from relexify.evidence.vectors import VectorTraining
     from relexify.methods.inputs import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
+    from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs, check_output
     from relexify.systems.trelm.joint_vocabulary import token_vectors
     from relexify.text import Corpus
 
     check_inputs(output, corpus, tokenizer)
     check_output(output, overwrite=overwrite, file=True)
-    options = VectorTraining(
-        method=method, width=width, epochs=epochs, minimum_count=minimum_count, workers=workers, seed=seed
-    )
+    options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     with bars():
         if tokenizer is None:
             vectors = trained_vectors(Corpus.open(corpus), options)
-        else:  # a token has a vector of its own, so that counts need no n-grams
-            options = replace(options, longest_ngram=0) if method == "counts" else options
+        else:
+            if options.method == "counts":  # a token has its own vector, so counts need no n-grams
+                options = replace(options, longest_ngram=0)
             texts = [Corpus.open(text) for text in corpus]
             vectors = token_vectors(texts, load_tokenizer(tokenizer), options)
     vectors.save(output)
-    results.print(f"{len(vectors):,} words, {vectors.width} wide, in [bold]{escape(str(output))}[/]", soft_wrap=True)
+    results.print(f"{len(vectors):,} words × {vectors.width} in [bold]{escape(str(output))}[/]", soft_wrap=True)
 
 
 @app.command()
-def info(path: Annotated[Path, typer.Argument(help="A vectors file: .bin, .vec, .safetensors, word2vec.")]) -> None:
-    """Tell what a vectors file holds."""
+def info(path: VectorsFile) -> None:
+    """Describe a file of word vectors."""
     from relexify.evidence.vectors.formats.loading import load_vectors
 
     vectors = load_vectors(path)
-    shown = table(str(path), "what", "value")
-    shown.add_row("words", f"{len(vectors):,}")
-    shown.add_row("width", str(vectors.width))
-    shown.add_row("counts", "yes" if vectors.counts is not None else "no")
     grams = vectors.ngrams
-    shown.add_row(
-        "n-grams", f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no"
-    )
+    ngrams = f"{grams.minimum} to {grams.maximum} letters, {len(grams.matrix):,} rows" if grams else "no"
+    shown = table(str(path), "property", "value")
+    shown.add_row("words", f"{len(vectors):,}")
+    shown.add_row("dimensions", str(vectors.width))
+    shown.add_row("counts", "yes" if vectors.counts is not None else "no")
+    shown.add_row("n-grams", ngrams)
     shown.add_row("most frequent", escape(" ".join(vectors.words[:8])))
     results.print(shown)
 
 
 @app.command()
 def nearest(
-    path: Annotated[Path, typer.Argument(help="A vectors file.")],
+    path: VectorsFile,
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],
-    count: Annotated[int, typer.Option(min=1, help="How many neighbours.")] = 10,
-    among: Annotated[int, typer.Option(min=1, help="Search among so many of the most frequent words.")] = 100_000,
+    count: Annotated[int, typer.Option(min=1, help="Number of neighbours.")] = 10,
+    among: Annotated[int, typer.Option(min=1, help="Search among this many of the most frequent words.")] = 100_000,
 ) -> None:
-    """Show the words nearest to given ones."""
+    """Show the nearest neighbours of words."""
     from relexify.evidence.vectors.formats.loading import load_vectors
     from relexify.neighbours import nearest as find
 
@@ -98,7 +104,7 @@ def nearest(
     queries = vectors.lookup(words)
     unknown = [word for word, row in zip(words, queries, strict=True) if not row.any()]
     if unknown:
-        raise EvidenceError(f"nothing is known of {', '.join(unknown)} in {path}: check the spelling")
+        raise EvidenceError(f"{path} has no vector for {', '.join(unknown)}: check the spelling")
     candidates = list(vectors.words[:among])
     with bars():
         found, similarities = find(queries, vectors.lookup(candidates), count + 1)

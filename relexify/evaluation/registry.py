@@ -93,4 +93,3 @@ class Task:
 
 TASKS: Registry[Task] = Registry("task")
 """The tasks by name; `Evaluation.task` is one of them."""
-TASKS.search("relexify.evaluation.tasks")

@@ -24,7 +24,6 @@ Paths are relative to the file, those of overrides to the current folder.
 
 from __future__ import annotations
 
-import pkgutil
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,6 @@ from typing import Annotated, Any, get_type_hints
 import tomli_w
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from relexify import systems
 from relexify.errors import InputError
 from relexify.recipes.compare.options import RUNS, CompareOptions
 from relexify.recipes.overrides import override
@@ -57,11 +55,6 @@ from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
 
 __all__ = ["Recipe", "read_recipe", "recipe_text"]
-
-STEPS.search(
-    "relexify.training.recipe",
-    *(f"relexify.systems.{package.name}.recipe" for package in pkgutil.iter_modules(systems.__path__)),
-)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from relexify.registry import choose, suggestion
 from relexify.steps import INHERITED, Flattened
 
 __all__ = [
+    "ELSEWHERE",
     "TOP",
     "FolderName",
     "Origin",
@@ -60,7 +61,7 @@ _CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 TOP = ("model", "output", "corpus", "held_out")
 """Fields of options that are filled from the top of the recipe."""
-_ELSEWHERE = dict.fromkeys(TOP, "write it above the first table") | dict.fromkeys(
+ELSEWHERE = dict.fromkeys(TOP, "write it above the first table") | dict.fromkeys(
     ("device", "overwrite"), "it is an option of the command line"
 )
 
@@ -100,7 +101,7 @@ def table_type(options: type[Any], default: Any = None) -> Any:
         if (further := _flattened(kinds[entry.name])) is not None:
             flattened[entry.name] = list(further)
             keys |= {name: (value_type(kind), None) for name, kind in further.items()}
-        elif entry.name not in _ELSEWHERE:
+        elif entry.name not in ELSEWHERE:
             usual = _default(entry) if default is None else getattr(default, entry.name)
             keys[entry.name] = (value_type(kinds[entry.name], usual), ... if usual is MISSING else None)
             inherited[entry.name] = _inherited(kinds[entry.name])
@@ -139,8 +140,8 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
         unknown = next((key for key in table if key not in keys), None) if isinstance(table, dict) else None
         if unknown is None:
             return table
-        if unknown in _ELSEWHERE:
-            problem, remedy = f"{unknown} does not belong in", _ELSEWHERE[unknown]
+        if unknown in ELSEWHERE:
+            problem, remedy = f"{unknown} does not belong in", ELSEWHERE[unknown]
         else:
             problem, remedy = f"there is no key {unknown[:80]!r} in", suggestion(unknown, keys)
         raise PydanticCustomError(_UNKNOWN, "unknown key", {"key": unknown, "problem": problem, "remedy": remedy})
@@ -385,7 +386,7 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
             usual = getattr(around, entry.name)
         if (further := _flattened(kinds[entry.name])) is not None:
             table |= {name: written(each, further[name], name) for name, each in value.items()}
-        elif entry.name not in _ELSEWHERE and value is not None and value != usual:
+        elif entry.name not in ELSEWHERE and value is not None and value != usual:
             table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
     return table
 

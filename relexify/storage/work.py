@@ -137,7 +137,8 @@ class WorkFolder:
 
     def mark_finished(self) -> None:
         """Record in an output that another run wrote that this run is finished too, and remove the work folder."""
-        _write_notes(self.output, read_notes(self.output), self._name, self.fingerprint)
+        if not self.is_finished():
+            _write_notes(self.output, read_notes(self.output), self._name, self.fingerprint)
         self.clear()
 
     def clear(self) -> None:

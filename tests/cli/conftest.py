@@ -58,7 +58,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     sides = (pico.sentences(200, seed=5, words=side) for side in (words, foreign))
     (root / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True)))
     for name in ("old", "new"):
-        options = ("--width", 16, "--epochs", 3, "--minimum-count", 1)
+        options = ("--width", 16, "--set", "epochs=3", "--set", "minimum_count=1")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
             trained = relexify("vectors", "train", root / f"{name}.txt", "-o", root / f"{name}.safetensors", *options)

@@ -22,7 +22,7 @@ from relexify.training import recipe as training_step
 from tests.cli.command import refused, relexify
 from tests.cli.conftest import SIZE
 
-SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--evaluate-every", 2)
+SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def both(world, transferred, tmp_path_factory) -> tuple[Path, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
         patch.setenv("COLUMNS", "160")
-        names = ("--source-language", "en", "--target-language", "xx")
+        names = ("--languages", "en,xx")
         texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
         outcome = relexify("bilingual", world.gpt2, transferred[0], root / "out", *texts, *names, *SHORT)
     assert outcome.status == 0, outcome.err
@@ -52,7 +52,18 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     AutoModelForCausalLM.from_pretrained(tmp_path / "xx")
     AutoTokenizer.from_pretrained(tmp_path / "xx")
     said = [
-        relexify("evaluate", *which, "--held-out", world.corpus, "--limit", 2000, "--length", 16, "--device", "cpu")
+        relexify(
+            "evaluate",
+            *which,
+            "--held-out",
+            world.corpus,
+            "--set",
+            "limit=2000",
+            "--set",
+            "length=16",
+            "--device",
+            "cpu",
+        )
         for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))
     ]
     assert [outcome.status for outcome in said] == [0, 0]
@@ -61,7 +72,7 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     assert len(numbers[0]) == 2
 
 
-def test_what_does_not_do_is_refused_in_a_sentence(both, world, transferred, tmp_path, refuses):
+def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, refuses):
     held_out = ("--held-out", world.corpus)
     refuses(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
     refuses(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
@@ -72,7 +83,7 @@ def test_what_does_not_do_is_refused_in_a_sentence(both, world, transferred, tmp
     texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
     pair = ("bilingual", world.gpt2, transferred[0], tmp_path / "out")
     refuses((*pair, *texts, "--batch", 5), "batch = 5 is odd")
-    refuses((*pair, *texts, "--target-language", "source"), "both languages are called 'source'")
+    refuses((*pair, *texts, "--languages", "source,source"), "both languages are called 'source'")
     refuses(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
 
 
@@ -151,7 +162,7 @@ def stops_at(owner: object, name: str, *, after: bool) -> Callable[..., Any]:
         (WorkFolder, "mark_finished", False),
     ],
 )
-def test_a_recipe_that_was_stopped_between_its_steps_goes_on_to_the_same_bits(
+def test_a_recipe_stopped_between_its_steps_resumes_with_the_same_result(
     recipe, tmp_path, monkeypatch, bits, owner, name, after
 ):
     read = read_recipe(recipe)

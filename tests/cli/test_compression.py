@@ -25,7 +25,7 @@ def compressed(transferred, tmp_path_factory):
     return output, outcome
 
 
-def test_a_transferred_model_is_compressed_and_the_report_tells_what_that_costs(compressed, transferred):
+def test_a_transferred_model_is_compressed_and_the_report_shows_the_loss(compressed, transferred):
     output, outcome = compressed
     for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "relative error", "nearest", "at random"):
         assert words in outcome.out
@@ -41,7 +41,7 @@ def test_a_compressed_model_is_inspected_evaluated_and_trained_on(compressed, wo
     output, _ = compressed
     assert relexify("inspect", output, "--sample", 2).status == 0
     assert "bits per byte" in relexify("evaluate", output, "--held-out", world.corpus).out
-    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--no-tensorboard")
+    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--set", "tensorboard=false")
     outcome = relexify("train", output, tmp_path / "trained", "--corpus", world.corpus, *options)
     assert outcome.status == 0, outcome.err
     assert "logits are kept whole" not in outcome.err
@@ -70,7 +70,7 @@ def test_compressing_again_gives_the_same_bytes(compressed, transferred, tmp_pat
         assert (tmp_path / "again" / name).read_bytes() == (compressed[0] / name).read_bytes()
 
 
-def test_bad_input_is_refused_in_a_sentence_and_leaves_nothing(world, compressed, refuses, tmp_path):
+def test_bad_input_is_rejected_in_a_sentence_and_leaves_nothing(world, compressed, refuses, tmp_path):
     out = tmp_path / "out"
     refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--codes", "digits"), "9 codes", "20 rows")
     refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
@@ -78,13 +78,13 @@ def test_bad_input_is_refused_in_a_sentence_and_leaves_nothing(world, compressed
     refuses(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
     refuses(("compress", compressed[0], out), "compressed already", "expand")
     refuses(("compress", tmp_path / "none", out), "no folder")
-    refuses(("compress", world.gpt2, out, "--codes-from", world.bert), "rows", "same")
+    refuses(("compress", world.gpt2, out, "--set", f"codes_from={world.bert}"), "rows", "same")
     refuses(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")
     refuses(("expand", world.gpt2, out), "not compressed")
     refuses(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")
 
 
-def test_tables_that_save_nothing_are_told_of(world, tmp_path):
+def test_a_warning_reports_tables_that_save_nothing(world, tmp_path):
     outcome = relexify("compress", world.gpt2, tmp_path / "out", "--k", 1)
     assert outcome.status == 0, outcome.err
     assert "nothing is saved; give a larger k" in " ".join(outcome.err.split())
@@ -139,7 +139,7 @@ def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
 
 
-def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
+def test_an_impossible_fresh_model_is_rejected_in_a_sentence(world, tmp_path):
     for change, words in (
         ("layers = 3", "no field 'layers'"),
         ("hidden_size = 31", "of the requested size"),
@@ -154,7 +154,7 @@ def test_a_fresh_model_that_cannot_be_is_refused_in_a_sentence(world, tmp_path):
         assert words in outcome.err
 
 
-def test_a_config_that_names_no_class_is_refused_before_a_fresh_model_is_made(world, tmp_path):
+def test_a_config_without_a_class_is_rejected_before_a_fresh_model_is_made(world, tmp_path):
     shutil.copytree(world.bert, tmp_path / "bert")
     config = json.loads((tmp_path / "bert" / "config.json").read_text())
     (tmp_path / "bert" / "config.json").write_text(json.dumps(config | {"architectures": None}))

@@ -79,7 +79,7 @@ def test_interrupted_run_stops_at_once_and_says_that_it_can_go_on(world, long_te
 
 def test_full_disk_is_told_of_and_nothing_is_left_on_it(world, small_disk):
     (small_disk / "ballast").write_bytes(b"x" * 900_000)
-    command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--no-score")
+    command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--set", "score=false")
     outcome = relexify(*command)
     assert outcome.status == 2
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
@@ -93,7 +93,7 @@ def test_full_disk_is_told_of_and_nothing_is_left_on_it(world, small_disk):
 def test_full_cache_is_told_of(world, small_disk, tmp_path, monkeypatch):
     monkeypatch.setenv("RELEXIFY_CACHE", str(small_disk))
     (small_disk / "ballast").write_bytes(b"x" * 1_040_000)
-    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "fvt", "--no-score")
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "fvt", "--set", "score=false")
     assert outcome.status == 2
     assert str(small_disk) in outcome.err
     assert "No space left" in outcome.err

@@ -12,7 +12,7 @@ from tests import pico
 from tests.cli.command import refused, relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile
 
-FVT = ("--method", "fvt", "--no-score")
+FVT = ("--method", "fvt", "--set", "score=false")
 CORRUPT = FastTextFile(entries=1_000_000)
 VECTOR_FILES = {
     "truncated .bin": (FastTextFile().content()[:-100], "download it again"),
@@ -40,19 +40,23 @@ CORPORA = {
 }
 OPTIONS = {
     "unknown method": (("--method", "magic"), "there is no method 'magic'", "blend"),
-    "override without =": (("--override", "ra"), "TARGET=SOURCE", "'ra'"),
-    "override of a token that is not there": (("--method", "fvt", "--override", "zzzzz=river"), "'zzzzz'", "new"),
-    "override by a token that is not there": (("--method", "fvt", "--override", "ra=zzzzz"), "'zzzzz'", "old"),
-    "override of a method without any": (("--method", "random", "--override", "ra=river"), "takes no overrides"),
+    "override without =": (("--set", "overrides=ra"), "overrides is the text 'ra'", "a table"),
+    "override of an unknown token": (
+        ("--method", "fvt", "--set", "overrides.zzzzz=river"),
+        "'zzzzz'",
+        "target",
+    ),
+    "override by a token that is not there": (("--method", "fvt", "--set", "overrides.ra=zzzzz"), "'zzzzz'", "source"),
+    "override of a method without any": (("--method", "random", "--set", "overrides.ra=river"), "takes no overrides"),
     "vocabulary too small": (("--vocab-size", 20), "20 tokens is too small"),
     "vocabulary of no tokens": (("--vocab-size", 0), "vocab_size = 0"),
-    "temperature 0": (("--temperature", 0), "temperature = 0", "above 0"),
-    "neighbours 0": (("--neighbours", 0), "neighbours = 0", "1 or more"),
+    "temperature 0": (("--set", "temperature=0"), "temperature = 0", "above 0"),
+    "neighbours 0": (("--set", "neighbours=0"), "neighbours = 0", "1 or more"),
     "negative seed": (("--seed", -1), "seed = -1"),
-    "padding to nothing": (("--pad-to-multiple-of", 0), "pad_to_multiple_of = 0"),
+    "padding to nothing": (("--set", "pad_to_multiple_of=0"), "pad_to_multiple_of = 0"),
     "no such device": (("--device", "toaster"), "toaster", "cpu"),
     "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
-    "number that is none": (("--neighbours", "ten"), "--neighbours", "--help"),
+    "number that is none": (("--set", "neighbours=ten"), "--set neighbours is the text 'ten'", "a whole number"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
 }
 
@@ -105,7 +109,9 @@ def test_impossible_option(name, world, tmp_path, refuses):
 
 def test_vectors_of_two_widths_need_reduce(world, tmp_path, refuses):
     narrow = tmp_path / "narrow.safetensors"
-    relexify("vectors", "train", world.corpus, "-o", narrow, "--width", 8, "--epochs", 1, "--minimum-count", 1)
+    relexify(
+        "vectors", "train", world.corpus, "-o", narrow, "--width", 8, "--set", "epochs=1", "--set", "minimum_count=1"
+    )
     arguments = ("align", world.source_vectors, narrow, "--dictionary", world.dictionary)
     refuses((*arguments, "-o", tmp_path / "rotation.safetensors"), "16", "8", "--reduce")
     assert relexify(*arguments, "-o", tmp_path / "rotation.safetensors", "--reduce").status == 0
@@ -222,5 +228,5 @@ def test_parallel_text_that_is_missing_or_damaged_is_refused_before_any_work(wor
     (tmp_path / "bad.tsv").write_text("one\teins\ntwo zwei\n")
     refuses((*start, "--bitext", tmp_path / "bad.tsv"), "bad.tsv, line 2, has no tab")
     (tmp_path / "links.txt").write_text("0-0\n")
-    ready = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt")
+    ready = ("--bitext", world.bitext, "--set", f"alignment={tmp_path / 'links.txt'}")
     refuses((*start, *ready), "links.txt has 1 lines and the parallel text 200")

@@ -15,7 +15,7 @@ from tests.cli.command import refused, relexify, start
 from tests.cli.conftest import SIZE
 
 WORDS = ("ba", "la", "mi", "to")
-QUICK = ("--epochs", 1, "--batch", 8)
+QUICK = ("--set", "epochs=1", "--set", "batch=8")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def data(tmp_path):
 @pytest.mark.parametrize(("task", "measures"), [("nli", ["accuracy"]), ("ner", ["F1"]), ("parse", ["UAS", "LAS"])])
 def test_a_task_is_fine_tuned_and_shown(world, data, tmp_path, task, measures):
     command = ("evaluate", world.bert, "--task", task, "--data", data / task, "--output", tmp_path / "work", *QUICK)
-    outcome = relexify(*command, "--labels", "--confusion")
+    outcome = relexify(*command, "--details")
     assert outcome.status == 0, outcome.err
     assert all(measure.lower() in outcome.out.lower() for measure in measures), outcome.out
     again = relexify(*command)
@@ -82,8 +82,9 @@ def test_what_no_task_can_be_made_of_is_refused(world, data, tmp_path):
     refused(relexify("evaluate", world.bert, "--task", "nli", *out), "--data")
     refused(relexify("evaluate", world.bert, "--task", "nli", "--data", tmp_path / "none", *out), "not a folder")
     refused(relexify("evaluate", world.gpt2, *nli, *out), "encoder")
-    refused(relexify("evaluate", world.bert, *nli, *out, "--examples", 0), "examples = 0")
-    refused(relexify("evaluate", world.bert, *nli, *out, "--score-learning-rate", 0.1), "has no score_learning_rate")
+    refused(relexify("evaluate", world.bert, *nli, *out, "--set", "examples=0"), "examples = 0")
+    rate = ("--set", "score_learning_rate=0.1")
+    refused(relexify("evaluate", world.bert, *nli, *out, *rate), "has no score_learning_rate")
     refused(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
     (data / "nli" / "train.tsv").write_text("only one column\n")
     refused(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")
@@ -245,7 +246,18 @@ def test_train_adds_a_head_when_told_to(world, tmp_path):
     model, tokenizer = pico.pair("bert")
     model.base_model.save_pretrained(tmp_path / "bare")
     tokenizer.save_pretrained(tmp_path / "bare")
-    options = ("--corpus", world.source_corpus, "--steps", 4, "--batch", 4, "--length", 16, "--no-tensorboard")
+    options = (
+        "--corpus",
+        world.source_corpus,
+        "--steps",
+        4,
+        "--batch",
+        4,
+        "--length",
+        16,
+        "--set",
+        "tensorboard=false",
+    )
     command = ("train", tmp_path / "bare", tmp_path / "out", *options)
     refused(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")
     outcome = relexify(*command, "--add-head")

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.cli.command import refused, relexify, start
 from tests.cli.conftest import SIZE
 
-SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--evaluate-every", 3, "--no-tensorboard")
+SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--set", "evaluate_every=3", "--set", "tensorboard=false")
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
     command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, "--held-out", held_out, *SHORT)
     trained = relexify(*command)
     assert trained.status == 0, trained.err
-    assert "6 (kept)" in trained.out
+    assert "6 (selected)" in trained.out
     assert "tokens seen" in trained.out
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     AutoTokenizer.from_pretrained(tmp_path / "out")
-    measured = relexify("evaluate", tmp_path / "out", "--held-out", held_out, "--length", 16)
+    measured = relexify("evaluate", tmp_path / "out", "--held-out", held_out, "--set", "length=16")
     assert measured.status == 0, measured.err
     assert bits_in(measured.out)[0] == pytest.approx(bits_in(trained.out)[-1], abs=2e-4)
     again = relexify(*command)
@@ -83,23 +83,32 @@ def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
 def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_path):
     text = tmp_path / "held.txt"
     text.write_text("\n".join(world.corpus.read_text().splitlines()[:5]))
-    outcome = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time")
+    outcome = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=single")
     assert outcome.status == 0, outcome.err
     assert "pseudo-perplexity" in outcome.out
-    words = relexify("evaluate", world.bert, "--held-out", text, "--whole-words")
+    words = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=words")
     assert words.status == 0, words.err
     assert "bits per byte of whole words" in words.out
-    both = relexify("evaluate", world.bert, "--held-out", text, "--one-at-a-time", "--whole-words")
-    assert both.status == 2
-    assert "choose one" in both.err
-    task = relexify("evaluate", world.bert, "--task", "nli", "--train", text, "--test", text, "--whole-words")
+    other = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=letters")
+    assert other.status == 2
+    assert "choose one of strided, single, words" in other.err
+    task = relexify("evaluate", world.bert, "--task", "nli", "--train", text, "--test", text, "--set", "masking=words")
     assert task.status == 2
-    assert "leave them out, or --task nli" in task.err
+    assert "there is no key 'masking' in [tasks]" in task.err
 
 
 def test_killed_training_goes_on_and_ends_with_the_same_bits(world, tmp_path, cache):
-    options = ("--corpus", world.corpus, "--steps", 60, "--batch", 4, "--length", 16, "--save-every", 5)
-    command = ("train", world.gpt2, tmp_path / "killed", *options, "--evaluate-every", 30, "--no-tensorboard")
+    options = ("--corpus", world.corpus, "--steps", 60, "--batch", 4, "--length", 16, "--set", "save_every=5")
+    command = (
+        "train",
+        world.gpt2,
+        tmp_path / "killed",
+        *options,
+        "--set",
+        "evaluate_every=30",
+        "--set",
+        "tensorboard=false",
+    )
     process = start(*command, cache=cache)
     deadline = time.monotonic() + 90
     while not list(tmp_path.glob("killed.training/*/checkpoint-*/relexify.json")):
@@ -200,8 +209,8 @@ def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_pat
         (("--length", 100_000), ("length = 100000", "--length")),
         (("--steps", 0), ("steps = 0",)),
         (("--plan", "embedings"), ("no training plan", "embeddings-first")),
-        (("--precision", "half"), ("precision", "bfloat16")),
-        (("--batch", 5, "--micro-batch", 2), ("batch of 5", "parts of 2")),
+        (("--set", "precision=half"), ("precision", "bfloat16")),
+        (("--batch", 5, "--set", "micro_batch=2"), ("batch of 5", "parts of 2")),
         (("--learning-rate", 0), ("learning_rate = 0",)),
     ],
 )

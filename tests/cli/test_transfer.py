@@ -29,7 +29,7 @@ def test_output_loads_with_auto_classes_and_computes(world, transferred):
 
 def test_summary_is_on_stdout_and_everything_else_on_stderr(transferred):
     folder, outcome = transferred
-    for word in ("special", "copied", "mixed from evidence", "old pieces", "fallback", "pairs of words used"):
+    for word in ("special", "copied", "mixed from evidence", "source pieces", "no evidence", "word pairs used"):
         assert word in outcome.out
     for word in ("bits per byte", "random", "shuffle", "blend", f"relexify inspect {folder}"):
         assert word in outcome.out
@@ -52,7 +52,7 @@ def test_every_method_gives_a_model_that_loads(method, world, tmp_path):
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *evidence, "--method", method)
     assert outcome.status == 0, outcome.err
     assert method in outcome.out
-    assert ("pairs of words used" in outcome.out) == METHODS[method].takes("vectors")
+    assert ("word pairs used" in outcome.out) == METHODS[method].takes("vectors")
     assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == method
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
@@ -84,7 +84,7 @@ def test_second_run_reuses_tokenizer_and_mixture_and_gives_the_same_bytes(world,
 
 
 def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
-    options = (*world.text, "--method", "fvt", "--no-score")
+    options = (*world.text, "--method", "fvt", "--set", "score=false")
     assert relexify("transfer", world.gpt2, tmp_path / "a", *options).status == 0
     (kept,) = cache.rglob("tokenizer.json")
     kept.write_text("{")
@@ -95,17 +95,17 @@ def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
 
 
 def test_without_any_source_evidence_the_embedding_replaces_vectors(world, tmp_path):
-    options = ("--target-vectors", world.target_vectors, "--dictionary", world.dictionary, "--no-score")
+    options = ("--target-vectors", world.target_vectors, "--dictionary", world.dictionary, "--set", "score=false")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
     assert "· warning: neither vectors nor text" in outcome.err
     assert "warning" not in outcome.out
-    assert "pairs of words used" in outcome.out
+    assert "word pairs used" in outcome.out
     assert "bits per byte" not in outcome.out
 
 
 def test_evidence_that_connects_nothing_falls_back_on_source_pieces_with_a_warning(world, tmp_path):
-    options = ("--target-vectors", world.target_vectors, "--no-score")
+    options = ("--target-vectors", world.target_vectors, "--set", "score=false")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
     assert "continuing with source pieces alone" in outcome.err
@@ -115,7 +115,16 @@ def test_evidence_that_connects_nothing_falls_back_on_source_pieces_with_a_warni
 def test_a_given_tokenizer_is_taken_as_it_is(world, tmp_path, cache):
     lines = world.corpus.read_text().splitlines()
     pico.byte_level(lines, 350).save_pretrained(tmp_path / "tokenizer")
-    options = ("--corpus", world.corpus, "--tokenizer", tmp_path / "tokenizer", "--method", "fvt", "--no-score")
+    options = (
+        "--corpus",
+        world.corpus,
+        "--tokenizer",
+        tmp_path / "tokenizer",
+        "--method",
+        "fvt",
+        "--set",
+        "score=false",
+    )
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     given, written = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("tokenizer", "out"))
@@ -124,7 +133,7 @@ def test_a_given_tokenizer_is_taken_as_it_is(world, tmp_path, cache):
 
 
 def test_an_override_copies_the_row_it_names(world, tmp_path):
-    options = (*world.text, "--method", "fvt", "--override", "ra=river", "--no-score")
+    options = (*world.text, "--method", "fvt", "--set", "overrides.ra=river", "--set", "score=false")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     shown = relexify("inspect", tmp_path / "out", "ra").out
@@ -142,14 +151,14 @@ def test_held_out_text_may_be_given_for_a_small_corpus(world, tmp_path):
 def test_overwrite_replaces_the_folder_and_leaves_nothing_beside_it(world, tmp_path):
     with write_folder(tmp_path / "out") as folder:
         (folder / "old").touch()
-    options = (*world.text, "--method", "random", "--no-score", "--overwrite")
+    options = (*world.text, "--method", "random", "--set", "score=false", "--overwrite")
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not (tmp_path / "out" / "old").exists()
 
 
 def test_overwrite_keeps_notes_that_the_user_put_into_the_folder(world, tmp_path):
-    options = (*world.text, "--method", "random", "--no-score", "--overwrite")
+    options = (*world.text, "--method", "random", "--set", "score=false", "--overwrite")
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
     (tmp_path / "out" / "my-notes.txt").write_text("dear")
@@ -168,17 +177,19 @@ def test_inputs_inside_the_output_are_rejected_and_stay(world, tmp_path, moved):
         copy(given[moved], folder / given[moved].name)
     given[moved] = tmp_path / "out" / given[moved].name
     options = [part for name, path in given.items() if name != "model" for part in (f"--{name}", path)]
-    outcome = relexify("transfer", given["model"], tmp_path / "out", *options, "--no-score", "--overwrite")
+    outcome = relexify("transfer", given["model"], tmp_path / "out", *options, "--set", "score=false", "--overwrite")
     assert outcome.status == 2
     assert "choose another output" in outcome.err
     assert given[moved].exists()
 
 
 def test_evidence_that_a_method_ignores_is_reported(world, tmp_path):
-    options = (*world.text, "--method", "fvt", "--no-score", "--dictionary", world.dictionary)
+    options = (*world.text, "--method", "fvt", "--set", "score=false", "--dictionary", world.dictionary)
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *options)
     assert "the method fvt makes no use of --dictionary" in outcome.err
-    quiet = relexify("transfer", world.gpt2, tmp_path / "quiet", *world.text, "--method", "fvt", "--no-score", "-q")
+    quiet = relexify(
+        "transfer", world.gpt2, tmp_path / "quiet", *world.text, "--method", "fvt", "--set", "score=false", "-q"
+    )
     assert quiet.status == 0
     assert not quiet.err
     assert "copied" in quiet.out
@@ -186,7 +197,7 @@ def test_evidence_that_a_method_ignores_is_reported(world, tmp_path):
 
 def test_parallel_text_translates_words_and_its_alignment_is_computed_once(world, tmp_path, cache):
     pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
-    evidence = (*world.text, "--bitext", world.bitext, "--no-score")
+    evidence = (*world.text, "--bitext", world.bitext, "--set", "score=false")
     first = relexify("transfer", world.gpt2, tmp_path / "a", *evidence, "--method", "ramen")
     assert first.status == 0, first.err
     assert "Using the cached" not in first.err
@@ -208,7 +219,16 @@ def test_a_ready_alignment_needs_no_aligner_and_enters_provenance(world, tmp_pat
     lines = world.bitext.read_text().splitlines()
     first = AutoTokenizer.from_pretrained(world.gpt2)
     (tmp_path / "links.txt").write_text("0-0\n" * len(lines))
-    options = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
+    options = (
+        "--bitext",
+        world.bitext,
+        "--set",
+        f"alignment={tmp_path / 'links.txt'}",
+        "--set",
+        "score=false",
+        "--method",
+        "ramen",
+    )
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
     mixture = Mixture.load(tmp_path / "out" / "mixture.safetensors")
@@ -224,7 +244,7 @@ def test_swapped_parallel_text_is_reported(world, tmp_path):
     pairs = [line.split("\t") for line in world.bitext.read_text().splitlines()]
     swapped.write_text("".join(f"{b}\t{a}\n" for a, b in pairs))
     (tmp_path / "links.txt").write_text("0-0\n" * len(pairs))
-    options = ("--alignment", tmp_path / "links.txt", "--no-score", "--method", "ramen")
+    options = ("--alignment", tmp_path / "links.txt", "--set", "score=false", "--method", "ramen")
     warned = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
     plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
     assert warned.status == plain.status == 0, warned.err
@@ -235,9 +255,11 @@ def test_swapped_parallel_text_is_reported(world, tmp_path):
 def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
     lines = world.bitext.read_text().splitlines()
     (tmp_path / "links.txt").write_text("0-0\n" * len(lines))
-    bitext = ("--bitext", world.bitext, "--alignment", tmp_path / "links.txt")
+    bitext = ("--bitext", world.bitext, "--set", f"alignment={tmp_path / 'links.txt'}")
     for name, more in (("without", ()), ("with", bitext)):
-        outcome = relexify("transfer", world.gpt2, tmp_path / name, *world.text, *world.vectors, *more, "--no-score")
+        outcome = relexify(
+            "transfer", world.gpt2, tmp_path / name, *world.text, *world.vectors, *more, "--set", "score=false"
+        )
         assert outcome.status == 0, outcome.err
     made = [Mixture.load(tmp_path / name / "mixture.safetensors") for name in ("without", "with")]
     assert (made[0].weights != made[1].weights).nnz > 0, "it is not the kept mixture of the first run"

@@ -26,10 +26,20 @@ from relexify.tokens import vocabulary_of
 from tests import pico
 from tests.cli.command import relexify
 
+PHASES = {"commonality": 2, "transfer": 3, "specific": 2}
+"""Steps of each phase."""
+
+
+def every_phase(**values: object) -> tuple[str, ...]:
+    """Settings that all phases have in common."""
+    settings = [f"{phase}.{key}={value}" for phase in PHASES for key, value in values.items()]
+    return tuple(word for setting in settings for word in ("--set", setting))
+
+
 SHORT = (
-    "--commonality-steps", 2, "--transfer-steps", 3, "--specific-steps", 2, "--batch", 4, "--length", 32,
-    "--evaluate-every", 2, "--learning-rate", 1e-3,
-)  # fmt: skip
+    *(word for phase, steps in PHASES.items() for word in ("--set", f"{phase}.steps={steps}")),
+    *every_phase(batch=4, length=32, evaluate_every=2, learning_rate=1e-3),
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +54,9 @@ class Texts:
         return (
             "--corpus", self.root / "xx.txt", "--source-corpus", self.root / "en.txt", "--held-out",
             self.root / "held.txt", "--source-held-out", self.root / "held-en.txt", "--bitext",
-            self.root / "pairs.tsv", "--alignment", self.root / "pairs.links", "--test-bitext", self.root / "test.tsv",
-            "--source-language", "en", "--target-language", "xx", *SHORT, *more,
+            self.root / "pairs.tsv", "--set", f"alignment={self.root / 'pairs.links'}",
+            "--test-bitext", self.root / "test.tsv",
+            "--languages", "en,xx", *SHORT, *more,
         )  # fmt: skip
 
 
@@ -123,7 +134,7 @@ def test_the_command_runs_all_phases_and_reports_scores(texts: Texts, whole: tup
     again = relexify("trelm", texts.model, output, *texts.options())
     assert again.status == 0, again.err
     assert re.findall(r"\d+\.\d{3} ", again.out) == re.findall(r"\d+\.\d{3} ", outcome.out)
-    measured = relexify("evaluate", output, "--held-out", texts.root / "held.txt", "--length", 32)
+    measured = relexify("evaluate", output, "--held-out", texts.root / "held.txt", "--set", "length=32")
     assert measured.status == 0, measured.err
     other = relexify("trelm", texts.model, output, *texts.options("--seed", 1))
     assert other.status == 2
@@ -138,10 +149,10 @@ def test_bits_per_word_are_those_of_the_perplexity_of_each_language(whole: tuple
 
 def test_a_run_until_the_first_phase_needs_no_parallel_text(texts: Texts, tmp_path: Path) -> None:
     options = [*texts.options("--until", "commonality")]
-    place = options.index("--alignment")
-    options[place : place + 4] = ["--alignment", tmp_path / "missing.links", "--test-bitext", tmp_path / "missing.tsv"]
-    place = options.index("--bitext")
-    del options[place : place + 2]
+    options[options.index("--test-bitext") + 1] = tmp_path / "missing.tsv"
+    options += ["--set", f"alignment={tmp_path / 'missing.links'}"]
+    position = options.index("--bitext")
+    del options[position : position + 2]
     needed = relexify("trelm", texts.model, tmp_path / "out", *options, "--until", "specific")
     assert (needed.status, "give it with --bitext" in needed.err) == (2, True), needed.err
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
@@ -176,7 +187,7 @@ def test_tasks_are_fine_tuned_on_the_result(whole: tuple[Path, Any], tmp_path: P
         for name in ("train", "dev", "test"):
             (tmp_path / f"{task}-{name}.{end}").write_text(text * 4)
             files += [f"--{name}", tmp_path / f"{task}-{name}.{end}"]
-        common = ("--epochs", 1, "--output", tmp_path / f"seeds-{task}", "--device", "cpu")
+        common = ("--set", "epochs=1", "--output", tmp_path / f"seeds-{task}", "--device", "cpu")
         measured = relexify("evaluate", whole[0], "--task", task, *files, *common)
         assert measured.status == 0, measured.err
         assert told in measured.out
@@ -202,9 +213,9 @@ def test_an_interrupted_run_resumes_to_the_same_bits(
 
 
 def test_models_and_options_that_no_phase_can_train_leave_nothing_behind(texts: Texts, tmp_path: Path) -> None:
-    long = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--length", 64))
+    long = relexify("trelm", texts.model, tmp_path / "out", *texts.options(*every_phase(length=64)))
     assert (long.status, "more than the 63 tokens" in long.err) == (2, True), long.err
-    odd = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--batch", 3))
+    odd = relexify("trelm", texts.model, tmp_path / "out", *texts.options(*every_phase(batch=3)))
     assert (odd.status, "odd" in odd.err) == (2, True), odd.err
     pico.gpt2(pico.byte_level()).save_pretrained(tmp_path / "gpt2")
     other = relexify("trelm", tmp_path / "gpt2", tmp_path / "out", *texts.options())
@@ -226,10 +237,10 @@ def test_too_little_text_leaves_nothing_that_would_stop_the_corrected_command(te
 
 
 def test_without_a_trilayer_pairs_are_concatenated(texts: Texts, tmp_path: Path) -> None:
-    rejected = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--no-trilayer"))
+    rejected = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--set", "trilayer=false"))
     assert rejected.status == 2
     assert "CdLM needs a TRILayer" in rejected.err
-    options = texts.options("--no-trilayer", "--objective", "tlm", "--embedding-size", 8)
+    options = texts.options("--set", "trilayer=false", "--objective", "tlm", "--set", "embedding_size=8")
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     model = load_model(tmp_path / "out")

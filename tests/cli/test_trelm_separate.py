@@ -87,7 +87,7 @@ def test_each_language_is_scored_and_exported(texts: Texts, whole: tuple[Path, A
         place = 0 if language == "en" else 1
         assert load_tokenizer(alone).get_vocab() == load_tokenizers(output, model.config)[place].get_vocab()
         told = [
-            relexify("evaluate", *folder, "--held-out", texts.root / held_out, "--length", 32)
+            relexify("evaluate", *folder, "--held-out", texts.root / held_out, "--set", "length=32")
             for folder in ((alone,), (output, "--language", language))
         ]
         assert [each.status for each in told] == [0, 0], told[1].err
@@ -104,7 +104,7 @@ def test_invalid_combinations_are_rejected_before_any_work(texts: Texts, grafted
         (SEPARATE, "--source-model"),
         (("--source-model", texts.model), "source_model is for separate vocabularies"),
         (("--vocabularies", "mixed"), "no 'mixed' vocabularies"),
-        ((*SEPARATE, "--source-model", texts.model, "--embedding-size", 8), "embedding_size is for a joint"),
+        ((*SEPARATE, "--source-model", texts.model, "--set", "embedding_size=8"), "embedding_size is for a joint"),
         ((*SEPARATE, "--source-model", tmp_path / "wide"), "do not share an encoder"),
     ):
         rejected = relexify("trelm", grafted, tmp_path / "out", *texts.options(*options))

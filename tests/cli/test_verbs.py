@@ -15,10 +15,10 @@ from tests import pico
 from tests.cli.command import relexify
 
 HELP = {
-    ("transfer",): ("Give MODEL a new language", "Example:", "default: blend", "default: 32000", "default: 0.1"),
+    ("transfer",): ("Give MODEL a new language", "Example:", "default: blend", "default: 32000", "--set"),
     ("vectors",): ("Train word vectors", "train", "info", "nearest"),
-    ("vectors", "train"): ("default: 100", "default: counts", "by size", "--output"),
-    ("vectors", "info"): ("Tell what a vectors file holds",),
+    ("vectors", "train"): ("default: 100", "default: counts", "--output", "--set"),
+    ("vectors", "info"): ("Describe a file of word vectors",),
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
     ("inspect",): ("mixed from", "random sample", "default: 10"),
@@ -34,6 +34,19 @@ def test_help_teaches_and_tells_the_defaults(verb):
     assert outcome.status == 0
     assert not outcome.err
     assert not [word for word in HELP[verb] if word not in outcome.out]
+
+
+def test_short_help_is_help():
+    assert relexify("transfer", "-h").out == relexify("transfer", "--help").out
+
+
+def test_options_lists_what_set_takes_with_defaults_and_meanings():
+    shown = relexify("options", "transfer").out
+    assert all(word in shown for word in ("neighbours", "vectors.width", "32000", "k of WECHSEL"))
+    assert "[training]" in relexify("options").out
+    unknown = relexify("options", "transfr")
+    assert unknown.status == 2
+    assert "did you mean 'transfer'?" in unknown.err
 
 
 def test_the_version_is_a_result():
@@ -56,7 +69,7 @@ def test_methods_tell_what_a_token_becomes_what_that_needs_and_whence_it_comes()
 
 def test_trained_vectors_can_be_told_about_and_searched(world):
     info = relexify("vectors", "info", world.target_vectors)
-    assert "width" in info.out
+    assert "dimensions" in info.out
     assert "16" in info.out
     assert "3 to 6 letters" in info.out
     word = load_vectors(world.target_vectors).words[5]
@@ -67,12 +80,12 @@ def test_trained_vectors_can_be_told_about_and_searched(world):
 
 
 def test_training_vectors_on_the_same_text_gives_the_same_bytes(world, tmp_path, monkeypatch):
-    options = ("--width", 8, "--epochs", 1)
+    options = ("--width", 8, "--set", "epochs=1")
     for name in ("a", "b"):
         monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / f"cache {name}"))
         trained = relexify("vectors", "train", world.corpus, "-o", tmp_path / f"{name}.safetensors", *options)
         assert trained.status == 0, trained.err
-        assert "8 wide" in trained.out
+        assert "× 8" in trained.out
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
@@ -80,7 +93,7 @@ def test_an_alignment_is_measured_and_written(world, tmp_path):
     options = ("--dictionary", world.dictionary, "-o", tmp_path / "rotation.safetensors")
     outcome = relexify("align", world.source_vectors, world.target_vectors, *options)
     assert outcome.status == 0, outcome.err
-    assert "pairs of words used" in outcome.out
+    assert "word pairs used" in outcome.out
     assert Rotation.load(tmp_path / "rotation.safetensors").matrix.shape == (16, 16)
 
 

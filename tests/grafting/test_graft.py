@@ -215,7 +215,7 @@ def test_shuffle_copies_a_random_row_for_every_token():
     assert all(tuple(row.tolist()) in rows for row in new)
 
 
-def test_an_overwritten_folder_is_replaced_and_an_unasked_one_refused(tmp_path):
+def test_an_existing_folder_is_replaced_only_with_overwrite(tmp_path):
     model, tokenizer = pico.pair("gpt2")
     result = graft(model, tokenizer, fvt(tokenizer, tokenizer))
     result.save(tmp_path / "out")
@@ -225,14 +225,14 @@ def test_an_overwritten_folder_is_replaced_and_an_unasked_one_refused(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_mixture_for_another_tokenizer_is_refused():
+def test_a_mixture_for_another_tokenizer_is_rejected():
     model, tokenizer = pico.pair("gpt2")
     target = new_tokenizer(tokenizer)
     with pytest.raises(VocabularyError, match="the tokenizer has"):
         graft(model, tokenizer, fvt(tokenizer, target))
 
 
-def test_a_mixture_with_more_source_tokens_than_the_model_has_rows_is_refused():
+def test_a_mixture_with_more_source_tokens_than_the_model_has_rows_is_rejected():
     model, tokenizer = pico.pair("gpt2")
     larger = pico.byte_level(size=420)
     assert len(larger) > len(tokenizer)
@@ -240,7 +240,7 @@ def test_a_mixture_with_more_source_tokens_than_the_model_has_rows_is_refused():
         graft(model, tokenizer, fvt(larger, tokenizer))
 
 
-def test_weights_that_are_not_finite_are_refused():
+def test_weights_that_are_not_finite_are_rejected():
     model, tokenizer = pico.pair("gpt2")
     with torch.no_grad():
         model.get_input_embeddings().weight[5, 0] = float("nan")
@@ -264,7 +264,7 @@ def test_grafting_leaves_the_callers_random_state_alone():
     assert torch.equal(state, torch.random.get_rng_state())
 
 
-def test_a_model_that_forgets_a_parameter_when_it_resizes_is_refused():
+def test_a_model_that_forgets_a_parameter_when_it_resizes_is_rejected():
     from transformers import EsmConfig, EsmForMaskedLM
 
     tokenizer = pico.roberta_tokenizer()
@@ -284,7 +284,7 @@ def test_a_headless_model_is_grafted_and_known_as_such():
     assert graft(body, target, fvt(tokenizer, target)).report.lexical
 
 
-def test_a_moved_padding_id_is_refused_where_positions_depend_on_it():
+def test_a_moved_padding_id_is_rejected_where_positions_depend_on_it():
     model, tokenizer = pico.pair("roberta")
     other = pico.byte_level(size=350, pad_token="<pad>", bos_token="<s>", eos_token="</s>", mask_token="<mask>")
     with pytest.raises(GraftError, match="counts positions from its padding id 1"):

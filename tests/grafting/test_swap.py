@@ -1,4 +1,4 @@
-"""A task that was learnt in one language is tested through the lexicon of another."""
+"""A model that was trained on a task in one language is tested with the lexicon of another."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_words_are_tagged_through_another_lexicon(shuffled, tmp_path):
     assert lost.confusion != at_home.confusion, "nothing was swapped"
 
 
-def test_a_bilingual_folder_is_tested_through_its_other_language_and_goes_on_from_finished_seeds(shuffled, tmp_path):
+def test_a_bilingual_folder_is_tested_through_its_other_language_and_resumes_from_finished_seeds(shuffled, tmp_path):
     for name in ("train", "test"):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{e.first}\t{e.second}\t{e.label}\n" for e in PAIRS))
     files = TaskFiles(tmp_path / "train.tsv", tmp_path / "test.tsv")
@@ -109,7 +109,7 @@ def test_a_bilingual_folder_is_tested_through_its_other_language_and_goes_on_fro
     kept = (tmp_path / "nli" / "seed-0.json").stat().st_mtime_ns
     again = evaluate_task(shuffled / "both", files, options, folder=tmp_path / "nli")
     assert again == result
-    assert (tmp_path / "nli" / "seed-0.json").stat().st_mtime_ns == kept, "it was trained anew"
+    assert (tmp_path / "nli" / "seed-0.json").stat().st_mtime_ns == kept, "it was trained again"
     plain = Evaluation("nli", through=str(shuffled / "xx"), epochs=1, batch=8, learning_rate=1e-3)
     assert evaluate_task(shuffled / "en", files, plain, folder=tmp_path / "plain") == result
 
@@ -138,7 +138,7 @@ def test_only_the_lexicon_is_swapped_and_the_fine_tuned_model_stays(shuffled):
             assert torch.equal(learner(ids[0]).logits, swapped(ids[1]).logits)
 
 
-def test_a_lexicon_of_another_encoder_is_refused(shuffled, tmp_path):
+def test_a_lexicon_of_another_encoder_is_rejected(shuffled, tmp_path):
     model, tokenizer = pico.pair("bert")
     config = copy.deepcopy(model.config)
     config.intermediate_size = 48
@@ -150,7 +150,7 @@ def test_a_lexicon_of_another_encoder_is_refused(shuffled, tmp_path):
         swap_lexicon(learner, load_lexicon(tmp_path / "other"))
 
 
-def test_a_vocabulary_of_another_size_is_taken_over(tmp_path):
+def test_a_lexicon_may_have_another_size(tmp_path):
     model, tokenizer = pico.pair("bert")
     new = pico.wordpiece(pico.sentences(400, words=pico.foreign_words()), size=170)
     rx.graft(model, new, rx.fvt(tokenizer, new)).save(tmp_path / "xx")

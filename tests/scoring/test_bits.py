@@ -28,14 +28,14 @@ def stream_of(tokenizer: Any, lines: list[str]) -> list[int]:
 
 
 def nats(model: Any, inputs: list[int], place: int, wanted: int) -> float:
-    """What one token costs at one place."""
+    """Return the nats of one token at one position."""
     with torch.no_grad():
         logits = model(input_ids=torch.tensor([inputs])).logits[0, place]
     return -float(torch.log_softmax(logits.double(), 0)[wanted])
 
 
 def uniform(family: str) -> tuple[Any, Any]:
-    """A model that knows nothing."""
+    """Return a model that predicts all tokens alike."""
     model, tokenizer = pico.pair(family)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -45,7 +45,7 @@ def uniform(family: str) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("family", DECODERS)
 @pytest.mark.parametrize("window", [16, 64])
-def test_a_decoder_costs_what_a_loop_over_its_tokens_says(family, window):
+def test_a_decoder_scores_like_a_loop_over_its_tokens(family, window):
     model, tokenizer = pico.pair(family)
     stream = stream_of(tokenizer, LINES)
     shown = [separator_of(tokenizer), *stream]
@@ -61,7 +61,7 @@ def test_a_decoder_costs_what_a_loop_over_its_tokens_says(family, window):
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_an_encoder_costs_what_a_loop_that_masks_one_token_says(family):
+def test_an_encoder_scores_like_a_loop_that_masks_one_token(family):
     model, tokenizer = pico.pair(family)
     stream, separator = stream_of(tokenizer, LINES[:2]), separator_of(tokenizer)
     body = 14
@@ -80,7 +80,7 @@ def test_an_encoder_costs_what_a_loop_that_masks_one_token_says(family):
 
 
 @pytest.mark.parametrize("family", [*DECODERS, *ENCODERS])
-def test_a_model_that_knows_nothing_wavers_between_all_words(family):
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(family):
     model, tokenizer = uniform(family)
     stream, separator = stream_of(tokenizer, LINES), separator_of(tokenizer)
     is_encoder = architecture_of(model) == "encoder"
@@ -94,7 +94,7 @@ def test_a_model_that_knows_nothing_wavers_between_all_words(family):
     assert not perplexity.higher_is_better
 
 
-def test_a_model_that_knows_nothing_in_numbers_counted_by_hand():
+def test_the_bits_of_a_uniform_model_counted_by_hand():
     model, tokenizer = uniform("gpt2")
     assert len(tokenizer) == 400
     text = "\x00\x01\x02"  # a token each, and the separator: four tokens for four bytes
@@ -123,7 +123,7 @@ def test_lone_surrogates_do_not_stop_the_measurement(family):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_mode_of_the_model_comes_back_and_dropout_is_off(training):
+def test_the_training_mode_is_restored_and_dropout_is_off(training):
     model, tokenizer = pico.pair("gpt2")
     expected = bits_per_byte(model, tokenizer, TEXT).value
     model.train(training)
@@ -134,13 +134,13 @@ def test_the_mode_of_the_model_comes_back_and_dropout_is_off(training):
     assert model.training == training
 
 
-def test_unknown_tokens_are_warned_of(caplog):
+def test_unknown_tokens_give_a_warning(caplog):
     model, tokenizer = pico.pair("bert")
     bits_per_byte(model, tokenizer, "the river 日本語 日本 日本語")
     assert "unknown to the tokenizer: the scores are too good" in caplog.text
 
 
-def test_a_tokenizer_larger_than_the_model_is_refused():
+def test_a_tokenizer_larger_than_the_model_is_rejected():
     model, _ = pico.pair("gpt2")
     larger = pico.byte_level(size=420)
     message = r"tokenizer has 420 tokens, the model only 400 embeddings"
@@ -151,7 +151,7 @@ def test_a_tokenizer_larger_than_the_model_is_refused():
     check_fit(model, pico.byte_level(size=380))
 
 
-def test_models_without_a_head_of_their_own_are_refused():
+def test_models_without_a_language_modelling_head_are_rejected():
     model, tokenizer = pico.pair("bert")
     for headless in (model.bert, BertForPreTraining(model.config)):
         with pytest.raises(InputError, match=f"{type(headless).__name__} has no language-modelling head"):
@@ -164,12 +164,12 @@ def test_scores_of_a_known_sum_are_counted_by_hand():
     assert (bits.metric, perplexity.metric) == ("bits per byte", "perplexity")
 
 
-def test_a_loss_beyond_all_numbers_is_not_a_crash():
+def test_an_infinite_or_nan_loss_does_not_crash():
     assert math.isnan(scores_of(math.nan, 4, 2, "decoder")[1].value)
     assert math.isfinite(scores_of(1e9, 4, 2, "decoder")[1].value)
 
 
-def test_better_knowledge_of_a_text_costs_fewer_bits():
+def test_training_on_a_text_lowers_its_bits_per_byte():
     model, tokenizer = pico.pair("gpt2")
     before = bits_per_byte(model, tokenizer, TEXT).value
     ids = torch.tensor([stream_of(tokenizer, LINES)[:60]])

@@ -1,4 +1,4 @@
-"""Whole words masked: against a slow loop, against a model that knows nothing, and what stays visible."""
+"""Whole words masked: against a slow loop, against a uniform model, and what stays visible."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def slow_nats(model: Any, tokenizer: Any, words: list[str]) -> float:
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_words_cost_what_a_loop_over_their_pieces_says(family):
+def test_words_score_like_a_loop_over_their_pieces(family):
     model, tokenizer = pico.pair(family)
     total = sum(slow_nats(model, tokenizer, line.split()) for line in LINES)
     score = bits_per_byte_of_words(model, tokenizer, [*LINES, " ", ""], batch=3)
@@ -60,7 +60,7 @@ def test_words_cost_what_a_loop_over_their_pieces_says(family):
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_a_model_that_knows_nothing_pays_for_every_token_once(family):
+def test_a_uniform_model_pays_for_every_token_once(family):
     model, tokenizer = pico.pair(family)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -71,7 +71,7 @@ def test_a_model_that_knows_nothing_pays_for_every_token_once(family):
     assert score.value == pytest.approx(tokens * math.log2(rows) / SIZE, rel=1e-5)
 
 
-def test_of_a_hidden_word_only_the_pieces_before_the_one_asked_for_are_seen():
+def test_only_the_pieces_before_the_predicted_one_of_a_masked_word_are_visible():
     ids, words = np.array([11, 12, 13, 14, 15]), np.array([0, 0, 0, 1, 1])
     inputs, labels = _masked_copies(ids, words, 3, [1], [2])
     assert inputs.tolist() == [
@@ -92,7 +92,7 @@ def test_long_paragraphs_come_in_segments_of_the_same_words_whatever_the_tokeniz
         assert [len(set(numbers.tolist())) for _, numbers in found] == [WORDS, WORDS, 5]
 
 
-def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_is_refused():
+def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_is_rejected():
     model, tokenizer = pico.pair("bert")
     words = LINES[0].split()
     whole = [id for ids, _ in _segments(tokenizer, words, 10_000) for id in ids]
@@ -109,13 +109,13 @@ def test_one_string_is_read_by_its_lines_and_not_by_its_letters():
     assert bits_per_byte_of_words(model, tokenizer, "\n".join(LINES)) == bits_per_byte_of_words(model, tokenizer, LINES)
 
 
-def test_words_that_the_tokenizer_does_not_know_are_told_of(caplog):
+def test_unknown_words_give_a_warning(caplog):
     model, tokenizer = pico.pair("bert")
     bits_per_byte_of_words(model, tokenizer, ["漢字 漢字 and words"])
     assert "unknown to the tokenizer" in caplog.text
 
 
-def test_a_tokenizer_that_cannot_say_where_tokens_stand_is_refused():
+def test_a_tokenizer_without_offsets_is_rejected():
     with pytest.raises(VocabularyError, match="no fast backend"):
         bits_per_byte_of_words(pico.pair("bert")[0], CanineTokenizer(), LINES)
 
@@ -125,7 +125,7 @@ def test_text_without_any_token_is_not_called_no_text():
         bits_per_byte_of_words(*pico.pair("bert"), ["\x01 \x01"])
 
 
-def test_a_decoder_and_no_text_are_refused():
+def test_a_decoder_and_empty_text_are_rejected():
     with pytest.raises(InputError, match="not a masked language model"):
         bits_per_byte_of_words(*pico.pair("gpt2"), LINES)
     with pytest.raises(InputError, match="no held-out text"):

@@ -1,4 +1,4 @@
-"""Windows over held-out text: every token is asked for exactly once, whatever the lengths."""
+"""Windows over held-out text: every token is predicted exactly once, whatever the lengths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = 120
 
 
 def one_word_one_token() -> PreTrainedTokenizerFast:
-    """A tokenizer under which every word w0, w1, … is a token of its own, so that places can be told apart."""
+    """A tokenizer under which every word w0, w1, … is a token of its own, so that positions can be told apart."""
     names = [*SPECIAL.values(), *(f"w{number}" for number in range(WORDS))]
     backend = Tokenizer(models.WordLevel({name: id for id, name in enumerate(names)}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -33,7 +33,7 @@ SEPARATOR = TOKENIZER.sep_token_id
 
 
 def paragraphs_of(lengths: list[int]) -> list[str]:
-    """Paragraphs of so many words, no word twice."""
+    """Return paragraphs of these lengths in words, no word twice."""
     words = iter(range(WORDS))
     return [" ".join(f"w{next(words)}" for _ in range(length)) for length in lengths]
 
@@ -47,7 +47,7 @@ texts = st.lists(st.integers(1, 20), min_size=1, max_size=6).map(paragraphs_of)
 
 @settings(max_examples=150, deadline=None)
 @given(paragraphs=texts, length=st.integers(1, 140))
-def test_a_decoder_is_asked_for_every_token_once_and_in_order(paragraphs, length):
+def test_a_decoder_predicts_every_token_once_and_in_order(paragraphs, length):
     stream = stream_of(paragraphs)
     held_out = held_out_windows(TOKENIZER, paragraphs, "decoder", length=length)
     labels = held_out.labels[held_out.labels != IGNORED]
@@ -59,7 +59,7 @@ def test_a_decoder_is_asked_for_every_token_once_and_in_order(paragraphs, length
 
 @settings(max_examples=100, deadline=None)
 @given(paragraphs=texts, length=st.integers(1, 140))
-def test_a_decoder_sees_the_token_before_the_one_it_is_asked_for(paragraphs, length):
+def test_a_decoder_sees_the_token_before_the_one_it_predicts(paragraphs, length):
     held_out = held_out_windows(TOKENIZER, paragraphs, "decoder", length=length)
     shown, stream = [SEPARATOR, *stream_of(paragraphs)], np.array(stream_of(paragraphs))
     size, width = len(stream), held_out.inputs.shape[1]
@@ -72,7 +72,7 @@ def test_a_decoder_sees_the_token_before_the_one_it_is_asked_for(paragraphs, len
 
 @settings(max_examples=150, deadline=None)
 @given(paragraphs=texts, length=st.integers(3, 140), stride=st.none() | st.integers(1, 12))
-def test_an_encoder_is_asked_for_every_token_but_separators_once(paragraphs, length, stride):
+def test_an_encoder_predicts_every_token_but_separators_once(paragraphs, length, stride):
     stream = stream_of(paragraphs)
     held_out = held_out_windows(TOKENIZER, paragraphs, "encoder", length=length, mask_stride=stride)
     labels = held_out.labels[held_out.labels != IGNORED]
@@ -83,7 +83,7 @@ def test_an_encoder_is_asked_for_every_token_but_separators_once(paragraphs, len
 
 @settings(max_examples=100, deadline=None)
 @given(paragraphs=texts, length=st.integers(3, 140), stride=st.none() | st.integers(1, 12))
-def test_an_encoder_sees_all_but_what_it_is_asked_for(paragraphs, length, stride):
+def test_an_encoder_sees_all_but_the_masked_tokens(paragraphs, length, stride):
     stream = stream_of(paragraphs)
     held_out = held_out_windows(TOKENIZER, paragraphs, "encoder", length=length, mask_stride=stride)
     body = min(length - 2, len(stream))
@@ -149,7 +149,7 @@ def test_a_tokenizer_that_truncates_does_not_cut_the_text():
     assert held_out_windows(tokenizer, ["w0 w1 w2 w3 w4 w5"], "decoder").tokens == 7
 
 
-def test_unknown_tokens_are_warned_of(caplog):
+def test_unknown_tokens_give_a_warning(caplog):
     line = "w0 w1 w2 unheard w3"
     held_out_windows(TOKENIZER, [line], "decoder")
     assert "16.7 % of the held-out tokens are unknown" in caplog.text
@@ -160,7 +160,7 @@ def test_unknown_tokens_are_warned_of(caplog):
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
-def test_text_without_words_or_tokens_is_refused(kind):
+def test_text_without_words_or_tokens_is_rejected(kind):
     for paragraphs in ([], ["", " \n"]):
         with pytest.raises(InputError, match="no held-out text to measure on"):
             held_out_windows(TOKENIZER, paragraphs, kind)
@@ -169,12 +169,12 @@ def test_text_without_words_or_tokens_is_refused(kind):
 
 
 @pytest.mark.parametrize(("kind", "length"), [("decoder", 0), ("encoder", 2), ("encoder", 0)])
-def test_a_window_without_room_for_text_is_refused(kind, length):
+def test_a_window_without_room_for_text_is_rejected(kind, length):
     with pytest.raises(InputError, match="no room for text"):
         held_out_windows(TOKENIZER, ["w0 w1"], kind, length=length)
 
 
-def test_tokenizers_that_lack_what_is_needed_are_refused():
+def test_tokenizers_without_mask_or_separator_are_rejected():
     with pytest.raises(VocabularyError, match="no mask token"):
         held_out_windows(pico.byte_level(), ["the river"], "encoder")
     with pytest.raises(VocabularyError, match="no token to put between paragraphs"):

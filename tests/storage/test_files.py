@@ -72,7 +72,7 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
     code = f"""
         import os, signal
         from relexify.storage.files import write_folder
@@ -88,7 +88,7 @@ def test_the_next_run_takes_away_what_a_killed_one_left(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_parked_output_comes_back(tmp_path):
+def test_an_output_that_was_moved_away_is_restored(tmp_path):
     parked = tmp_path / f".out.{_machine()}.999999999.abc"
     (parked / "out").mkdir(parents=True)
     (parked / "out" / "old").write_text("x")
@@ -156,7 +156,7 @@ def test_written_files_can_be_read_by_others(tmp_path):
     assert (tmp_path / "out" / "file").stat().st_mode & 0o777 == 0o644
 
 
-def test_the_operating_systems_refusal_becomes_one_sentence(tmp_path):
+def test_errors_of_the_operating_system_become_output_errors(tmp_path):
     def fill():
         with write_folder(tmp_path / "out"):
             raise OSError(28, "No space left on device")
@@ -167,12 +167,12 @@ def test_the_operating_systems_refusal_becomes_one_sentence(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.path.exists("/proc"), reason="needs a place nobody can write to")
-def test_a_place_that_cannot_be_written_is_refused_before_the_work():
+def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
     with pytest.raises(OutputError, match="cannot be written"):
         check_output("/proc/relexify/out")
 
 
-def test_an_existing_output_is_refused_unless_asked_for(tmp_path):
+def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
     with pytest.raises(OutputError, match="--overwrite"):
         check_output(tmp_path / "out")
@@ -264,7 +264,7 @@ def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatc
     check_inputs("wrap", "gpt2", "hf:wrap")
 
 
-def test_a_folder_where_a_file_is_wanted_is_refused_before_the_work(tmp_path):
+def test_a_folder_where_a_file_is_wanted_is_rejected_before_the_work(tmp_path):
     with pytest.raises(OutputError, match="is a folder"):
         check_output(tmp_path, file=True, overwrite=True)
 

@@ -188,7 +188,8 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the embeddings of the encoder."""
-        return self.encoder.get_input_embeddings()
+        embeddings: nn.Module = self.encoder.get_input_embeddings()
+        return embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the embeddings of the encoder."""
@@ -198,7 +199,9 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Module:
         """Resize the embeddings of the encoder, and update its config."""
-        embedding = self.encoder.resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        embedding: nn.Embedding = self.encoder.resize_token_embeddings(
+            new_num_tokens, pad_to_multiple_of, mean_resizing
+        )
         self.config.encoder.vocab_size = embedding.weight.shape[0]
         return embedding
 

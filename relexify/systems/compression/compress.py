@@ -25,7 +25,6 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
-from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.cache import cached
@@ -159,7 +158,6 @@ def compress_folder(
     output: str | Path,
     options: Compression | None = None,
     *,
-    fresh: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> CompressionReport:
     """Compress the embedding of a model, and write the model with its tokenizer to a folder.
@@ -168,7 +166,6 @@ def compress_folder(
         model: A folder, a Hub name, or `smollm2-135m`.
         output: The folder to write; `relexify.load_model` loads it.
         options: How to compress it.
-        fresh: Start from random parameters and the model's config, with these fields of the config changed.
         overwrite: Replace the output.
 
     Raises:
@@ -179,8 +176,7 @@ def compress_folder(
     options = options or Compression()
     check_inputs(output, model, options.codes_from)
     check_output(output, overwrite=overwrite)
-    plain = load_model(model) if fresh is None else fresh_model(model, fresh, seed=options.seed)
-    tokenizer = load_tokenizer(model)
+    plain, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(plain, tokenizer)
     known = None
     if options.codes_from is not None:
@@ -198,7 +194,7 @@ def compress_folder(
             f"{report.embedding_after:,}",
             f"{report.embedding_before:,}",
         )
-    command = {"model": str(model), "fresh": dict(fresh or {}) or None, **asdict(options)}
+    command = {"model": str(model), **asdict(options)}
     inputs = {"model": describe(Path(model))}
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))

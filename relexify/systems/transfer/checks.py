@@ -35,8 +35,9 @@ _MISSING: Mapping[Input, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give it with --bitext, or choose another"),
     "source text": ("source_corpus", "text of the model's language too: give --source-corpus"),
     "dictionary": ("dictionary", "a dictionary: give it with --dictionary, or choose another"),
+    "token vectors": ("target_vectors", "vectors of the target tokens: give --target-vectors"),
 }
-"""What a method may need: the option, and the end of a message that it is missing."""
+"""Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +89,8 @@ def validate_transfer(options: Transfer) -> None:
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     for kind in method.needs:
-        name, missing = _MISSING[kind]
-        if getattr(options, name) is None:
+        name, missing = _MISSING.get(kind, ("", ""))
+        if name and getattr(options, name) is None:
             raise InputError(f"the method {options.method} needs {missing}")
 
 

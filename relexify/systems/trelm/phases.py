@@ -78,7 +78,7 @@ def train_commonality(
             language_data(learner, tokenizer, text, kept, plan, half)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
-        blocks = TwoTexts(*(InLanguage(text.blocks, place) for place, text in enumerate(texts)))
+        blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
         measured = dict(zip(learner.config.languages, (text.held_out for text in texts), strict=True))
         return _Prepared(blocks, measured, {"texts": [text.identity for text in texts]})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.scoring import Score
 from relexify.steps import STEPS, RunContext, Step
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
@@ -60,6 +61,12 @@ def _with_source_model(options: Trelm, context: RunContext) -> Trelm:
     return replace(options, source_model=options.source_model or context.source_model)
 
 
+def _scores(output: Path) -> Sequence[Score]:
+    from relexify.systems.trelm.scores import trelm_scores
+
+    return trelm_scores(output)
+
+
 STEPS.add(
     "trelm",
     Step(
@@ -72,6 +79,7 @@ STEPS.add(
         inputs=trelm_inputs,
         validate=validate_trelm,
         load=load_result,
+        scores=_scores,
         conflicts={
             "fresh": "TreLM starts from a pretrained model",
             "compress": "TreLM has embedding_size for fewer columns",

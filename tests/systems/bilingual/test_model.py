@@ -123,7 +123,7 @@ def test_transformers_finds_the_classes_by_the_type_of_the_model(tmp_path):
     assert isinstance(AutoModel.from_pretrained(tmp_path / "both"), BilingualModel)
 
 
-def test_the_type_of_the_numbers_is_kept(tmp_path):
+def test_the_dtype_is_kept(tmp_path):
     model, tokenizer, grafted, new = pairs("gpt2")
     halves = [copy.deepcopy(each).to(torch.bfloat16) for each in (model, grafted)]
     both = BilingualBundle(BilingualModel.join(*halves, LANGUAGES), {"en": tokenizer, "xx": new})
@@ -172,7 +172,7 @@ def test_gradients_reach_both_lexicons_and_the_one_encoder(family):
     assert {name for name in names if name.startswith("target.")} <= touched
 
 
-def test_the_models_it_was_made_of_stay_as_they_are():
+def test_joining_does_not_change_the_two_models():
     model, _, grafted, _ = pairs("bert")
     before = [copy.deepcopy(each.state_dict()) for each in (model, grafted)]
     both = bilingual("bert").model
@@ -183,7 +183,7 @@ def test_the_models_it_was_made_of_stay_as_they_are():
         assert all(torch.equal(kept[name], tensor) for name, tensor in each.state_dict().items())
 
 
-def test_encoders_that_differ_are_told_of_and_the_first_is_taken(caplog):
+def test_encoders_that_differ_are_reported_and_the_first_is_used(caplog):
     model, _, grafted, _ = pairs("gpt2")
     other = copy.deepcopy(grafted)
     with torch.no_grad():
@@ -193,7 +193,7 @@ def test_encoders_that_differ_are_told_of_and_the_first_is_taken(caplog):
     assert torch.equal(logits(both, language="xx"), logits(grafted))
 
 
-def test_models_of_other_shapes_and_families_are_refused():
+def test_models_of_other_shapes_and_families_are_rejected():
     model, _, grafted, _ = pairs("gpt2")
     config = copy.deepcopy(grafted.config)
     config.n_layer = 3
@@ -216,13 +216,13 @@ def test_models_of_other_shapes_and_families_are_refused():
     ("languages", "words"),
     [(("en", "EN"), "both languages are called"), (("en", "a/b"), "cannot name"), (("en",), "name two")],
 )
-def test_names_that_do_not_do_are_refused(languages, words):
+def test_invalid_names_of_languages_are_rejected(languages, words):
     model, _, grafted, _ = pairs("gpt2")
     with pytest.raises(InputError, match=words):
         BilingualModel.join(model, grafted, languages)
 
 
-def test_a_language_that_is_unknown_or_not_named_is_refused():
+def test_an_unknown_or_missing_language_is_rejected():
     model = bilingual("gpt2").model
     with pytest.raises(InputError, match="does not know the language 'de': give 'en' or 'xx'"):
         model(input_ids=TOKENS, language="de")
@@ -254,7 +254,7 @@ def test_one_language_is_loaded_from_ordinary_and_bilingual_folders(tmp_path):
     assert not Path(folder).exists()
 
 
-def test_damaged_folders_are_refused(tmp_path):
+def test_damaged_folders_are_rejected(tmp_path):
     bilingual("gpt2").save(tmp_path / "both")
     with pytest.raises(InputError, match="holds no bilingual model"):
         BilingualBundle.load(tmp_path)
@@ -265,7 +265,7 @@ def test_damaged_folders_are_refused(tmp_path):
         BilingualBundle.load(tmp_path / "both")
 
 
-def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+def test_a_tokenizer_of_another_model_is_rejected(tmp_path):
     model, tokenizer, grafted, _ = pairs("gpt2")
     for name, each in (("en", model), ("xx", grafted)):
         each.save_pretrained(tmp_path / name)

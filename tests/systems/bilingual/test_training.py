@@ -114,7 +114,7 @@ def alone(root_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
-def test_both_languages_are_learnt_and_measured_at_every_measurement(alone, family):
+def test_both_languages_are_trained_and_scored_each_time(alone, family):
     result = alone(family)
     first, last = result.curve.first, result.curve.last
     assert (first.step, last.step) == (0, TOGETHER.steps)
@@ -139,7 +139,7 @@ def test_steps_of_both_languages_replayed_as_a_graph_are_those_launched_one_by_o
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
-def test_the_measured_numbers_are_those_of_the_model_that_was_written(alone, root_of, family):
+def test_the_scores_are_those_of_the_saved_model(alone, root_of, family):
     result = alone(family)
     both, root = BilingualBundle.load(result.output), root_of(family)
     for language in LANGUAGES:
@@ -154,7 +154,7 @@ def test_the_measured_numbers_are_those_of_the_model_that_was_written(alone, roo
         assert score.value == pytest.approx(result.curve.first.by_language[language], rel=1e-5)
 
 
-def test_training_changes_the_encoder_and_both_lexicons_and_the_folder_tells_of_it(alone, root_of):
+def test_training_changes_the_encoder_and_both_vocabularies_and_the_notes_say_so(alone, root_of):
     result = alone()
     both, source = BilingualBundle.load(result.output).model, load_model(root_of("gpt2") / "source")
     target = load_model(root_of("gpt2") / "target")
@@ -231,7 +231,7 @@ def test_shared_blocks_are_not_compiled_for_the_few_tokens_that_a_head_is_tried_
         assert not counters["frames"], "something was compiled before the first step"
 
 
-def test_parts_of_a_batch_learn_what_the_whole_learns(pair_of, alone):
+def test_micro_batches_train_the_model_that_whole_batches_train(pair_of, alone):
     result = pair_of().train(replace(TOGETHER, micro_batch=2))
     assert_close(result.output, alone().output)
     assert_curves_close(result.curve, alone().curve)
@@ -248,7 +248,7 @@ def test_parts_of_a_batch_learn_what_the_whole_learns(pair_of, alone):
     ],
     ids=str,
 )
-def test_a_killed_run_goes_on_to_the_bits_of_an_uninterrupted_one(pair_of, alone, family, moment):
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pair_of, alone, family, moment):
     pair = pair_of(family)
     assert in_a_process(train_and_die, pair, moment, TOGETHER, "out") == -signal.SIGKILL, f"{moment} never came"
     assert not pair.output().exists()
@@ -276,14 +276,14 @@ def test_two_processes_train_the_model_that_one_trains(pair_of, alone, family):
     assert_curves_close(Curve.load(pair.output() / CURVE_FILE), alone(family).curve)
 
 
-def test_the_best_model_is_handed_on_where_patience_ends(pair_of):
+def test_the_best_model_is_saved_when_patience_ends(pair_of):
     spoiling = replace(TOGETHER, learning_rate=2.0, patience=2, evaluate_every=1, optimiser="adamw", warmup=0.0)
     result = pair_of().train(spoiling)
     assert result.selected < spoiling.steps
     assert result.selected == result.curve.best.step
 
 
-def test_a_first_language_that_is_forgotten_is_told_of(pair_of, caplog):
+def test_a_warning_reports_that_the_source_language_is_forgotten(pair_of, caplog):
     quiet = replace(TOGETHER, steps=2)
     pair_of().train(quiet, "quiet")
     assert "forgets" not in caplog.text
@@ -304,21 +304,21 @@ def test_a_first_language_that_is_forgotten_is_told_of(pair_of, caplog):
         ({"lookahead_alpha": 0.0}, {}, "lookahead_alpha = 0.0"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_and_leaves_nothing(pair_of, training, options, words):
+def test_impossible_trainings_are_rejected_and_leave_nothing(pair_of, training, options, words):
     pair = pair_of()
     with pytest.raises(InputError, match=words):
         pair.train(replace(TOGETHER, **training), **options)
     assert not list(pair.folder.iterdir())
 
 
-def test_empty_text_in_either_language_is_refused(pair_of, tmp_path):
+def test_empty_text_in_either_language_is_rejected(pair_of, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for name, language in (("corpus", "de"), ("source_corpus", "en")):
         with pytest.raises(InputError, match=f"the text of the language '{language}' cannot be used"):
             pair_of().train(**{name: tmp_path / "empty.txt"})
 
 
-def test_a_batch_that_two_devices_cannot_halve_is_refused():
+def test_a_batch_that_two_devices_cannot_halve_is_rejected():
     with pytest.raises(InputError, match="leaves 3 sequences to each of 2 devices"):
         check_halves(replace(TOGETHER, batch=6), 2)
     check_halves(replace(TOGETHER, batch=8), 2)

@@ -44,7 +44,7 @@ def test_tables_have_the_sizes_of_the_paper(tokens, k, rows, parameters):
 
 
 @given(st.integers(1, 10**15), st.integers(1, 12))
-def test_the_base_is_the_smallest_that_suffices_even_where_a_float_root_is_off(tokens, k):
+def test_the_base_is_the_smallest_that_suffices_even_if_a_float_root_is_off(tokens, k):
     base = smallest_base(tokens, k)
     assert base**k >= tokens
     assert base == 1 or (base - 1) ** k < tokens
@@ -62,7 +62,7 @@ def test_counted_codes_are_the_digits_of_the_number_lowest_first():
 
 
 @given(st.integers(1, 3_000), st.integers(1, 6), st.integers(0, 40))
-def test_counted_codes_are_unique_wherever_they_fit_and_refused_where_they_do_not(tokens, k, extra):
+def test_counted_codes_are_unique_if_they_fit_and_rejected_if_not(tokens, k, extra):
     codes = digit_codes(tokens, k, smallest_base(tokens, k) + extra)
     assert len(np.unique(codes, axis=0)) == tokens
     if smallest_base(tokens, k) > 1:
@@ -96,7 +96,7 @@ def test_plain_clusters_make_the_last_table_as_large_as_the_largest_cell():
     assert table_sizes(codes)[1] == np.bincount(codes[:, 0]).max() >= 50
 
 
-def test_bounded_clusters_are_refused_where_there_are_more_tokens_than_codes():
+def test_bounded_clusters_are_rejected_if_there_are_more_tokens_than_codes():
     with pytest.raises(InputError, match="2 tables of 3, 3 rows make 9 codes, too few for 10 tokens: give 4 rows"):
         clustered_codes(np.eye(10, dtype=np.float32), 2, 3, equal_size=True)
 
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_codes_and_leaves_global_randomness_alone()
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-def test_tokens_that_are_alike_share_more_digits_than_others():
+def test_similar_tokens_share_more_digits_than_others():
     draw = np.random.default_rng(1)
     rows = np.repeat(draw.normal(size=(40, 12)), 10, axis=0) + 0.05 * draw.normal(size=(400, 12))
     for equal_size in (False, True):
@@ -117,7 +117,7 @@ def test_tokens_that_are_alike_share_more_digits_than_others():
         assert alike > 2 * unlike
 
 
-def test_names_that_match_across_cells_give_tables_back_that_arbitrary_names_lose():
+def test_numbers_that_match_across_cells_recover_tables_that_arbitrary_numbers_lose():
     draw = np.random.default_rng(2)
     tables = [scale * draw.normal(size=(8, 4)) for scale in (50, 7, 1)]  # each level of clusters is one table's
     rows = np.array([np.concatenate(parts) for parts in itertools.product(*tables)], dtype=np.float32)
@@ -158,7 +158,7 @@ def test_fitted_tables_are_the_least_squares_solution():
             assert np.allclose(table, solved, atol=1e-5)
 
 
-def test_a_digit_without_weight_is_averaged_plainly_and_one_without_tokens_takes_the_mean():
+def test_a_digit_without_weight_is_averaged_equally_and_one_without_tokens_gets_the_mean():
     block = np.array([[1.0], [3.0], [8.0]], dtype=np.float32)
     means = block_means(block, np.array([0, 0, 1]), 3, weights=np.array([0.0, 0.0, 2.0]))
     assert means[:, 0].tolist() == [2.0, 8.0, 4.0]
@@ -175,7 +175,7 @@ def test_widths_are_even_and_nothing_is_padded(width, k):
     assert max(widths) - min(widths) <= 1
 
 
-def test_codes_that_repeat_or_are_no_digits_are_refused():
+def test_codes_that_repeat_or_are_not_digits_are_rejected():
     for codes, words in (
         (np.zeros((3, 2), dtype=int), "2 tokens have the code of another"),
         (np.zeros((3, 2)), "expected whole numbers"),
@@ -194,14 +194,14 @@ def test_random_codes_are_unique_and_repeat_with_their_seed(tokens, k, extra, se
     assert np.array_equal(codes, random_codes(tokens, k, base, seed=seed))
 
 
-def test_random_codes_use_all_rows_of_tables_that_counting_leaves_out():
+def test_random_codes_use_all_rows_of_tables_and_counting_does_not():
     assert table_sizes(digit_codes(5_000, 3, 40)) == [40, 40, 4]
     counts = [np.bincount(column, minlength=40) for column in random_codes(5_000, 3, 40).T]
     assert min(map(min, counts)) > 125 / 2
     assert not np.array_equal(random_codes(100, 3, seed=0), random_codes(100, 3, seed=1))
 
 
-def test_random_codes_have_room_for_more_tables_than_64_bits_can_count():
+def test_random_codes_work_for_more_codes_than_64_bits_can_count():
     assert check_codes(random_codes(500, 40, 100), 500).shape == (500, 40)
     with pytest.raises(InputError, match="too few for 28 tokens"):
         random_codes(28, 3, 3)

@@ -59,7 +59,7 @@ def test_rows_and_gradients_are_the_same_whether_tables_can_be_stacked_or_not(ro
 
 
 @pytest.mark.parametrize("token", [-1, TOKENS])
-def test_numbers_that_are_no_tokens_are_refused_as_by_a_plain_embedding(token):
+def test_ids_outside_the_vocabulary_are_rejected_as_by_a_plain_embedding(token):
     for embedding in (make(), nn.Embedding(TOKENS, WIDTH)):
         with pytest.raises(IndexError):
             embedding(torch.tensor([3, token]))
@@ -81,7 +81,7 @@ def test_gradients_reach_the_tables_as_they_would_a_dense_embedding():
         assert torch.allclose(table.grad, expected, atol=1e-6)
 
 
-def test_no_gradient_comes_from_padding_and_its_row_is_still_given():
+def test_padding_has_a_row_and_contributes_no_gradient():
     embedding, without = make(padding_idx=3), make()
     ids = torch.tensor([3, 9, 3])
     assert torch.equal(embedding(ids), without(ids))
@@ -190,7 +190,7 @@ def test_a_tied_head_has_no_tables_of_its_own_and_follows_the_embedding():
     assert next(name for name, _ in FactoredHead(make(), tied=False).named_parameters()) == "own.tables.0"
 
 
-def test_a_compiler_sees_one_whole_graph_and_the_same_numbers_come_out():
+def test_it_compiles_to_one_graph_with_the_same_result():
     embedding = make()
     head = FactoredHead(embedding)
 
@@ -207,12 +207,12 @@ def test_a_compiler_sees_one_whole_graph_and_the_same_numbers_come_out():
     assert all(torch.allclose(each, table.grad, atol=1e-5) for each, table in zip(found, embedding.tables, strict=True))
 
 
-def test_tables_too_small_for_the_codes_are_refused():
+def test_tables_too_small_for_the_codes_are_rejected():
     with pytest.raises(InputError, match=r"need tables of \[5, 5, 2\] rows"):
         SubEmbedding(TOKENS, WIDTH, 3, digit_codes(TOKENS, 3, 5), rows=[5, 4, 2])
 
 
-def test_more_logits_than_a_gpu_can_count_are_made_in_parts(monkeypatch):
+def test_more_logits_than_a_gpu_can_count_are_computed_in_parts(monkeypatch):
     embedding = make(dtype=torch.float64)
     hidden = torch.randn(7, WIDTH, dtype=torch.float64)
     whole = factored_logits(hidden, list(embedding.tables), embedding.codes)

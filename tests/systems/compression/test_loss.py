@@ -42,7 +42,9 @@ def a_head(codes: np.ndarray, rows: list[int], *, bias: bool, seed: int = 0, dty
     return FactoredHead(embedding, numbers)
 
 
-def asked(head: FactoredHead, places: int, seed: int = 0, dtype=torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+def some_inputs(
+    head: FactoredHead, places: int, seed: int = 0, dtype=torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(seed)
     hidden = torch.randn(places, head.in_features, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
     labels = torch.randint(0, head.out_features, (places,), generator=draw)
@@ -80,22 +82,22 @@ def test_value_and_all_gradients_are_those_of_whole_logits(rows, share, how, bia
     codes = some_codes(max(1, round(share * math.prod(rows))), rows, how, seed)
     rows = rows[::-1] if how == "crowded" else rows
     head = a_head(codes, rows, bias=bias, seed=seed)
-    hidden, labels = asked(head, places, seed)
+    hidden, labels = some_inputs(head, places, seed)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss(), chunk)
     assert_same(ours, value_and_gradients(head, hidden, labels))
 
 
 @pytest.mark.parametrize("rows", [[40], [7, 9], [5, 5, 5], [6, 6, 6, 6]])
-def test_no_logits_are_made_on_the_way(rows, monkeypatch):
+def test_no_logits_are_computed(rows, monkeypatch):
     monkeypatch.setattr(factored_loss, "factored_logits", lambda *given: pytest.fail("logits were made"))
     head = a_head(some_codes(40, rows, "random", 1), rows, bias=True)
-    hidden, labels = asked(head, 6)
+    hidden, labels = some_inputs(head, 6)
     assert_same(value_and_gradients(head, hidden, labels, head.chunk_loss()), value_and_gradients(head, hidden, labels))
 
 
-def test_codes_that_spread_too_far_take_the_way_over_logits(monkeypatch):
+def test_codes_that_are_too_scattered_use_logits(monkeypatch):
     head = a_head(some_codes(40, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
-    hidden, labels = asked(head, 6)
+    hidden, labels = some_inputs(head, 6)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     monkeypatch.setattr(factored_loss, "MAX_CELLS", 20)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]) is None
@@ -133,7 +135,7 @@ def scores_and_sum(scores: torch.Tensor, rows: list[int], codes: np.ndarray, bia
 
 @pytest.mark.parametrize("spread", [1.0, 80.0, 140.0])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_scores_that_lie_far_apart_keep_the_probability_of_the_lowest(spread, with_bias):
+def test_scores_that_are_far_apart_keep_the_probability_of_the_lowest(spread, with_bias):
     rows = [4, 5, 6]
     codes = some_codes(80, rows, "random", 3)
     bias = torch.randn(80, requires_grad=True) if with_bias else None
@@ -162,7 +164,7 @@ def test_beyond_the_range_of_floats_the_sum_is_finite_and_never_too_small(dtype,
     torch.testing.assert_close(slopes.sum(1), torch.full((50,), 3.0, dtype=dtype), rtol=1e-4, atol=1e-4)
 
 
-def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan():
+def test_tokens_and_prefixes_of_probability_zero_get_no_gradient_and_no_nan():
     rows = [3, 4]
     codes = some_codes(12, rows, "counted", 0)
     head = a_head(codes, rows, bias=True, dtype=torch.float32)
@@ -171,7 +173,7 @@ def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan()
     with torch.no_grad():
         head.bias[torch.from_numpy(prefix == 1)] = -math.inf
         head.bias[0] = -math.inf
-    hidden, labels = asked(head, 5, dtype=torch.float32)
+    hidden, labels = some_inputs(head, 5, dtype=torch.float32)
     labels = torch.where(labels == IGNORED, labels, 2 if prefix[2] != 1 else 5)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     assert_same(ours, value_and_gradients(head, hidden, labels), 1e-5)
@@ -181,15 +183,15 @@ def test_tokens_and_whole_prefixes_without_a_chance_get_no_gradient_and_no_nan()
 
 def test_ignored_labels_alone_give_zero_and_no_gradient():
     head = a_head(some_codes(20, [5, 5], "random", 0), [5, 5], bias=True)
-    hidden, labels = asked(head, 4)
+    hidden, labels = some_inputs(head, 4)
     found = value_and_gradients(head, hidden, torch.full_like(labels, IGNORED), head.chunk_loss())
     assert all(torch.equal(each, torch.zeros_like(each)) for each in found)
 
 
-def test_autocast_narrows_the_scores_and_nothing_after_them():
+def test_autocast_affects_the_scores_and_nothing_after_them():
     rows = [4, 5, 6]
     head = a_head(some_codes(80, rows, "random", 0), rows, bias=True, dtype=torch.float32)
-    hidden, labels = asked(head, 30, dtype=torch.float32)
+    hidden, labels = some_inputs(head, 30, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         ours = value_and_gradients(head, hidden, labels, head.chunk_loss())
     parts = hidden.bfloat16().split([table.shape[1] for table in head.embedding.tables], 1)
@@ -204,14 +206,14 @@ def test_autocast_narrows_the_scores_and_nothing_after_them():
 
 
 @pytest.mark.parametrize("tokens", [100, 20])
-def test_a_compiler_sees_one_graph_whether_prefixes_are_complete_or_not(tokens, monkeypatch):
+def test_the_loss_compiles_to_one_graph_with_complete_and_incomplete_prefixes(tokens, monkeypatch):
     def in_one_graph(function):
         return torch.compile(function, dynamic=False, fullgraph=True, backend="aot_eager")
 
     monkeypatch.setattr(factored_loss, "_compile", in_one_graph)
     head = a_head(some_codes(tokens, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]).complete == (tokens == 100)
-    hidden, labels = asked(head, 8)
+    hidden, labels = some_inputs(head, 8)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss(compiled=True), 4)
     assert_same(ours, value_and_gradients(head, hidden, labels))
 
@@ -221,12 +223,12 @@ def test_what_the_loss_prepares_is_not_saved_with_the_model():
     module = nn.ModuleList([head.embedding, head])
     names = list(module.state_dict())
     buffers = [name for name, _ in module.named_buffers()]
-    value_and_gradients(head, *asked(head, 4), head.chunk_loss())
+    value_and_gradients(head, *some_inputs(head, 4), head.chunk_loss())
     assert list(module.state_dict()) == names
     assert [name for name, _ in module.named_buffers()] == buffers
 
 
-def test_chunks_hold_fewer_places_the_more_prefixes_there_are():
+def test_chunks_hold_fewer_positions_if_there_are_more_prefixes():
     assert a_head(some_codes(40, [5, 5], "random", 0), [5, 5], bias=False).chunk_positions(32_768) == 32_768
     large = FactoredHead(SubEmbedding(250_002, 6, 3))
     assert large.chunk_positions(131_072) == 65_536  # 63² prefixes

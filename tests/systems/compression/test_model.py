@@ -116,7 +116,7 @@ def test_with_a_row_for_every_token_nothing_is_lost():
     assert torch.allclose(logits(small), logits(model), atol=1e-5)
 
 
-def test_clustered_tables_keep_more_than_counted_ones_and_both_are_told():
+def test_clustered_tables_keep_more_than_counted_ones_and_both_are_reported():
     model, _ = pico.pair("gpt2")
     with torch.no_grad():
         groups = torch.randn(20, 32)[torch.randperm(400) % 20]
@@ -129,7 +129,7 @@ def test_clustered_tables_keep_more_than_counted_ones_and_both_are_told():
     assert reports[0].shared_nearest > 2 * reports[0].shared_random
 
 
-def test_an_untied_head_is_kept_and_told_or_compressed_when_asked(caplog):
+def test_an_untied_head_is_kept_and_reported_or_compressed_if_requested(caplog):
     model, _ = pico.pair("llama untied")
     with caplog.at_level(logging.INFO, logger="relexify"):
         kept, report = compressed(model, COUNTED)
@@ -204,7 +204,7 @@ def test_xlm_r_medium_without_sub_embeddings_has_154_million():
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "llama untied"])
-def test_the_stage_that_trains_embeddings_takes_the_tables_and_the_head(family):
+def test_the_stage_that_trains_embeddings_trains_the_tables_and_the_head(family):
     small, _ = compressed(pico.pair(family)[0], COUNTED)
     chosen = trained_names(small, "embeddings")
     assert chosen == small.lexical_parameter_names()
@@ -214,7 +214,7 @@ def test_the_stage_that_trains_embeddings_takes_the_tables_and_the_head(family):
     assert not chosen & trained_names(small, "inner")
 
 
-def test_a_fresh_twin_keeps_the_codes_and_forgets_the_tables():
+def test_a_fresh_twin_keeps_the_codes_and_not_the_tables():
     small, _ = compressed(pico.pair("gpt2")[0], Compression(k=2, clusters=25, equal_size=True))
     twin = fresh_twin(small, seed=3)
     assert torch.equal(twin.get_input_embeddings().codes, small.get_input_embeddings().codes)
@@ -239,7 +239,7 @@ def test_a_compressed_model_cannot_be_grafted_and_the_message_says_what_to_do():
         expanded(model)
 
 
-def test_a_classifier_takes_the_encoder_of_a_compressed_model(tmp_path):
+def test_a_classifier_uses_the_encoder_of_a_compressed_model(tmp_path):
     model, _ = pico.pair("roberta")
     small, _ = compressed(model, COUNTED)
     small.save_pretrained(tmp_path)
@@ -250,7 +250,7 @@ def test_a_classifier_takes_the_encoder_of_a_compressed_model(tmp_path):
     assert torch.equal(classifier.get_input_embeddings().codes, small.get_input_embeddings().codes)
 
 
-def test_a_parser_stands_on_a_compressed_model_and_survives_saving(tmp_path):
+def test_a_parser_on_a_compressed_model_survives_saving(tmp_path):
     model, tokenizer = pico.pair("bert")
     small, _ = compressed(model, COUNTED)
     parser = BiaffineParser.on_top_of(small, ["root", "nsubj"])
@@ -291,7 +291,7 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
         (Compression(init="zeros"), "no initialisation"),
     ],
 )
-def test_what_is_impossible_is_refused_with_a_way_out(options, words):
+def test_impossible_options_are_rejected_with_a_way_out(options, words):
     with pytest.raises(InputError, match=words):
         compressed(pico.pair("gpt2")[0], options)
 
@@ -305,7 +305,7 @@ def test_what_is_impossible_is_refused_with_a_way_out(options, words):
         (np.where(np.arange(400) == 8, -1.0, 1.0), "the weight of token 8 is -1.0"),
     ],
 )
-def test_weights_that_would_spoil_the_tables_are_refused(weights, words):
+def test_invalid_weights_are_rejected(weights, words):
     with pytest.raises(InputError, match=words):
         compressed(pico.pair("gpt2")[0], COUNTED, weights=weights)
 

@@ -1,4 +1,4 @@
-"""Rows that are no mixture of old ones, put onto a model."""
+"""Precomputed rows, which are not mixtures of source rows, replace those of the mixture."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def test_ready_rows_are_written_and_all_others_are_as_without_them():
     model, old = pico.pair("bert")
     new = pico.wordpiece(pico.sentences(words=pico.foreign_words()))
     mixture = random(old, new)
-    ready = rows([7, 30, 12])
-    plain, result = graft(model, new, mixture), graft(model, new, mixture, precomputed=ready)
+    chosen = rows([7, 30, 12])
+    plain, result = graft(model, new, mixture), graft(model, new, mixture, precomputed=chosen)
     embedding = result.model.get_input_embeddings().weight.detach()
-    assert torch.equal(embedding[ready.ids], torch.from_numpy(ready.vectors))
-    others = np.setdiff1d(np.arange(len(new)), ready.ids)
+    assert torch.equal(embedding[chosen.ids], torch.from_numpy(chosen.vectors))
+    others = np.setdiff1d(np.arange(len(new)), chosen.ids)
     assert torch.equal(embedding[others], plain.model.get_input_embeddings().weight.detach()[others])
     assert torch.equal(result.model.get_output_embeddings().weight, embedding)
     assert result.report.origins["ready"] == 3
     assert sum(result.report.origins.values()) == len(mixture)
 
 
-def test_an_untied_output_embedding_stays_with_the_mixture_and_that_is_told(caplog):
+def test_an_untied_output_embedding_keeps_the_mixture_with_a_warning(caplog):
     tokenizer = pico.byte_level()
     model = pico.llama_untied(tokenizer)
     mixture = random(tokenizer, tokenizer)
@@ -46,7 +46,7 @@ def test_an_untied_output_embedding_stays_with_the_mixture_and_that_is_told(capl
     assert torch.equal(result.model.get_output_embeddings().weight, plain.model.get_output_embeddings().weight)
 
 
-def test_rows_that_do_not_fit_the_model_are_refused():
+def test_rows_that_do_not_fit_the_model_are_rejected():
     model, old = pico.pair("bert")
     mixture = random(old, old)
     for wrong in (rows([3], width=5), rows([len(mixture)])):
@@ -54,10 +54,10 @@ def test_rows_that_do_not_fit_the_model_are_refused():
             graft(model, old, mixture, precomputed=wrong)
 
 
-def test_rows_without_ids_repeated_ids_and_nan_are_refused():
+def test_rows_without_ids_repeated_ids_and_nan_are_rejected():
     vectors = np.zeros((2, 4), np.float32)
     for ids, values, message in (
-        ([1], vectors, "a row for each id"),
+        ([1], vectors, "a row per id"),
         ([1, 1], vectors, "each token once"),
         ([1, 2], vectors + np.nan, "NaN"),
     ):

@@ -1,0 +1,109 @@
+"""Options that several verbs share, each defined once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "RUN",
+    "TEXT",
+    "Batch",
+    "Bitext",
+    "Corpus",
+    "Device",
+    "HeldOut",
+    "Languages",
+    "LearningRate",
+    "Length",
+    "Model",
+    "OutputFile",
+    "OutputFolder",
+    "Overwrite",
+    "Patience",
+    "Recipe",
+    "Seed",
+    "Settings",
+    "SourceCorpus",
+    "SourceHeldOut",
+    "Steps",
+]
+
+TEXT, PLAN, RUN = "Text and evidence", "Training", "Run"
+"""Panels of the help."""
+
+Model = Annotated[str, typer.Argument(help="A model folder, a Hub name, or smollm2-135m.", show_default=False)]
+OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
+Recipe = Annotated[Path, typer.Argument(help="A recipe: a TOML file such as those in recipes/.", show_default=False)]
+
+Corpus = Annotated[
+    list[str],
+    typer.Option(
+        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+        "FILE#FIELD names another field than text. Repeatable.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+SourceCorpus = Annotated[
+    list[str] | None,
+    typer.Option(help="Text in the model's own language. Repeatable.", rich_help_panel=TEXT, show_default=False),
+]
+HeldOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Held-out text to score on (default: one line in 100 of --corpus). Repeatable.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+SourceHeldOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Held-out text in the model's own language (default: one line in 100 of --source-corpus).",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+Bitext = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Parallel text, the model's language first: two columns separated by a tab, or two files of equal "
+        "length as 'news.{en,sw}'. Repeatable.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+Languages = Annotated[
+    str, typer.Option(metavar="SOURCE,TARGET", help="Names of the two languages.", rich_help_panel=TEXT)
+]
+
+Steps = Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)]
+Batch = Annotated[int, typer.Option(help="Sequences per step, over all devices.", rich_help_panel=PLAN)]
+Length = Annotated[int, typer.Option(help="Tokens per sequence.", rich_help_panel=PLAN)]
+LearningRate = Annotated[float, typer.Option(help="Peak learning rate.", rich_help_panel=PLAN)]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        help="Stop after this many evaluations without improvement, and keep the best model.",
+        rich_help_panel=PLAN,
+        show_default=False,
+    ),
+]
+
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN)]
+Seed = Annotated[int, typer.Option(help="Random seed.", rich_help_panel=RUN)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output.", rich_help_panel=RUN)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any other option by its key in a recipe; `relexify options` lists them. Repeatable.",
+        rich_help_panel=RUN,
+        show_default=False,
+    ),
+]

@@ -1,0 +1,77 @@
+"""Score a language model on held-out text: bits per byte and perplexity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from relexify.errors import InputError
+from relexify.storage.fingerprint import NO_EFFECT
+
+if TYPE_CHECKING:
+    from relexify.scoring import Score
+
+__all__ = ["TextScoring", "score_text"]
+
+
+@dataclass(frozen=True)
+class TextScoring:
+    """How a model is scored on text.
+
+    Attributes:
+        limit: Bytes of the text to score on.
+        length: Tokens that the model sees at once.
+        batch: Windows scored at a time.
+        masking: How tokens of a masked language model are masked: `strided` (several per pass), `single` (one token at
+            a time: the exact pseudo-perplexity, many times slower) or `words` (whole words: comparable across
+            vocabularies, several times slower). Decoders ignore it.
+        language: Of a model of several languages, the one to score.
+        device: Where to compute.
+    """
+
+    limit: int = 400_000
+    length: int = 512
+    batch: int = 8
+    masking: Literal["strided", "single", "words"] = "strided"
+    language: str | None = None
+    device: str = field(default="cpu", metadata=NO_EFFECT)
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        for name, least in (("limit", 1), ("length", 2), ("batch", 1)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} = {getattr(self, name)} is not possible: give {least} or more")
+        if self.masking not in ("strided", "single", "words"):
+            raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
+
+
+def score_text(model: str | Path, held_out: Any, options: TextScoring | None = None) -> tuple[Score, ...]:
+    """Score a model on held-out text.
+
+    Args:
+        model: A folder, a Hub name, or a packaged model.
+        held_out: Text, whatever `Corpus.open` takes.
+        options: How.
+
+    Returns:
+        Bits per byte and perplexity; with `masking="words"` bits per byte alone.
+
+    Raises:
+        InputError: The model or the text cannot be read.
+    """
+    from relexify.pretrained.languages import load_for_language
+    from relexify.scoring import bits_per_byte_of_words, language_model_scores
+    from relexify.scoring.windows import MASK_STRIDE
+    from relexify.text import Corpus
+
+    options = options or TextScoring()
+    lines = Corpus.open(held_out).sample_bytes(options.limit).split("\n")
+    loaded, tokenizer = load_for_language(model, options.language)
+    loaded = loaded.to(options.device)
+    if options.masking == "words":
+        return (bits_per_byte_of_words(loaded, tokenizer, lines, window=options.length, batch=options.batch),)
+    stride = None if options.masking == "single" else MASK_STRIDE
+    return tuple(
+        language_model_scores(loaded, tokenizer, lines, window=options.length, batch=options.batch, mask_stride=stride)
+    )

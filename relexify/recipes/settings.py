@@ -1,0 +1,116 @@
+"""Settings: options of one step by their keys in a recipe, for the command line and for `relexify options`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from relexify.errors import InputError
+from relexify.recipes.overrides import override
+from relexify.recipes.schema import ELSEWHERE, Origin, build, explain, table_type
+from relexify.registry import choose
+from relexify.steps import STEPS
+
+__all__ = ["OptionKey", "apply_settings", "describe_options"]
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class OptionKey:
+    """A key of a recipe table.
+
+    Attributes:
+        name: The key; keys of nested options are separated by dots.
+        default: The default value, as TOML has it; empty if it must be given or has none.
+        meaning: What it means.
+    """
+
+    name: str
+    default: str
+    meaning: str
+
+
+def apply_settings(table: str, options: Options, settings: Sequence[str] | None) -> Options:
+    """Return options with some of them changed.
+
+    Args:
+        table: The recipe table that the options belong to, for messages; keys may begin with it.
+        options: A dataclass.
+        settings: `"neighbours=20"`, `"vectors.width=300"` and the like; later ones win.
+
+    Raises:
+        InputError: A setting is malformed, a key is unknown, or a value is invalid.
+    """
+    if not settings:
+        return options
+    given, _ = override({}, [text.removeprefix(f"{table}.") for text in settings])
+    try:
+        values = TypeAdapter(table_type(type(options), options)).validate_python(given, context=Path.cwd())
+    except ValidationError as error:
+        message = explain(error, _CommandLine(Path()))
+        raise InputError(message.replace("the top of the file", f"[{table}]")) from error
+    changed: Options = build(type(options), values, options)
+    return changed
+
+
+def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
+    """Return the keys of a recipe table, or of all tables.
+
+    Raises:
+        InputError: There is no such table.
+    """
+    names = list(STEPS) if table is None else [choose(table, STEPS, STEPS.kind)]
+    return {name: list(_keys(STEPS[name].options)) for name in names}
+
+
+def _keys(options: Any, prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
+    if not is_dataclass(options):
+        yield OptionKey("…", "", "any field of the model's config")
+        return
+    meanings = _attribute_docs(options)
+    kinds = get_type_hints(options)
+    for entry in fields(options):
+        if entry.name in ELSEWHERE:
+            continue
+        value = entry.default if entry.default is not MISSING else None
+        if entry.default_factory is not MISSING:
+            value = entry.default_factory()
+        if default is not None:
+            value = getattr(default, entry.name)
+        if is_dataclass(kinds[entry.name]):
+            yield from _keys(kinds[entry.name], f"{prefix}{entry.name}.", value)
+        else:
+            yield OptionKey(f"{prefix}{entry.name}", _toml(value), meanings.get(entry.name, ""))
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{list(value)}" if isinstance(value, tuple) else str(value)
+
+
+def _attribute_docs(options: type[Any]) -> dict[str, str]:
+    """Return the descriptions of fields in the section `Attributes:` of a docstring."""
+    section = inspect.getdoc(options) or ""
+    section = section.partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+class _CommandLine(Origin):
+    """The command line as the place where values come from."""
+
+    def of(self, key: str = "") -> str:
+        return "--set"
+
+    def place(self, key: str) -> str:
+        return f"--set {key}"

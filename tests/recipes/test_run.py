@@ -1,0 +1,96 @@
+"""The runner: steps in order, finished runs found again, and nothing left behind."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relexify.errors import InputError, OutputError
+from relexify.recipes.recipe import read_recipe
+from relexify.recipes.run import run_recipe
+from relexify.steps import STEPS
+from tests import pico
+
+TRAINING = "batch = 4\nlength = 16\nevaluate_every = 2\ntensorboard = false\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    model, tokenizer = pico.pair("gpt2")
+    model.save_pretrained(tmp_path / "gpt2")
+    tokenizer.save_pretrained(tmp_path / "gpt2")
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(300, seed=3, words=pico.foreign_words())))
+
+    def written(tables: str) -> Path:
+        file = tmp_path / "recipe.toml"
+        file.write_text(f'output = "out"\nmodel = "./gpt2"\ncorpus = "text.txt"\n{tables}')
+        return file
+
+    return written
+
+
+def folders(tmp_path: Path) -> set[str]:
+    return {path.name for path in tmp_path.iterdir() if path.name.startswith("out")}
+
+
+def test_a_finished_transfer_is_found_again_and_another_one_does_not_replace_it(write, tmp_path, caplog):
+    file = write('[transfer]\nmethod = "fvt"\nvocab_size = 300\n')
+    first = run_recipe(read_recipe(file))
+    with caplog.at_level(logging.INFO, "relexify"):
+        again = run_recipe(read_recipe(file))
+    assert "is up to date" in caplog.text
+    assert again.scores == first.scores
+    assert folders(tmp_path) == {"out"}
+    with pytest.raises(OutputError, match="exists already"):
+        run_recipe(read_recipe(file, ["transfer.vocab_size=310"]))
+
+
+def test_steps_run_in_their_order_whatever_the_order_of_the_tables(write, tmp_path):
+    file = write(f'[training]\nsteps = 2\n{TRAINING}[transfer]\nmethod = "fvt"\nvocab_size = 300\n')
+    recipe = read_recipe(file)
+    assert [step.table for step in recipe.steps] == ["transfer", "training"]
+    assert run_recipe(recipe).curve.last.step == 2
+    assert folders(tmp_path) == {"out"}
+
+
+def test_a_mistake_that_a_step_finds_leaves_no_work_in_the_way_of_the_corrected_recipe(write, tmp_path):
+    (tmp_path / "text.txt").write_text("ba la mi to\n" * 30)
+    file = write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}')
+    with pytest.raises(InputError):
+        run_recipe(read_recipe(file))
+    assert folders(tmp_path) == set()
+
+
+def test_an_interrupted_run_does_not_repeat_finished_steps(write, tmp_path, monkeypatch):
+    file = write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}')
+    calls = []
+
+    def counting(options, context, model, output):
+        calls.append(output)
+        return transfer.run(options, context, model, output)
+
+    def interrupted(options, context, model, output):
+        raise KeyboardInterrupt
+
+    transfer, training = STEPS["transfer"], STEPS["training"]
+    monkeypatch.setitem(STEPS._entries, "transfer", replace(transfer, run=counting))
+    with monkeypatch.context() as patch:
+        patch.setitem(STEPS._entries, "training", replace(training, run=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            run_recipe(read_recipe(file))
+    assert folders(tmp_path) == {"out.work"}
+    run_recipe(read_recipe(file))
+    assert calls == [tmp_path / "out.work" / "transfer"]
+    assert folders(tmp_path) == {"out"}
+
+
+def test_a_recipe_without_steps_or_with_tasks_for_an_untrained_model_is_rejected(write):
+    with pytest.raises(InputError, match=r"neither \[transfer\] nor \[training\]"):
+        run_recipe(read_recipe(write("")))
+    tasks = '[[tasks]]\ntask = "pos"\nprobe = true\ntrain = "a"\ntest = "b"\n'
+    with pytest.raises(InputError, match=r"\[\[tasks\]\] for a trained model and no \[training\]"):
+        run_recipe(read_recipe(write(f'[transfer]\nmethod = "fvt"\n{tasks}')))

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError
 from relexify.pretrained.kinds import kind_of_config
 
-__all__ = ["embedding_rows", "lexical_axes", "resize"]
+__all__ = ["count_rows", "lexical_axes", "resize"]
 
 
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
@@ -27,7 +27,7 @@ def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     kind = kind_of_config(model.config)
     if kind is not None and kind.fixed_vocabulary is not None:
         raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
-    rows = embedding_rows(model)
+    rows = count_rows(model)
     try:
         with torch.device("meta"):
             twin = type(model)(copy.deepcopy(model.config))
@@ -53,7 +53,7 @@ def resize(model: PreTrainedModel, rows: int) -> None:
     model.resize_token_embeddings(rows, **options)
 
 
-def embedding_rows(model: PreTrainedModel) -> int:
+def count_rows(model: PreTrainedModel) -> int:
     """Return the number of rows of the input embedding.
 
     Raises:

@@ -100,7 +100,7 @@ def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(
 )
 def test_checkpoints_of_another_training_are_refused_by_what_differs(killed_copy, name, other):
     run = killed_copy()
-    with pytest.raises(InputError, match=rf"another run: its {name} was .*--overwrite to start again"):
+    with pytest.raises(InputError, match=rf"another run: its {name} was .*delete .* to start again"):
         run.train(replace(TRAINING, **other))
     assert (run.work() / "1-everything" / "checkpoint-8").exists()
 
@@ -175,7 +175,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_begins_anew_if_a
     run = killed_copy()
     for checkpoint in run.work().glob("*/checkpoint-*"):
         flip(checkpoint / "model.safetensors")
-    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*pass --overwrite to start again"):
+    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*delete .* to start again"):
         run.train()
     assert_same_bits(run.train(overwrite=True).output, uninterrupted)
 

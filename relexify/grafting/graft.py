@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GraftReport:
-    """What a graft changed.
+    """Statistics of a graft.
 
     Attributes:
         tokens: Tokens of the target vocabulary.

@@ -18,7 +18,7 @@ __all__ = ["count_rows", "lexical_axes", "resize"]
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     """Return the names of the parameters and buffers with one entry per token, and their token axis.
 
-    The model itself is asked, through `resize_token_embeddings`: whatever that resizes in a twin of the model on the
+    They are found with `resize_token_embeddings`: whatever that resizes in a twin of the model on the
     meta device (input embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
 
     Raises:

@@ -153,7 +153,7 @@ def test_a_lexicon_of_another_encoder_is_rejected(shuffled, tmp_path):
 def test_a_lexicon_may_have_another_size(tmp_path):
     model, tokenizer = pico.pair("bert")
     new = pico.wordpiece(pico.sentences(400, words=pico.foreign_words()), size=170)
-    rx.graft(model, new, rx.fvt(tokenizer, new)).save(tmp_path / "xx")
+    rx.graft(model, new, rx.methods.fvt(tokenizer, new)).save(tmp_path / "xx")
     model.save_pretrained(tmp_path / "en")
     tokenizer.save_pretrained(tmp_path / "en")
     foreign = [

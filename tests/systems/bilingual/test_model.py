@@ -33,7 +33,7 @@ def pairs(family: str) -> tuple[Any, Any, Any, Any]:
     model, tokenizer = pico.pair(family)
     lines = pico.sentences(400, words=pico.foreign_words())
     new = pico.FAMILIES[family][0](lines)
-    grafted = rx.graft(model, new, rx.fvt(tokenizer, new), seed=1).model.eval()
+    grafted = rx.graft(model, new, rx.methods.fvt(tokenizer, new), seed=1).model.eval()
     with torch.no_grad():  # as after a stage that trains the embeddings alone
         for name, parameter in grafted.named_parameters():
             if parameter.shape[0] == len(new):

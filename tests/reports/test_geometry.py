@@ -56,7 +56,7 @@ def test_pictures_are_written_and_repeat_byte_for_byte(tmp_path):
     for kind in ("png", "svg"):
         assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
     assert "mean cosine" in (tmp_path / "first.svg").read_text()
-    with pytest.raises(InputError, match="no name for a picture"):
+    with pytest.raises(InputError, match="not the name of a picture"):
         plot_similarities({"a": found}, tmp_path / "first.txt")
     with pytest.raises(InputError, match="nothing to draw"):
         plot_embedding({}, tmp_path / "first.svg")

@@ -104,7 +104,7 @@ def pair_of(root_of: Callable[[str], Path], tmp_path: Path) -> Callable[[str], P
 
 @pytest.fixture(scope="module")
 def alone(root_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TrainingResult]:
-    """What one process comes to that nothing stops."""
+    """The result of one process without interruption."""
 
     @cache
     def result(family: str = "gpt2", training: Training = TOGETHER) -> TrainingResult:

@@ -116,7 +116,7 @@ def test_the_digit_that_leaves_the_fewest_prefixes_is_left_out():
 
 
 def scores_and_sum(scores: torch.Tensor, rows: list[int], codes: np.ndarray, bias=None):
-    """The logarithm of the vocabulary's sum and the gradient of its sum over positions, ours and from float64 logits."""
+    """Return the logarithm of the vocabulary's sum and the gradient of its sum over positions, ours and in float64."""
     plan = plan_prefixes(codes, rows)
     tokens = code_prefixes(codes, rows, plan, scores.device)
     ours = scores.clone().requires_grad_()

@@ -101,7 +101,7 @@ def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
 
     import relexify as rx
 
-    load, align, wechsel, dictionary = rx.WordVectors.load, rx.align, rx.wechsel, rx.BilingualLexicon.load
+    load, align, wechsel, dictionary = rx.WordVectors.load, rx.align, rx.methods.wechsel, rx.BilingualLexicon.load
 
     def work() -> None:
         old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")

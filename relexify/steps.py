@@ -42,7 +42,7 @@ class Flattened:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What every step of a run may use.
+    """The inputs that all steps of a run share.
 
     Attributes:
         source_model: The pretrained model that the run starts from: a folder, a Hub name or a packaged model.

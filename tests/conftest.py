@@ -1,4 +1,4 @@
-"""What every test-run needs, in one process or in several."""
+"""Settings of every test run, in one process or in several."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrices that the package `wechsel` computed, where they are at hand (`$RELEXIFY_DATA/../oracle`).
 
 Two things in them are not determined by the method. Tokens such as `back` and `Ġback` have one and the same vector, so
-that where they meet at the k-th place either of them is right; and the dictionary leaves the weakest directions of the
+that where they meet at rank k either of them is right; and the dictionary leaves the weakest directions of the
 rotation to float32 rounding. Everything else must agree.
 """
 
@@ -53,21 +53,24 @@ def test_the_rotation_agrees_in_every_direction_that_the_dictionary_determines(c
 
 @pytest.mark.parametrize(("name", "neighbours", "temperature", "subwords"), CASES)
 def test_rows_agree_but_for_ties_at_the_last_neighbour(case, name, neighbours, temperature, subwords):
-    (old, new), (source, target) = case
+    (source_tokenizer, target_tokenizer), (source, target) = case
     source = source.rotated(np.load(ORACLE / "rotation.npy"))
     options = {"neighbours": neighbours, "temperature": temperature, "subwords": subwords}
-    mixture = wechsel(old, new, source, target, **options)
+    mixture = wechsel(source_tokenizer, target_tokenizer, source, target, **options)
     rows = mixture.apply(np.load(ORACLE / "source_embeddings.npy"))
     expected = np.load(ORACLE / f"expected.{name}.npy")
     missing = set(json.loads((ORACLE / f"not_found.{name}.json").read_text()))
-    new_vectors, old_vectors = subword_vectors(new, target, subwords), subword_vectors(old, source, subwords)
+    target_vectors, source_vectors = (
+        subword_vectors(target_tokenizer, target, subwords),
+        subword_vectors(source_tokenizer, source, subwords),
+    )
     comparable = np.array(
         [
             token not in missing and not form.is_byte and not form.is_special
-            for token, form in zip(new_vectors.vocabulary.tokens, new_vectors.vocabulary.forms, strict=True)
+            for token, form in zip(target_vectors.vocabulary.tokens, target_vectors.vocabulary.forms, strict=True)
         ]
     )
-    _, similarities = nearest(new_vectors.matrix, old_vectors.matrix, neighbours + 1)
+    _, similarities = nearest(target_vectors.matrix, source_vectors.matrix, neighbours + 1)
     tied = similarities[:, -2] - similarities[:, -1] < 1e-5
     deviation = np.abs(rows - expected).max(axis=1)
     assert deviation[comparable & ~tied].max() < 1e-3

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -46,7 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_PANELS = {
+_PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Transfer": {
         "transfer": transfer.transfer,
         "train": train.train,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from relexify.cli.options import (
+    TEXT,
     Batch,
     Corpus,
     HeldOut,
@@ -20,9 +21,9 @@ from relexify.cli.options import (
     Patience,
     Seed,
     Settings,
-    SourceCorpus,
     SourceHeldOut,
     Steps,
+    split_languages,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_training
@@ -36,7 +37,10 @@ def bilingual(
     target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
     output: OutputFolder,
     corpus: Corpus,
-    source_corpus: SourceCorpus,
+    source_corpus: Annotated[
+        list[str],
+        typer.Option(help="Text in the source language. Repeatable.", rich_help_panel=TEXT, show_default=False),
+    ],
     held_out: HeldOut = None,
     source_held_out: SourceHeldOut = None,
     languages: Languages = "source,target",
@@ -78,7 +82,7 @@ def bilingual(
             corpus,
             source_corpus,
             options,
-            languages=tuple(languages.split(",")),
+            languages=split_languages(languages),
             held_out=held_out or None,
             source_held_out=source_held_out or None,
             overwrite=overwrite,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from relexify.errors import InputError
+
 __all__ = [
     "RUN",
     "TEXT",
@@ -29,6 +31,7 @@ __all__ = [
     "SourceCorpus",
     "SourceHeldOut",
     "Steps",
+    "split_languages",
 ]
 
 TEXT, PLAN, RUN = "Text and evidence", "Training", "Run"
@@ -107,3 +110,15 @@ Settings = Annotated[
         show_default=False,
     ),
 ]
+
+
+def split_languages(names: str) -> tuple[str, str]:
+    """Return the two names of `--languages`.
+
+    Raises:
+        InputError: There are not two of them.
+    """
+    source, _, target = names.partition(",")
+    if not source or not target or "," in target:
+        raise InputError(f"--languages {names!r} does not name two languages: write them as en,sw")
+    return source, target

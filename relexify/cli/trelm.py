@@ -18,6 +18,7 @@ from relexify.cli.options import (
     Settings,
     SourceCorpus,
     SourceHeldOut,
+    split_languages,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_training
@@ -86,7 +87,7 @@ def trelm(
     usual = Trelm()
     options = replace(
         usual,
-        languages=tuple(languages.split(",")),
+        languages=split_languages(languages),
         source_corpus=source_corpus,
         source_held_out=source_held_out or None,
         bitext=bitext or None,

@@ -54,7 +54,7 @@ def train(
     from relexify.pretrained.loading import load_tokenizer
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.trelm.joint_vocabulary import token_vectors
+    from relexify.systems.trelm.joint_vocabulary import joint_token_vectors
     from relexify.text import Corpus
 
     check_inputs(output, corpus, tokenizer)
@@ -67,7 +67,7 @@ def train(
             if options.method == "counts":  # a token has its own vector, so counts need no n-grams
                 options = replace(options, longest_ngram=0)
             texts = [Corpus.open(text) for text in corpus]
-            vectors = token_vectors(texts, load_tokenizer(tokenizer), options)
+            vectors = joint_token_vectors(texts, load_tokenizer(tokenizer), options)
     vectors.save(output)
     results.print(f"{len(vectors):,} words × {vectors.width} in [bold]{escape(str(output))}[/]", soft_wrap=True)
 

@@ -22,7 +22,7 @@ _OVERRIDES = ("epochs", "batch", "learning_rate", "score_learning_rate")
 
 @dataclass(frozen=True, kw_only=True)
 class EpochTraining:
-    """What all training for tasks has in common.
+    """Options that all training for tasks shares.
 
     Attributes:
         epochs: Passes over the training data.
@@ -62,7 +62,7 @@ class EpochTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning(EpochTraining):
-    """How an encoder is fine-tuned; the defaults are those of WECHSEL (Table 5).
+    """Options of fine-tuning an encoder; the defaults are those of WECHSEL (Table 5).
 
     Attributes:
         length: Tokens per sequence; longer ones are truncated.
@@ -89,7 +89,7 @@ class FineTuning(EpochTraining):
 
 @dataclass(frozen=True, kw_only=True)
 class ParserTraining(EpochTraining):
-    """How a parser is trained.
+    """Options of training a parser.
 
     Batch, learning rate and epochs are RAMEN's (section 3.3), which has one learning rate for the encoder and the
     scorers. Sizes, dropout and Adam's second moment are Dozat & Manning's (2017, Table 1). Warm-up, decay and clipping,
@@ -125,7 +125,7 @@ class ParserTraining(EpochTraining):
 
 @dataclass(frozen=True, kw_only=True)
 class Probing:
-    """How a linear probe is trained on frozen hidden states.
+    """Options of training a linear probe on frozen hidden states.
 
     Attributes:
         batch: Texts that the model reads at a time.
@@ -139,7 +139,7 @@ class Probing:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model is evaluated on, and how.
+    """A task to evaluate a model on, and its options.
 
     Attributes:
         task: One of `TASKS`.

@@ -17,7 +17,7 @@ __all__ = ["TextScoring", "score_text"]
 
 @dataclass(frozen=True)
 class TextScoring:
-    """How a model is scored on text.
+    """Options of scoring a model on text.
 
     Attributes:
         limit: Bytes of the text to score on.

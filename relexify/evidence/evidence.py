@@ -10,15 +10,9 @@ from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, validate_word_alignment
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.storage.fingerprint import NO_EFFECT
-from relexify.text import Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 
-__all__ = ["HELD_OUT_EVERY", "Evidence", "Text", "open_evidence"]
-
-HELD_OUT_EVERY = 100
-"""Without held-out text, one line in 100 of the corpus is held out."""
-
-Text = str | Path | Iterable[str | Path] | Corpus
-"""A text as users name it, see `Corpus.open`."""
+__all__ = ["Evidence", "open_evidence"]
 
 
 @dataclass(frozen=True)
@@ -53,10 +47,10 @@ class Evidence:
 
 
 def open_evidence(
-    corpus: Text,
+    corpus: TextInput,
     *,
-    held_out: Text | None = None,
-    source_corpus: Text | None = None,
+    held_out: TextInput | None = None,
+    source_corpus: TextInput | None = None,
     dictionary: str | Path | BilingualLexicon | None = None,
     dictionary_swapped: bool = False,
     bitext: str | Path | Iterable[str | Path] | Bitext | None = None,

@@ -18,7 +18,7 @@ from relexify.grafting.identifiers import synchronise_ids
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
-from relexify.pretrained.lexical import embedding_rows, lexical_axes, resize
+from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GraftReport:
-    """What a graft changed.
+    """Statistics of a graft.
 
     Attributes:
         tokens: Tokens of the target vocabulary.
@@ -250,7 +250,7 @@ def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> Non
             f"the mixture is for {len(mixture)} tokens and the tokenizer has {tokens}: "
             "build the mixture with this tokenizer"
         )
-    rows = embedding_rows(model)
+    rows = count_rows(model)
     if len(mixture.source_tokens) > rows:
         raise VocabularyError(
             f"the mixture draws on {len(mixture.source_tokens)} source tokens and the model has {rows} rows: "

@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from relexify.errors import GraftError
 from relexify.pretrained.architecture import check_fit, inner_encoder, position_padding
-from relexify.pretrained.lexical import embedding_rows, lexical_axes, resize
+from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
 
 __all__ = ["Lexicon", "load_lexicon", "swap_lexicon"]
@@ -73,7 +73,7 @@ def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
     _check_same_encoder(model.base_model, lexicon)
     swapped = copy.deepcopy(model)
     with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
-        resize(swapped, embedding_rows(lexicon.encoder))
+        resize(swapped, count_rows(lexicon.encoder))
     inner = dict(swapped.base_model.named_parameters()) | dict(swapped.base_model.named_buffers())
     with torch.no_grad():
         for name, tensor in lexicon.encoder.state_dict().items():

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 AlignedBy = Literal["dictionary", "identical", "unsupervised"]
-"""What aligns word vectors: a dictionary, words that both languages write alike, or the shapes of the two spaces."""
+"""The evidence that aligns word vectors: a dictionary, words of both languages, or the shapes of the two spaces."""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""

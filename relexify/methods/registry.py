@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
 
 Input = Literal["vectors", "dictionary", "bitext", "source text", "token vectors", "neighbours", "overrides"]
-"""What a method may use, besides the two tokenizers and text in the target language:
+"""The inputs of a method, besides the two tokenizers and text in the target language:
 
 - vectors: aligned word vectors of both languages, from files, from text, or from the model's embedding
 - dictionary: a bilingual dictionary

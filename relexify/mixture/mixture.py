@@ -33,7 +33,7 @@ class Origin(IntEnum):
     SPECIAL = 1
     """A special token, copied from the source token with the same role."""
     COPIED = 2
-    """The same token in both vocabularies."""
+    """A token of both vocabularies, copied."""
     PIECES = 3
     """The mean of the source tokens that it is split into."""
     MIXED = 4
@@ -53,7 +53,7 @@ class Fallback(StrEnum):
 
 @dataclass(frozen=True)
 class Mixture:
-    """How every target token is mixed from source tokens.
+    """Every target token as a mixture of source tokens.
 
     Weights may be negative and need not sum to one; an empty row means that there is no evidence for the token.
 

@@ -30,7 +30,7 @@ def check_languages(languages: Sequence[str]) -> None:
     """Validate the names of two languages.
 
     Raises:
-        InputError: They are not two, cannot be told apart, or cannot name a folder.
+        InputError: They are not two, are not distinct, or cannot name a folder.
     """
     if len(languages) != 2:
         raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")

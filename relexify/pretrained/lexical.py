@@ -12,13 +12,13 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError
 from relexify.pretrained.kinds import kind_of_config
 
-__all__ = ["embedding_rows", "lexical_axes", "resize"]
+__all__ = ["count_rows", "lexical_axes", "resize"]
 
 
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     """Return the names of the parameters and buffers with one entry per token, and their token axis.
 
-    The model itself is asked, through `resize_token_embeddings`: whatever that resizes in a twin of the model on the
+    They are found with `resize_token_embeddings`: whatever that resizes in a twin of the model on the
     meta device (input embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
 
     Raises:
@@ -27,7 +27,7 @@ def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     kind = kind_of_config(model.config)
     if kind is not None and kind.fixed_vocabulary is not None:
         raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
-    rows = embedding_rows(model)
+    rows = count_rows(model)
     try:
         with torch.device("meta"):
             twin = type(model)(copy.deepcopy(model.config))
@@ -53,7 +53,7 @@ def resize(model: PreTrainedModel, rows: int) -> None:
     model.resize_token_embeddings(rows, **options)
 
 
-def embedding_rows(model: PreTrainedModel) -> int:
+def count_rows(model: PreTrainedModel) -> int:
     """Return the number of rows of the input embedding.
 
     Raises:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["PRECISIONS", "cast_parameters", "computes_in_bfloat16"]
 
 PRECISIONS = ("auto", "float32", "bfloat16")
-"""What an option `precision` may be: `auto` is bfloat16 on a GPU that supports it, else float32."""
+"""Values of the option `precision`: `auto` is bfloat16 on a GPU that supports it, else float32."""
 
 Module = TypeVar("Module", bound="nn.Module")
 

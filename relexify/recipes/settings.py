@@ -70,7 +70,7 @@ def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
     return {name: list(_keys(STEPS[name].options)) for name in names}
 
 
-def _keys(options: Any, prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
+def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
     if not is_dataclass(options):
         yield OptionKey("…", "", "any field of the model's config")
         return

@@ -24,7 +24,7 @@ from relexify.training.curve import Curve, Measurement
 __all__ = ["METRICS", "Comparison", "Reach", "step_reaching", "steps_to_reach"]
 
 METRICS = ("bits_per_byte", "perplexity")
-"""What can be compared; lower is better for both."""
+"""The metrics to compare by; lower is better for both."""
 
 
 @dataclass(frozen=True)

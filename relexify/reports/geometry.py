@@ -1,8 +1,8 @@
-"""Where tokens lie: how few directions an embedding needs, and how alike hidden states are in every layer.
+"""Geometry of embeddings: the variance on their main axes, and the similarity of hidden states in every layer.
 
     r_p          = Σ_{i ≤ p} σ_i / Σ_i σ_i                      σ_i: eigenvalues of the covariance of the rows
-    S_inter(l)   = E_{i ≠ j} cos(h_i, h_j)                      two places with different tokens, layer l
-    S_intra(l)   = E_i E_{j1 ≠ j2} cos(h_{j1}, h_{j2})          two places with the same token i
+    S_inter(l)   = E_{i ≠ j} cos(h_i, h_j)                      two positions with different tokens, layer l
+    S_intra(l)   = E_i E_{j1 ≠ j2} cos(h_{j1}, h_{j2})          two positions with the same token i
 
 (Sections 4.4 and 4.5 of the paper on sub-embeddings, after Ethayarajh 2019 and Cai et al. 2021.)
 """
@@ -44,17 +44,17 @@ class LayerSimilarities:
 
     Attributes:
         inter: Of different tokens.
-        intra: Of the same token in different places.
-        places: How many places were looked at.
+        intra: Of the same token at different positions.
+        positions: Number of positions.
     """
 
     inter: tuple[float, ...]
     intra: tuple[float, ...]
-    places: int
+    positions: int
 
 
 def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
-    """The main axes of an embedding (PCA), by the eigenvectors of its covariance.
+    """Return the main axes of an embedding (PCA), by the eigenvectors of its covariance.
 
     Args:
         rows: [N × d].
@@ -72,11 +72,11 @@ def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
 
 
 def layer_similarities(model: Any, windows: Sequence[Sequence[int]]) -> LayerSimilarities:
-    """How alike hidden states are, layer by layer; every pair of places is counted, none is sampled.
+    """Return how similar hidden states are, layer by layer; every pair of positions counts, none is sampled.
 
     Args:
-        model: A transformers model; its hidden states are asked for.
-        windows: Tokens of pieces of text, each of any length; all places of all windows are compared.
+        model: A transformers model; it is called with `output_hidden_states=True`.
+        windows: Tokens of pieces of text, each of any length; all positions of all windows are compared.
 
     Raises:
         EvidenceError: The text has fewer than two different tokens.
@@ -101,9 +101,9 @@ def layer_similarities(model: Any, windows: Sequence[Sequence[int]]) -> LayerSim
 
 
 def _mean_cosines(states: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
-    """Mean cosine of places with different tokens, and of places with the same one, averaged over tokens.
+    """Return the mean cosine of positions with different tokens, and of those with the same one, averaged over tokens.
 
-    With unit vectors u, Σ_{a ≠ b} u_a · u_b = |Σ u|² - n, so no pair has to be looked at.
+    With unit vectors u, Σ_{a ≠ b} u_a · u_b = |Σ u|² - n, so no pair is computed.
     """
     wide = states.astype(np.float64)
     units = wide / np.linalg.norm(wide, axis=1, keepdims=True).clip(min=1e-30)

@@ -1,4 +1,4 @@
-"""Pictures of where tokens lie: a scatter on three main axes, and cosines layer by layer."""
+"""Plots of the geometry of embeddings: a scatter on three main axes, and cosines layer by layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_embedding", "plot_similarities"]
 
 SHOWN = 4_000
-"""Points of a scatter, so that a picture stays a picture."""
+"""Points of a scatter, so that a plot stays readable and its file small."""
 
 
 def plot_embedding(
@@ -31,7 +31,7 @@ def plot_embedding(
     Args:
         panels: By title: the points of an embedding, and a digit of each token to colour it by, or None.
         path: The picture, `.svg` or `.png`.
-        seed: Of the points that are drawn where there are many.
+        seed: Random seed of the sample of points, if there are many.
 
     Raises:
         InputError: There is nothing to draw, or the name is not that of a picture.
@@ -42,8 +42,8 @@ def plot_embedding(
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(3.6 * len(panels), 3.6), layout="constrained")
-        for place, (title, (principal, digits)) in enumerate(panels.items()):
-            axis = figure.add_subplot(1, len(panels), place + 1, projection="3d")
+        for index, (title, (principal, digits)) in enumerate(panels.items()):
+            axis = figure.add_subplot(1, len(panels), index + 1, projection="3d")
             _scatter(axis, principal, digits, seed)
             axis.set_title(f"{title}\nr₃ = {principal.explained:.3f}", fontsize=9.5)
         return _written(figure, Path(path))
@@ -67,8 +67,8 @@ def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path)
 
         figure = Figure(figsize=(7.6, 3.0), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
-        for place, (name, found) in enumerate(models.items()):
-            dress = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1.6, "marker": "o", "markersize": 3}
+        for index, (name, found) in enumerate(models.items()):
+            dress = {"color": COLOURS[index % len(COLOURS)], "linewidth": 1.6, "marker": "o", "markersize": 3}
             left.plot(range(len(found.inter)), found.inter, label=name, **dress)
             right.plot(range(len(found.intra)), found.intra, **dress)
         for axis, title in ((left, "different tokens (inter)"), (right, "the same token (intra)")):
@@ -97,7 +97,7 @@ def _check(panels: Mapping[str, object], path: str | Path) -> None:
     if not panels:
         raise InputError(f"there is nothing to draw in {path}: give at least one model")
     if Path(path).suffix.lower() not in METADATA:
-        raise InputError(f"{path} is no name for a picture: let it end in {' or '.join(METADATA)}")
+        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
 
 
 def _written(figure: Figure, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Curves as pictures: one panel a comparison, one colour a run."""
+"""Plots of curves: one panel per comparison, one colour per run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_curves"]
 
-# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that white paper swallows.
+# Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (hardly visible on white).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _INK, GREY, FAINT = "#222222", "#666666", "#E4E4E4"
@@ -74,14 +74,14 @@ def _check(comparisons: Sequence[Comparison], path: Path, metric: str) -> None:
     if not comparisons:
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
     if path.suffix.lower() not in METADATA:
-        raise InputError(f"{path} is no name for a picture: let it end in {' or '.join(METADATA)}")
+        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
     if metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
 
 
 @contextmanager
 def own_style() -> Iterator[None]:
-    """Draw alike on every machine, whatever its owner has set up for matplotlib, and leave that as it was."""
+    """Draw with the same settings on every machine, and restore the user's matplotlib settings afterwards."""
     try:
         import matplotlib
     except ImportError as error:
@@ -115,11 +115,11 @@ def _dresses(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
     names = dict.fromkeys(run for comparison in comparisons for run in comparison.curves)
     return {
         run: {
-            "color": COLOURS[place % len(COLOURS)],
-            "linestyle": _DASHES[place // len(COLOURS) % len(_DASHES)],
+            "color": COLOURS[index % len(COLOURS)],
+            "linestyle": _DASHES[index // len(COLOURS) % len(_DASHES)],
             "linewidth": 1.6,
         }
-        for place, run in enumerate(names)
+        for index, run in enumerate(names)
     }
 
 
@@ -133,7 +133,7 @@ def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mappin
 
 
 def _scores(comparison: Comparison, run: str, metric: str) -> list[Statistic]:
-    """What can be drawn of a run: finite scores, and the start only of a run that was never trained."""
+    """Return the scores of a run that can be drawn: finite ones, and step 0 only if the run was never trained."""
     points = comparison.mean_curve(run).points
     scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
     finite = [score for score in scores if math.isfinite(score.mean)]

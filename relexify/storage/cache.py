@@ -80,7 +80,7 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
         write: Fills an empty folder.
 
     Raises:
-        OutputError: There is no room for it in the cache, nor in a temporary folder.
+        OutputError: There is no space for it in the cache, nor in a temporary folder.
     """
     path = _path(kind, key)
     if _read(kind, path, lambda folder: folder) is not None or _write(kind, path, write):

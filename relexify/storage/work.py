@@ -224,7 +224,7 @@ def read_json(path: Path) -> Any:
 
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
-    return f"pass --overwrite to start again, or choose another output ({folder.name} is where it would resume)"
+    return f"choose another output, or delete {folder} to start again (commands that have --overwrite do so with it)"
 
 
 def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:

@@ -15,9 +15,12 @@ from relexify.errors import InputError
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source
 
-__all__ = ["Corpus", "Part", "TextInput", "TextName"]
+__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextName"]
 
 logger = logging.getLogger(__name__)
+
+HELD_OUT_EVERY = 100
+"""If no held-out text is given, one line of the corpus in this many is held out."""
 
 
 @dataclass(frozen=True)

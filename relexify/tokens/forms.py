@@ -55,7 +55,7 @@ class TokenForm(NamedTuple):
 
 
 class TokenizerFamily(StrEnum):
-    """How a tokenizer spells its tokens."""
+    """Families of tokenizers by the spelling of their tokens."""
 
     BYTE_LEVEL = "byte-level BPE"
     METASPACE = "SentencePiece"
@@ -65,7 +65,7 @@ class TokenizerFamily(StrEnum):
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a tokenizer spells tokens.
+    """The spelling of tokens in a tokenizer.
 
     Attributes:
         family: Its family.

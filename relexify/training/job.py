@@ -20,11 +20,11 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
-from relexify.text import Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
-from relexify.training.plan import HELD_OUT_EVERY, Training
+from relexify.training.plan import Training
 from relexify.training.trainable import check_trainable
 
 __all__ = [

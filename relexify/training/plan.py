@@ -17,10 +17,8 @@ from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
 
-__all__ = ["HELD_OUT_EVERY", "PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
+__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
 
-HELD_OUT_EVERY = 100
-"""If no held-out text is given, one line of the corpus in this many is held out."""
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD = "adamw", "lookahead"

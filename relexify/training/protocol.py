@@ -1,4 +1,4 @@
-"""What a model or an output head may tell the training engine about itself.
+"""The protocol by which a model or an output head describes itself to the training engine.
 
 The engine trains every decoder and every masked language model of transformers as it is, and imports no system. A
 model that differs from the ordinary case says so with the methods below:
@@ -121,7 +121,7 @@ def lexical_parameter_names(model: PreTrainedModel) -> set[str]:
 
 
 def chunked_head(head: nn.Module | None) -> ChunkedHead | None:
-    """Return how the loss of a head is computed in chunks; None if the engine cannot tell."""
+    """Return how the loss of a head is computed in chunks; None if the engine cannot determine it."""
     if isinstance(head, ChunkedHead):
         return head
     return _DenseHead(head) if isinstance(head, nn.Linear) else None

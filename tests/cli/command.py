@@ -1,4 +1,4 @@
-"""Runs the command line, in this process where that is enough and in its own where it is not."""
+"""Run the command line, in this process or in one of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relexify.cli.app import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended and what it said."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -57,8 +57,8 @@ def start(*arguments: object, cache: Path) -> subprocess.Popen[str]:
     )
 
 
-def refused(outcome: Outcome, *words: str) -> None:
-    """Check that a command refused its input in one sentence which holds the words, and said nothing else."""
+def assert_error(outcome: Outcome, *words: str) -> None:
+    """Assert that a command ended with a one-line error that contains the words, and printed nothing else."""
     assert outcome.status == 2, outcome
     assert not outcome.out
     messages = [line for line in outcome.err.splitlines() if not line.startswith("· ")]

@@ -1,4 +1,4 @@
-"""A small world to work in: models, text of two languages, a dictionary, vectors."""
+"""Inputs of commands: models, text in two languages, a dictionary, vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import pico
-from tests.cli.command import Outcome, refused, relexify
+from tests.cli.command import Outcome, assert_error, relexify
 
 FAMILIES = ("gpt2", "bert", "t5")
 SIZE = 330
@@ -18,7 +18,7 @@ SIZE = 330
 
 @dataclass(frozen=True)
 class World:
-    """Everything that commands are tried on; nobody writes here."""
+    """Inputs that tests only read."""
 
     gpt2: Path
     bert: Path
@@ -52,29 +52,33 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     words = sorted({word for line in pico.sentences() for word in line.lower().split() if word.isalpha()})
     draw = random.Random(1)
     foreign = ["".join(draw.choices(["šo", "mü", "ra", "ki", "tên", "lo", "ба"], k=4)) for _ in words]
-    (root / "new.txt").write_text("\n".join(pico.sentences(500, seed=3, words=foreign)) + "\n")
-    (root / "old.txt").write_text("\n".join(pico.sentences(500, seed=4, words=words)) + "\n")
+    (root / "target.txt").write_text("\n".join(pico.sentences(500, seed=3, words=foreign)) + "\n")
+    (root / "source.txt").write_text("\n".join(pico.sentences(500, seed=4, words=words)) + "\n")
     (root / "dictionary.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(words, foreign, strict=True)))
     sides = (pico.sentences(200, seed=5, words=side) for side in (words, foreign))
     (root / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True)))
-    for name in ("old", "new"):
+    for name in ("source", "target"):
         options = ("--width", 16, "--set", "epochs=3", "--set", "minimum_count=1")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
             trained = relexify("vectors", "train", root / f"{name}.txt", "-o", root / f"{name}.safetensors", *options)
         assert trained.status == 0, trained.err
     return World(
-        *(root / family for family in FAMILIES),
-        *(
-            root / name
-            for name in ("new.txt", "old.txt", "dictionary.tsv", "old.safetensors", "new.safetensors", "bitext.tsv")
-        ),
+        gpt2=root / "gpt2",
+        bert=root / "bert",
+        t5=root / "t5",
+        corpus=root / "target.txt",
+        source_corpus=root / "source.txt",
+        dictionary=root / "dictionary.tsv",
+        source_vectors=root / "source.safetensors",
+        target_vectors=root / "target.safetensors",
+        bitext=root / "bitext.tsv",
     )
 
 
 @pytest.fixture(scope="session")
 def transferred(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """The folder of one transfer with all the evidence there is, and what the command said."""
+    """The folder of one transfer with all evidence, and the outcome of the command."""
     root = tmp_path_factory.mktemp("transferred")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
@@ -86,7 +90,7 @@ def transferred(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for each test, and room for tables."""
+    """An empty cache for each test, and a terminal that is wide enough for tables."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("RELEXIFY_CACHE", str(folder))
     monkeypatch.setenv("COLUMNS", "160")
@@ -94,12 +98,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def refuses(tmp_path: Path) -> Callable[..., None]:
-    """Checks that a command is refused in a sentence with the given words, and leaves nothing behind."""
+def rejects(tmp_path: Path) -> Callable[..., None]:
+    """Return a check that a command fails with an error that contains the given words, and writes no file."""
 
     def check(arguments: tuple[object, ...], *words: str) -> None:
         before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-        refused(relexify(*arguments), *words)
+        assert_error(relexify(*arguments), *words)
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
     return check

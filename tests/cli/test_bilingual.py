@@ -19,7 +19,7 @@ from relexify.recipes.run import run_recipe
 from relexify.storage.work import WorkFolder
 from relexify.systems.bilingual import recipe as bilingual_step
 from relexify.training import recipe as training_step
-from tests.cli.command import refused, relexify
+from tests.cli.command import assert_error, relexify
 from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
@@ -27,7 +27,7 @@ SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2"
 
 @pytest.fixture(scope="session")
 def both(world, transferred, tmp_path_factory) -> tuple[Path, str]:
-    """A bilingual folder, and what the command said."""
+    """A bilingual folder, and the outcome of the command."""
     root = tmp_path_factory.mktemp("both")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
@@ -72,19 +72,19 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     assert len(numbers[0]) == 2
 
 
-def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, refuses):
+def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, rejects):
     held_out = ("--held-out", world.corpus)
-    refuses(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
-    refuses(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
-    refuses(("evaluate", world.gpt2, *held_out, "--language", "de"), "not a bilingual model")
-    refuses(("export", both[0], "de", tmp_path / "de"), "does not know the language 'de'")
-    refuses(("export", world.gpt2, "en", tmp_path / "en"), "holds no bilingual model")
-    refuses(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")
+    rejects(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
+    rejects(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
+    rejects(("evaluate", world.gpt2, *held_out, "--language", "de"), "not a bilingual model")
+    rejects(("export", both[0], "de", tmp_path / "de"), "does not know the language 'de'")
+    rejects(("export", world.gpt2, "en", tmp_path / "en"), "holds no bilingual model")
+    rejects(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")
     texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
     pair = ("bilingual", world.gpt2, transferred[0], tmp_path / "out")
-    refuses((*pair, *texts, "--batch", 5), "batch = 5 is odd")
-    refuses((*pair, *texts, "--languages", "source,source"), "both languages are called 'source'")
-    refuses(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
+    rejects((*pair, *texts, "--batch", 5), "batch = 5 is odd")
+    rejects((*pair, *texts, "--languages", "source,source"), "both languages are called 'source'")
+    rejects(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ steps = 4
 
 @pytest.fixture(scope="module")
 def bits() -> dict[str, Any]:
-    """What the recipe comes to when nothing stops it; kept for the tests after the first."""
+    """The result of the recipe without interruption, computed once."""
     return {}
 
 
@@ -136,7 +136,7 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     again = relexify("run", recipe)
     assert again.status == 0, again.err
     assert "is up to date" in again.err
-    refused(relexify("run", recipe, "--set", "bilingual.training.steps=6"), "exists already", "--overwrite")
+    assert_error(relexify("run", recipe, "--set", "bilingual.training.steps=6"), "exists already", "--overwrite")
 
 
 class Stopped(BaseException):
@@ -188,13 +188,13 @@ def test_a_changed_recipe_does_not_take_the_unfinished_work_of_another(recipe, t
     assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
 
 
-def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, refuses):
+def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, rejects):
     whole = recipe.read_text()
     recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
-    refuses(("run", recipe), "[bilingual] needs [transfer]")
+    rejects(("run", recipe), "[bilingual] needs [transfer]")
     recipe.write_text("\n".join(line for line in whole.splitlines() if not line.startswith("source_corpus")))
-    refuses(("run", recipe), "lacks source_corpus")
+    rejects(("run", recipe), "lacks source_corpus")
     recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
-    refuses(("run", recipe), "bilingual", "both languages are called 'en'")
+    rejects(("run", recipe), "bilingual", "both languages are called 'en'")
     recipe.write_text(whole + '[compare]\nruns = ["transinner"]\n')
-    refuses(("compare", recipe), "compare.runs[0] has the plan embeddings-first", "leave the plan out")
+    rejects(("compare", recipe), "compare.runs[0] has the plan embeddings-first", "leave the plan out")

@@ -97,13 +97,13 @@ def test_the_first_language_begins_the_same_in_every_run(compared):
     assert curves[0].first.by_language["de"] != curves[1].first.by_language["de"]
 
 
-def test_finished_runs_are_kept_and_a_changed_step_is_refused(compared, recipe, refuses):
+def test_finished_runs_are_kept_and_a_changed_step_is_rejected(compared, recipe, rejects):
     kept = {path: path.stat().st_mtime_ns for path in (compared[0] / "runs").rglob("*")}
     assert not [path for path in kept if path.name in ("model", "target", "grafted")], "a model was left behind"
     assert relexify("compare", recipe).status == 0
     assert {path: path.stat().st_mtime_ns for path in (compared[0] / "runs").rglob("*")} == kept
-    refuses(("compare", recipe, "--set", "bilingual.training.steps=6"), "belongs to another recipe", "--overwrite")
-    refuses(("compare", recipe, "--set", "tasks.0.epochs=2"), "its model was not kept")
+    rejects(("compare", recipe, "--set", "bilingual.training.steps=6"), "belongs to another recipe", "--overwrite")
+    rejects(("compare", recipe, "--set", "tasks.0.epochs=2"), "its model was not kept")
 
 
 def test_a_single_run_comes_to_the_same_and_is_measured_on_the_task(compared, recipe, tmp_path):

@@ -1,4 +1,4 @@
-"""`relexify compress` and `relexify expand`, and everything that takes what they write."""
+"""`relexify compress` and `relexify expand`, and the commands that read their output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.command import relexify
 
 @pytest.fixture(scope="module")
 def compressed(transferred, tmp_path_factory):
-    """A transferred model, compressed, and what the command said."""
+    """A transferred model, compressed, and the outcome of the command."""
     output = tmp_path_factory.mktemp("compressed") / "small"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "160")
@@ -70,18 +70,18 @@ def test_compressing_again_gives_the_same_bytes(compressed, transferred, tmp_pat
         assert (tmp_path / "again" / name).read_bytes() == (compressed[0] / name).read_bytes()
 
 
-def test_bad_input_is_rejected_in_a_sentence_and_leaves_nothing(world, compressed, refuses, tmp_path):
+def test_bad_input_is_rejected_in_a_sentence_and_leaves_nothing(world, compressed, rejects, tmp_path):
     out = tmp_path / "out"
-    refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--codes", "digits"), "9 codes", "20 rows")
-    refuses(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
-    refuses(("compress", world.gpt2, out, "--k", 99), "cut into 99 parts", "from 1 to 32")
-    refuses(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
-    refuses(("compress", compressed[0], out), "compressed already", "expand")
-    refuses(("compress", tmp_path / "none", out), "no folder")
-    refuses(("compress", world.gpt2, out, "--set", f"codes_from={world.bert}"), "rows", "same")
-    refuses(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")
-    refuses(("expand", world.gpt2, out), "not compressed")
-    refuses(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")
+    rejects(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--codes", "digits"), "9 codes", "20 rows")
+    rejects(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
+    rejects(("compress", world.gpt2, out, "--k", 99), "cut into 99 parts", "from 1 to 32")
+    rejects(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
+    rejects(("compress", compressed[0], out), "compressed already", "expand")
+    rejects(("compress", tmp_path / "none", out), "no folder")
+    rejects(("compress", world.gpt2, out, "--set", f"codes_from={world.bert}"), "rows", "same")
+    rejects(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")
+    rejects(("expand", world.gpt2, out), "not compressed")
+    rejects(("transfer", compressed[0], out, *world.text, "--method", "fvt"), "expand it first")
 
 
 def test_a_warning_reports_tables_that_save_nothing(world, tmp_path):
@@ -166,7 +166,7 @@ def test_a_config_without_a_class_is_rejected_before_a_fresh_model_is_made(world
     assert "does not say what kind of model it is for" in outcome.err
 
 
-def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, refuses, tmp_path):
+def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, rejects, tmp_path):
     pictures = ("-o", tmp_path / "embeddings.svg", "--layers", tmp_path / "layers.png")
     outcome = relexify("geometry", transferred[0], compressed[0], *pictures, "--text", world.corpus)
     assert outcome.status == 0, outcome.err
@@ -174,5 +174,5 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     assert "small" in outcome.out
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
-    refuses(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
-    refuses(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")
+    rejects(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
+    rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")

@@ -1,4 +1,4 @@
-"""Runs that are killed, interrupted, or meet a full disk leave the old output or the new, never half."""
+"""Runs that are killed, interrupted, or meet a full disk leave a whole output, the previous or the next one."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def test_killed_run_leaves_no_output_and_the_next_one_goes_on_from_its_steps(wor
     AutoTokenizer.from_pretrained(folder / "out")
 
 
-def test_interrupted_run_stops_at_once_and_says_that_it_can_go_on(world, long_text, tmp_path, cache):
+def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, tmp_path, cache):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
     process = start(*command, "--source-corpus", long_text, cache=cache)
     wait_for("tokenizers/[0-9a-f]*/tokenizer.json", cache, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert "the same command goes on" in err
+    assert "run the same command again to resume" in err
     assert "Traceback" not in err
     assert not out
     assert not (tmp_path / "out").exists()
 
 
-def test_full_disk_is_told_of_and_nothing_is_left_on_it(world, small_disk):
+def test_full_disk_is_reported_and_nothing_is_left_on_it(world, small_disk):
     (small_disk / "ballast").write_bytes(b"x" * 900_000)
     command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--set", "score=false")
     outcome = relexify(*command)
@@ -90,7 +90,7 @@ def test_full_disk_is_told_of_and_nothing_is_left_on_it(world, small_disk):
     assert relexify(*command).status == 0
 
 
-def test_full_cache_is_told_of(world, small_disk, tmp_path, monkeypatch):
+def test_full_cache_is_reported(world, small_disk, tmp_path, monkeypatch):
     monkeypatch.setenv("RELEXIFY_CACHE", str(small_disk))
     (small_disk / "ballast").write_bytes(b"x" * 1_040_000)
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "fvt", "--set", "score=false")
@@ -109,7 +109,7 @@ def test_a_process_of_its_own_prints_results_and_nothing_of_the_libraries(world,
     assert not [line for line in err.splitlines() if not line.startswith("· ")], err
 
 
-def test_a_refusal_is_the_exit_status_of_the_process(tmp_path, cache):
+def test_an_error_is_the_exit_status_of_the_process(tmp_path, cache):
     process = start("vectors", "info", tmp_path / "nowhere.bin", cache=cache)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2

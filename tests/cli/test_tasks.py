@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoModelForMaskedLM
 
 from tests import pico
-from tests.cli.command import refused, relexify, start
+from tests.cli.command import assert_error, relexify, start
 from tests.cli.conftest import SIZE
 
 WORDS = ("ba", "la", "mi", "to")
@@ -29,8 +29,8 @@ def data(tmp_path):
     def tree() -> str:
         words = sentence()
         rows = [
-            f"{place}\t{word}\t_\tX\t_\t_\t{place - 1}\t{'root' if place == 1 else 'dep'}\t_\t_"
-            for place, word in enumerate(words, 1)
+            f"{index}\t{word}\t_\tX\t_\t_\t{index - 1}\t{'root' if index == 1 else 'dep'}\t_\t_"
+            for index, word in enumerate(words, 1)
         ]
         return "\n".join(rows) + "\n\n"
 
@@ -74,20 +74,22 @@ def test_parsing_goes_through_the_embeddings_of_another_model(world, data, tmp_p
     assert "las" in outcome.out.lower()
 
 
-def test_what_no_task_can_be_made_of_is_refused(world, data, tmp_path):
+def test_impossible_tasks_are_rejected(world, data, tmp_path):
     out = ("--output", tmp_path / "work")
     nli = ("--task", "nli", "--data", data / "nli")
-    refused(relexify("evaluate", world.bert), "--held-out", "--task")
-    refused(relexify("evaluate", world.bert, "--task", "nil", "--data", data / "nli", *out), "no task 'nil'", "nli")
-    refused(relexify("evaluate", world.bert, "--task", "nli", *out), "--data")
-    refused(relexify("evaluate", world.bert, "--task", "nli", "--data", tmp_path / "none", *out), "not a folder")
-    refused(relexify("evaluate", world.gpt2, *nli, *out), "encoder")
-    refused(relexify("evaluate", world.bert, *nli, *out, "--set", "examples=0"), "examples = 0")
+    assert_error(relexify("evaluate", world.bert), "--held-out", "--task")
+    assert_error(
+        relexify("evaluate", world.bert, "--task", "nil", "--data", data / "nli", *out), "no task 'nil'", "nli"
+    )
+    assert_error(relexify("evaluate", world.bert, "--task", "nli", *out), "--data")
+    assert_error(relexify("evaluate", world.bert, "--task", "nli", "--data", tmp_path / "none", *out), "not a folder")
+    assert_error(relexify("evaluate", world.gpt2, *nli, *out), "encoder")
+    assert_error(relexify("evaluate", world.bert, *nli, *out, "--set", "examples=0"), "examples = 0")
     rate = ("--set", "score_learning_rate=0.1")
-    refused(relexify("evaluate", world.bert, *nli, *out, *rate), "has no score_learning_rate")
-    refused(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
+    assert_error(relexify("evaluate", world.bert, *nli, *out, *rate), "has no score_learning_rate")
+    assert_error(relexify("evaluate", world.bert, "--task", "ner", "--probe", "--data", data / "ner", *out), "no probe")
     (data / "nli" / "train.tsv").write_text("only one column\n")
-    refused(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")
+    assert_error(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")
 
 
 def test_the_grid_shows_every_cell_and_the_best_one(world, data, tmp_path):
@@ -110,7 +112,7 @@ target_vectors = "{world.target_vectors}"
     assert outcome.status == 0, outcome.err
     assert "best: k = " in outcome.out
     assert "fullrand" in outcome.out
-    refused(relexify("grid", recipe, "--neighbours", "few"), "--neighbours", "few")
+    assert_error(relexify("grid", recipe, "--neighbours", "few"), "--neighbours", "few")
 
 
 @pytest.fixture
@@ -168,13 +170,13 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
     times = [path.stat().st_mtime_ns for path in files]
     again = relexify("compare", recipe)
     assert again.out == outcome.out
-    assert [path.stat().st_mtime_ns for path in files] == times, "a finished task was measured anew"
+    assert [path.stat().st_mtime_ns for path in files] == times, "a finished task was evaluated again"
 
 
 def test_tasks_that_come_later_need_the_models_or_permission(recipe, tmp_path):
     one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.seeds=[0]")
     assert relexify("compare", recipe, *one, "--set", "tasks=[]").status == 0
-    refused(relexify("compare", recipe, *one), "fvt-seed0", "its model was not kept", "--overwrite")
+    assert_error(relexify("compare", recipe, *one), "fvt-seed0", "its model was not kept", "--overwrite")
     outcome = relexify("compare", recipe, *one, "--overwrite")
     assert outcome.status == 0, outcome.err
     kept = ("--set", "compare.keep_models=true", "--set", f"output={tmp_path / 'kept'}")
@@ -198,7 +200,7 @@ def test_a_comparison_killed_while_it_measures_goes_on_to_the_same_scores(recipe
     assert len(starts) == 2
     assert (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists(), "the model is needed until it is measured"
     assert relexify("compare", recipe, *one).status == 0
-    assert {path: path.stat().st_mtime_ns for path in starts} == starts, "what was finished was done anew"
+    assert {path: path.stat().st_mtime_ns for path in starts} == starts, "finished work was repeated"
     assert not (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists()
     assert relexify("compare", recipe, *one, "--set", f"output={tmp_path / 'whole'}").status == 0
     resumed, whole = (json.loads((tmp_path / name / "comparison.json").read_text()) for name in ("out", "whole"))
@@ -230,19 +232,19 @@ def test_a_run_without_transfer_is_measured_once(recipe, tmp_path):
     assert (tmp_path / "out" / "tasks.json").stat().st_mtime_ns == time_of
 
 
-def test_tasks_that_cannot_be_done_are_refused_before_the_work(recipe, world, tmp_path):
+def test_tasks_that_cannot_be_done_are_rejected_before_the_work(recipe, world, tmp_path):
     for verb in ("run", "compare"):
         decoder = ("--set", f"model={world.gpt2}")
-        refused(relexify(verb, recipe, *decoder), "tasks[0]", "ner", "needs an encoder", "a decoder")
-        refused(relexify(verb, recipe, "--set", "tasks.1.test=none.tsv"), "tasks[1].test", "none.tsv")
+        assert_error(relexify(verb, recipe, *decoder), "tasks[0]", "ner", "needs an encoder", "a decoder")
+        assert_error(relexify(verb, recipe, "--set", "tasks.1.test=none.tsv"), "tasks[1].test", "none.tsv")
         assert not (tmp_path / "out").exists()
     untrained = tmp_path / "untrained.toml"
     text = recipe.read_text()
     untrained.write_text(text.partition("[training]")[0] + "[[tasks]]" + text.partition("[[tasks]]")[2])
-    refused(relexify("run", untrained), "[[tasks]]", "[training]")
+    assert_error(relexify("run", untrained), "[[tasks]]", "[training]")
 
 
-def test_train_adds_a_head_when_told_to(world, tmp_path):
+def test_train_adds_a_head_on_request(world, tmp_path):
     model, tokenizer = pico.pair("bert")
     model.base_model.save_pretrained(tmp_path / "bare")
     tokenizer.save_pretrained(tmp_path / "bare")
@@ -259,7 +261,7 @@ def test_train_adds_a_head_when_told_to(world, tmp_path):
         "tensorboard=false",
     )
     command = ("train", tmp_path / "bare", tmp_path / "out", *options)
-    refused(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")
+    assert_error(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")
     outcome = relexify(*command, "--add-head")
     assert outcome.status == 0, outcome.err
     assert "untrained" in outcome.err
@@ -267,4 +269,4 @@ def test_train_adds_a_head_when_told_to(world, tmp_path):
     assert json.loads((tmp_path / "out" / "relexify.json").read_text())["head_added_to"] == str(tmp_path / "bare")
     again = relexify(*command, "--add-head")
     assert "already" in again.err, "the same command should find its result"
-    refused(relexify("train", world.bert, tmp_path / "other", *options, "--add-head"), "has a head already")
+    assert_error(relexify("train", world.bert, tmp_path / "other", *options, "--add-head"), "has a head already")

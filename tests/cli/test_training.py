@@ -1,4 +1,4 @@
-"""train, evaluate, run and compare: what a user sees, and that stopped work goes on."""
+"""train, evaluate, run and compare: output, errors, and resuming."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.command import refused, relexify, start
+from tests.cli.command import assert_error, relexify, start
 from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--set", "evaluate_every=3", "--set", "tensorboard=false")
@@ -146,7 +146,7 @@ def test_a_finished_run_is_found_again_and_another_one_does_not_take_its_place(r
     assert again.status == 0, again.err
     assert "is up to date" in again.err
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == files
-    refused(relexify(*command, "--set", "training.steps=5"), "exists already", "--overwrite")
+    assert_error(relexify(*command, "--set", "training.steps=5"), "exists already", "--overwrite")
     assert relexify(*command, "--set", "training.steps=5", "--overwrite").status == 0
 
 
@@ -157,7 +157,7 @@ def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
     (tmp_path / "out.work").mkdir()
     (tmp_path / "out.work" / "thesis.txt").write_text("mine")
     for more in ((), ("--overwrite",)):
-        refused(relexify("run", plain, "--set", "training.steps=2", *more), "out.work", "relexify did not write")
+        assert_error(relexify("run", plain, "--set", "training.steps=2", *more), "out.work", "relexify did not write")
         assert (tmp_path / "out.work" / "thesis.txt").read_text() == "mine"
 
 
@@ -173,14 +173,14 @@ def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):
     more = relexify("compare", recipe, "--set", 'compare.runs=["blend", "fvt"]')
     assert more.status == 0, more.err
     assert (tmp_path / "out" / "runs" / "fvt-seed0" / "curve.json").exists()
-    assert all(path.stat().st_mtime_ns == time for path, time in times.items()), "a finished run was done anew"
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items()), "a finished run was repeated"
 
 
-def test_compare_refuses_runs_of_another_recipe_and_does_them_anew_when_told(recipe, tmp_path):
+def test_compare_rejects_runs_of_another_recipe_and_repeats_them_with_overwrite(recipe, tmp_path):
     one = ("--set", 'compare.runs=["fullrand"]')
     assert relexify("compare", recipe, *one).status == 0
     changed = (*one, "--set", "training.learning_rate=0.002")
-    refused(relexify("compare", recipe, *changed), "fullrand-seed0", "another recipe", "--overwrite")
+    assert_error(relexify("compare", recipe, *changed), "fullrand-seed0", "another recipe", "--overwrite")
     assert relexify("compare", recipe, *changed, "--overwrite").status == 0
 
 
@@ -214,26 +214,26 @@ def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_pat
         (("--learning-rate", 0), ("learning_rate = 0",)),
     ],
 )
-def test_impossible_options_are_refused_before_any_work(world, tmp_path, change, words):
+def test_impossible_options_are_rejected_before_any_work(world, tmp_path, change, words):
     command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *SHORT, *change)
-    refused(relexify(*command), *words)
+    assert_error(relexify(*command), *words)
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_trained_is_refused(world, tmp_path):
+def test_models_and_texts_that_cannot_be_trained_are_rejected(world, tmp_path):
     out, text = tmp_path / "out", tmp_path / "short.txt"
     text.write_text("ba la\n" * 3)
-    refused(relexify("train", world.t5, out, "--corpus", world.corpus, *SHORT), "encoder-decoder")
+    assert_error(relexify("train", world.t5, out, "--corpus", world.corpus, *SHORT), "encoder-decoder")
     held_out = ("--held-out", world.corpus)
-    refused(relexify("train", world.gpt2, out, "--corpus", text, *held_out, *SHORT), "one sequence of 16")
-    refused(relexify("train", world.gpt2, out, "--corpus", tmp_path / "none.txt", *SHORT), "none.txt")
-    refused(relexify("run", tmp_path / "none.toml"), "none.toml", "cannot be read")
-    refused(relexify("evaluate", tmp_path / "none", "--held-out", world.corpus), "none")
+    assert_error(relexify("train", world.gpt2, out, "--corpus", text, *held_out, *SHORT), "one sequence of 16")
+    assert_error(relexify("train", world.gpt2, out, "--corpus", tmp_path / "none.txt", *SHORT), "none.txt")
+    assert_error(relexify("run", tmp_path / "none.toml"), "none.toml", "cannot be read")
+    assert_error(relexify("evaluate", tmp_path / "none", "--held-out", world.corpus), "none")
 
 
 @pytest.mark.parametrize("verb", ["run", "compare"])
 @pytest.mark.parametrize("reason", ["length", "kind", "headless"])
-def test_what_cannot_be_trained_is_refused_before_it_is_transferred(recipe, world, tmp_path, cache, verb, reason):
+def test_a_model_that_cannot_be_trained_is_rejected_before_the_transfer(recipe, world, tmp_path, cache, verb, reason):
     if reason == "headless":
         shutil.copytree(world.gpt2, tmp_path / "body")
         config = json.loads((tmp_path / "body" / "config.json").read_text())
@@ -245,7 +245,7 @@ def test_what_cannot_be_trained_is_refused_before_it_is_transferred(recipe, worl
     }[reason]
     file = recipe if verb == "compare" else without_comparison(recipe)
     found = set(cache.rglob("*"))
-    refused(relexify(verb, file, "--set", change), *words)
+    assert_error(relexify(verb, file, "--set", change), *words)
     assert set(cache.rglob("*")) == found, "a step of the transfer was done"
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out.work").exists()
@@ -255,8 +255,8 @@ def test_a_comparison_needs_runs_and_takes_no_stages(recipe):
     stages = recipe.with_name("stages.toml")
     stage = '[[training.stages]]\nname = "one"\nsteps = 6\n[compare]'
     stages.write_text(recipe.read_text().replace("[compare]", stage))
-    refused(relexify("compare", stages), "[[training.stages]]", "plans")
-    refused(relexify("compare", without_comparison(recipe)), "[compare]")
+    assert_error(relexify("compare", stages), "[[training.stages]]", "plans")
+    assert_error(relexify("compare", without_comparison(recipe)), "[compare]")
 
 
 def test_two_processes_write_one_output(world, tmp_path, cache):

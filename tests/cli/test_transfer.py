@@ -1,4 +1,4 @@
-"""The main job from end to end, on tiny real models."""
+"""relexify transfer from end to end, on tiny real models."""
 
 from __future__ import annotations
 

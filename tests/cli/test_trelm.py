@@ -129,8 +129,8 @@ def test_the_command_runs_all_phases_and_reports_scores(texts: Texts, whole: tup
     notes = json.loads((output / "relexify.json").read_text())
     assert notes["trelm"]["objective"] == "cdlm"
     phases = ("specific", "commonality", "source-to-target", "target-to-source")
-    for told in (f"masked tokens of xx, {phase}" for phase in phases):
-        assert told in outcome.out
+    for reported in (f"masked tokens of xx, {phase}" for phase in phases):
+        assert reported in outcome.out
     again = relexify("trelm", texts.model, output, *texts.options())
     assert again.status == 0, again.err
     assert re.findall(r"\d+\.\d{3} ", again.out) == re.findall(r"\d+\.\d{3} ", outcome.out)
@@ -182,7 +182,7 @@ def test_tasks_are_fine_tuned_on_the_result(whole: tuple[Path, Any], tmp_path: P
         "nli": ("tsv", "the river\tit walks\tentailment\nthe book\tit reads\tneutral\n", "accuracy"),
         "pos": ("conllu", TREE, "accuracy"),
     }
-    for task, (end, text, told) in texts.items():
+    for task, (end, text, reported) in texts.items():
         files = []
         for name in ("train", "dev", "test"):
             (tmp_path / f"{task}-{name}.{end}").write_text(text * 4)
@@ -190,7 +190,7 @@ def test_tasks_are_fine_tuned_on_the_result(whole: tuple[Path, Any], tmp_path: P
         common = ("--set", "epochs=1", "--output", tmp_path / f"seeds-{task}", "--device", "cpu")
         measured = relexify("evaluate", whole[0], "--task", task, *files, *common)
         assert measured.status == 0, measured.err
-        assert told in measured.out
+        assert reported in measured.out
 
 
 @pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
@@ -227,9 +227,9 @@ def test_too_little_text_leaves_nothing_that_would_stop_the_corrected_command(te
     short, out = tmp_path / "short.txt", tmp_path / "out"
     short.write_text("one line\n", "utf-8")
     command = "trelm", texts.model, out, *texts.options("--until", "commonality")
-    place = command.index("--held-out")  # without it and the text after it, a part of the text is held out
+    index = command.index("--held-out")  # without it and the text after it, a part of the text is held out
     rejected = relexify(
-        *(short if each == texts.root / "xx.txt" else each for each in command[:place]), *command[place + 2 :]
+        *(short if each == texts.root / "xx.txt" else each for each in command[:index]), *command[index + 2 :]
     )
     assert (rejected.status, "too small" in rejected.err) == (2, True), rejected.err
     assert not out.with_name("out.trelm").exists()

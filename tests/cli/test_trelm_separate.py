@@ -1,4 +1,4 @@
-"""relexify trelm --vocabularies separate, what comes out of it, and recipes that ask for it."""
+"""relexify trelm --vocabularies separate, its output, and recipes with this option."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEPARATE = ("--vocabularies", "separate")
 
 @pytest.fixture(scope="module")
 def grafted(texts: Texts) -> Path:  # noqa: F811 (the fixture)
-    """The model with a vocabulary of the new language, as a transfer writes it."""
+    """The model with a vocabulary of the target language, as a transfer writes it."""
     output = texts.root / "grafted"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RELEXIFY_CACHE", str(texts.root / "cache"))
@@ -84,14 +84,14 @@ def test_each_language_is_scored_and_exported(texts: Texts, whole: tuple[Path, A
         assert relexify("export", output, language, alone).status == 0
         with torch.no_grad():
             assert torch.equal(load_model(alone)(ids).logits, model(ids, language=language).logits)
-        place = 0 if language == "en" else 1
-        assert load_tokenizer(alone).get_vocab() == load_tokenizers(output, model.config)[place].get_vocab()
-        told = [
+        index = 0 if language == "en" else 1
+        assert load_tokenizer(alone).get_vocab() == load_tokenizers(output, model.config)[index].get_vocab()
+        reported = [
             relexify("evaluate", *folder, "--held-out", texts.root / held_out, "--set", "length=32")
             for folder in ((alone,), (output, "--language", language))
         ]
-        assert [each.status for each in told] == [0, 0], told[1].err
-        numbers = [re.findall(r"\d+\.\d+", each.out) for each in told]
+        assert [each.status for each in reported] == [0, 0], reported[1].err
+        numbers = [re.findall(r"\d+\.\d+", each.out) for each in reported]
         assert numbers[0]
         assert numbers[0][:2] == numbers[1][:2]
     rejected = relexify("export", output, "de", tmp_path / "de")

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     for name, matrix in (("s", source), ("t", target), ("u", cloud(WORDS, 6, 50))):
         words = [f"{name}{row}" for row in range(WORDS)]
         WordVectors(words, matrix.astype(np.float32)).save(root / f"{name}.safetensors")
-    (root / "dictionary.tsv").write_text("".join(f"s{row}\tt{place}\n" for row, place in enumerate(truth)))
+    (root / "dictionary.tsv").write_text("".join(f"s{row}\tt{index}\n" for row, index in enumerate(truth)))
     return root
 
 
@@ -36,7 +36,7 @@ def test_two_languages_are_aligned_with_no_dictionary_and_measured_with_one(fold
     assert rotation.quality.precision > 0.9
 
 
-def test_spaces_that_do_not_fit_are_refused_in_a_sentence_and_nothing_is_written(folder, tmp_path, monkeypatch):
+def test_spaces_that_do_not_fit_are_rejected_in_a_sentence_and_nothing_is_written(folder, tmp_path, monkeypatch):
     from relexify.evidence.alignment.unsupervised import options
 
     short = options.AdversarialTraining(restarts=1, epochs=1, steps=20)

@@ -67,7 +67,7 @@ def test_methods_tell_what_a_token_becomes_what_that_needs_and_whence_it_comes()
         assert method.paper.split()[0] in shown
 
 
-def test_trained_vectors_can_be_told_about_and_searched(world):
+def test_trained_vectors_can_be_described_and_searched(world):
     info = relexify("vectors", "info", world.target_vectors)
     assert "dimensions" in info.out
     assert "16" in info.out
@@ -133,7 +133,7 @@ def test_debug_may_stand_anywhere_and_shows_the_traceback(tmp_path):
     assert "Traceback" not in relexify(*arguments).err
 
 
-def test_vectors_of_a_tokenizers_tokens_are_told_by_their_spelling(tmp_path, monkeypatch):
+def test_vectors_of_tokens_are_found_by_their_spelling(tmp_path, monkeypatch):
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
     lines = pico.sentences(60)
     tokenizer = pico.wordpiece(lines, size=200)

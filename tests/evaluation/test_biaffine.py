@@ -26,7 +26,7 @@ def parser_of(family: str = "bert", **options) -> BiaffineParser:
 
 
 def inputs(*rows: list[tuple[int, int]], pieces: int, words: int) -> dict[str, torch.Tensor]:
-    """Rows of (id, word), padded to so many pieces and words."""
+    """Rows of (id, word), padded to a number of pieces and words."""
     batch = {
         "input_ids": torch.zeros(len(rows), pieces, dtype=torch.long),
         "attention_mask": torch.zeros(len(rows), pieces, dtype=torch.long),
@@ -34,10 +34,10 @@ def inputs(*rows: list[tuple[int, int]], pieces: int, words: int) -> dict[str, t
         "word_mask": torch.zeros(len(rows), words, dtype=torch.bool),
     }
     for number, row in enumerate(rows):
-        for place, (id, word) in enumerate(row):
-            batch["input_ids"][number, place] = id
-            batch["attention_mask"][number, place] = 1
-            batch["word_of_piece"][number, place] = word
+        for index, (id, word) in enumerate(row):
+            batch["input_ids"][number, index] = id
+            batch["attention_mask"][number, index] = 1
+            batch["word_of_piece"][number, index] = word
         batch["word_mask"][number, : max(word for _, word in row) + 1] = True
     return batch
 
@@ -129,9 +129,9 @@ def test_the_loss_is_the_mean_cross_entropy_of_heads_and_of_labels_on_gold_arcs(
         output = parser(**batch, heads=heads, relations=relations)
         labels = parser.label_scores(output, heads.clamp(min=0))
     arcs, names, count = 0.0, 0.0, 0
-    for row, place in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]:
-        arcs -= float(output.arc_scores[row, place].log_softmax(-1)[heads[row, place]])
-        names -= float(labels[row, place].log_softmax(-1)[relations[row, place]])
+    for row, index in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]:
+        arcs -= float(output.arc_scores[row, index].log_softmax(-1)[heads[row, index]])
+        names -= float(labels[row, index].log_softmax(-1)[relations[row, index]])
         count += 1
     assert float(output.loss) == pytest.approx((arcs + names) / count, rel=1e-5)
 

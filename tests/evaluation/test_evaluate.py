@@ -18,7 +18,7 @@ TREE = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tdoor\t_\tNOUN\t_\t_\t0\troot\t_\t
 @pytest.fixture
 def words(tmp_path):
     file = tmp_path / "words.tsv"
-    file.write_text("".join(f"w{place}\tO\n\n" for place in range(10)))
+    file.write_text("".join(f"w{index}\tO\n\n" for index in range(10)))
     return str(file)
 
 
@@ -82,6 +82,6 @@ def test_every_seed_of_a_parser_is_tested_and_the_scores_are_means(tmp_path):
     options = Evaluation("parse", epochs=1, batch=6, seeds=(0, 1), score_learning_rate=1e-3)
     result = evaluate_task(tmp_path / "bert", files, options, folder=tmp_path / "work")
     assert len(result.per_seed) == 2
-    for place, score in enumerate(result.mean):
-        assert score.value == pytest.approx(sum(seed.scores[place].value for seed in result.per_seed) / 2)
+    for index, score in enumerate(result.mean):
+        assert score.value == pytest.approx(sum(seed.scores[index].value for seed in result.per_seed) / 2)
     assert result.deviation is not None

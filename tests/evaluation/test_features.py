@@ -28,7 +28,7 @@ def states_of(model, tokenizer, pieces):
     """Hidden states of the pieces alone: whatever the tokenizer adds around a text is cut off again."""
     bare = tokenizer("water", add_special_tokens=False).input_ids
     framed = tokenizer("water").input_ids
-    start = next(place for place in range(len(framed)) if framed[place : place + len(bare)] == bare)
+    start = next(index for index in range(len(framed)) if framed[index : index + len(bare)] == bare)
     before, after = framed[:start], framed[start + len(bare) :]
     body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     with torch.no_grad():

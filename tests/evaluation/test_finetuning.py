@@ -71,7 +71,7 @@ def sentence(draw: random.Random, *more: str) -> str:
 
 
 def pairs(count: int, seed: int = 0, labels: tuple[str, ...] = ("yes", "no")) -> list[Example]:
-    """The colour of the second text tells the label."""
+    """The colour of the second text determines the label."""
     draw = random.Random(seed)
     colours = dict(zip(labels, ("green", "quiet"), strict=True))
     drawn = draw.choices(labels, k=count)
@@ -89,8 +89,8 @@ def tagged(count: int, seed: int = 0) -> list[TaggedSentence]:
     for _ in range(count):
         parts = [(word, "O") for word in draw.choices(["the", "reads", "slowly", "water"], k=4)]
         parts.insert(draw.randint(0, 4), ("house", "B-LOC"))
-        place = draw.randint(0, 5)
-        parts[place:place] = [("teacher", "B-PER"), ("student", "I-PER")]
+        index = draw.randint(0, 5)
+        parts[index:index] = [("teacher", "B-PER"), ("student", "I-PER")]
         words, tags = zip(*parts, strict=True)
         sentences.append(TaggedSentence(words, tags))
     return sentences
@@ -195,7 +195,7 @@ def test_the_best_epoch_on_development_data_is_kept(folder_of, tmp_path, monkeyp
 
 
 class Killed(BaseException):
-    """What no `except Exception` catches."""
+    """An error that no `except Exception` catches."""
 
 
 def killed_at(step: int) -> Any:
@@ -216,7 +216,7 @@ def killed_at(step: int) -> Any:
 
 SLOWER = {**QUICK, "learning_rate": 5e-3, "batch": 16}
 HARD = {**QUICK, "learning_rate": 3e-4, "batch": 16, "epochs": 3}
-"""Too slow to learn all, so that scores tell runs apart."""
+"""Too slow to learn all, so that the scores of runs differ."""
 
 
 @pytest.fixture(scope="module")
@@ -325,18 +325,18 @@ def test_gradients_over_parts_of_a_batch(folder_of, tmp_path):
 
 
 def test_steps_are_reported(folder_of, tmp_path):
-    told: list[Any] = []
+    reported: list[Any] = []
 
     @contextmanager
     def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        told.append((description, total))
-        yield told.append
+        reported.append((description, total))
+        yield reported.append
 
     options = how("nli", **{**HARD, "epochs": 2})
     with report_to(reporter):
         tune(folder_of("bert"), pairs(33), pairs(5, 1), options, folder=tmp_path)
-    assert told[0] == ("fine-tuning on nli, seed 0", 6)
-    assert sum(told[1:]) == 6
+    assert reported[0] == ("fine-tuning on nli, seed 0", 6)
+    assert sum(reported[1:]) == 6
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_pieces_are_those_of_running_text(layout):
     before, after = encoder_frame(tokenizer)
     text = tokenizer(" " + " ".join(WORDS), add_special_tokens=False).input_ids
     assert list(cut.ids) == [*before, *text, *after]
-    starts = [place - len(before) for place in cut.first]
+    starts = [index - len(before) for index in cut.first]
     ends = [*starts[1:], len(text)]
     written = [tokenizer.decode(text[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
     if tokenizer.unk_token_id not in text:
@@ -42,7 +42,7 @@ def test_pieces_are_those_of_transformers_itself():
     theirs = tokenizer(list(WORDS), is_split_into_words=True)
     (cut,) = tokenize_words(tokenizer, [WORDS], length=512)
     assert list(cut.ids) == theirs.input_ids
-    assert cut.first == tuple(theirs.word_ids().index(place) for place in range(len(WORDS)))
+    assert cut.first == tuple(theirs.word_ids().index(index) for index in range(len(WORDS)))
 
 
 def test_first_pieces_carry_the_labels():

@@ -125,7 +125,7 @@ def test_names_agree_with_seqeval(strict):
     draw = random.Random(0)
     tags = ["O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
     gold, said = ([draw.choices(tags, k=draw.randint(1, 9)) for _ in range(200)] for _ in range(2))
-    said = [(said[place] * 9)[: len(each)] if place % 3 else each for place, each in enumerate(gold)]
+    said = [(said[index] * 9)[: len(each)] if index % 3 else each for index, each in enumerate(gold)]
     options = {"mode": "strict", "scheme": IOB2} if strict else {}
     value = entity_scores(gold, said, task="ner", strict=strict)[0].value
     assert 0.1 < value < 0.9

@@ -170,16 +170,16 @@ QUICK = ParserTraining(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     model, tokenizer = pico.pair("bert")
-    place = tmp_path_factory.mktemp("bert")
-    model.save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return place
+    folder = tmp_path_factory.mktemp("bert")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
-    place = tmp_path_factory.mktemp("parser") / "runs"
-    (run,) = train_parser(folder, TRAINING, TRAINING, QUICK, place)
+    output = tmp_path_factory.mktemp("parser") / "runs"
+    (run,) = train_parser(folder, TRAINING, TRAINING, QUICK, output)
     parser, tokenizer = load_parser(run.folder)
     return SimpleNamespace(parser=parser, tokenizer=tokenizer, run=run)
 
@@ -263,7 +263,7 @@ def test_a_killed_run_resumes_and_ends_like_an_uninterrupted_one(folder, tmp_pat
     assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == ["run.json", "seed-0"]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch tells when a CPU is slow at it
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns if a CPU is slow at it
 def test_it_also_learns_in_bfloat16_with_first_pieces_and_patience(folder, tmp_path):
     options = replace(QUICK, epochs=2, precision="bfloat16", pooling="first", patience=1, weight_decay=0.01)
     (run,) = train_parser(folder, TRAINING, TRAINING, options, tmp_path)
@@ -354,8 +354,8 @@ def test_spaces_are_those_of_the_treebank():
     assert tokenized.ids == tokenizer(" She read old books, slowly.").input_ids
 
 
-def permuted(model, tokenizer, place, seed=5):
-    """The same model and tokenizer with the rows and ids of the vocabulary in another order."""
+def permuted(model, tokenizer, folder, seed=5):
+    """A copy of model and tokenizer with the rows and ids of the vocabulary in another order."""
     order = torch.randperm(len(tokenizer), generator=torch.Generator().manual_seed(seed)).tolist()
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     state["model"]["vocab"] = {token: order[id] for token, id in state["model"]["vocab"].items()}
@@ -369,8 +369,8 @@ def permuted(model, tokenizer, place, seed=5):
         table = model.get_input_embeddings().weight
         table[torch.tensor(order)] = table.clone()
     model.config.pad_token_id = moved.pad_token_id
-    model.save_pretrained(place)
-    moved.save_pretrained(place)
+    model.save_pretrained(folder)
+    moved.save_pretrained(folder)
     return moved
 
 

@@ -20,9 +20,9 @@ def accuracy(probe, features, labels):
 
 def test_separable_features_are_learned_and_shuffled_labels_are_not():
     centres = DRAW.normal(size=(4, 20)) * 3
-    places = DRAW.integers(0, 4, 2000)
-    features = (centres[places] + 0.3 * DRAW.normal(size=(2000, 20))).astype(np.float32)
-    labels = np.array(["noun", "verb", "mark", "name"])[places]
+    positions = DRAW.integers(0, 4, 2000)
+    features = (centres[positions] + 0.3 * DRAW.normal(size=(2000, 20))).astype(np.float32)
+    labels = np.array(["noun", "verb", "mark", "name"])[positions]
     assert accuracy(fit_probe(features[:1000], labels[:1000]), features[1000:], labels[1000:]) == 1.0
     shuffled = DRAW.permutation(labels)
     chance = accuracy(fit_probe(features[:1000], shuffled[:1000]), features[1000:], shuffled[1000:])

@@ -77,7 +77,7 @@ WRONG = {
     "head below zero": (line("2", "x", "X", "-1", "dep"), "the head of word 2 is -1"),
     "relation is missing": (line("2", "x", "X", "1", "_"), "no relation"),
     "number is wrong": (line("3", "x", "X", "1", "dep"), "found word 3 where word 2 is expected"),
-    "number is no number": (line("b", "x", "X", "1", "dep"), "'b' is not a valid ID"),
+    "invalid number": (line("b", "x", "X", "1", "dep"), "'b' is not a valid ID"),
     "number is missing": (line("_", "x", "X", "1", "dep"), "no number"),
     "two roots": (line("2", "x", "X", "0", "root"), "2 roots"),
     "own head": (line("2", "x", "X", "2", "dep"), "cycle"),

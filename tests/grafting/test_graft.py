@@ -38,7 +38,7 @@ def logits(model, ids):
         return model(**inputs).logits[0]
 
 
-def new_tokenizer(tokenizer, size=350):
+def target_tokenizer(tokenizer, size=350):
     lines = pico.sentences(words=pico.foreign_words(), seed=3)
     return train_tokenizer_like(tokenizer, lambda: lines, size)
 
@@ -72,14 +72,14 @@ def test_shuffled_vocabulary_gives_the_exact_permutation(family):
     fixed = {token["id"] for token in backend["added_tokens"]}
     movable = [id for id in range(len(tokenizer)) if id not in fixed]
     moved = np.random.default_rng(0).permutation(movable)
-    new_id = dict(zip(movable, moved.tolist(), strict=True))
-    backend["model"]["vocab"] = {token: new_id.get(id, id) for token, id in backend["model"]["vocab"].items()}
+    moved_id = dict(zip(movable, moved.tolist(), strict=True))
+    backend["model"]["vocab"] = {token: moved_id.get(id, id) for token, id in backend["model"]["vocab"].items()}
     shuffled = copy.deepcopy(tokenizer)
     shuffled._tokenizer = Tokenizer.from_str(json.dumps(backend))
     grafted = graft(model, shuffled, fvt(tokenizer, shuffled)).model
-    permutation = torch.tensor([new_id.get(id, id) for id in range(len(tokenizer))])
-    old, new = model.get_input_embeddings().weight, grafted.get_input_embeddings().weight
-    assert torch.equal(old, new[permutation])
+    permutation = torch.tensor([moved_id.get(id, id) for id in range(len(tokenizer))])
+    source, target = model.get_input_embeddings().weight, grafted.get_input_embeddings().weight
+    assert torch.equal(source, target[permutation])
     ids = tokenizer("a quiet morning in 1999.", add_special_tokens=False).input_ids
     changed = [int(permutation[id]) for id in ids]
     assert torch.allclose(logits(model, ids), logits(grafted, changed)[:, permutation], atol=1e-6)
@@ -88,7 +88,7 @@ def test_shuffled_vocabulary_gives_the_exact_permutation(family):
 @families
 def test_every_inner_parameter_stays_bit_equal_in_a_new_language(family):
     model, tokenizer = pico.pair(family)
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     result = graft(model, target, fvt(tokenizer, target))
     after = inner(result.model)
@@ -100,25 +100,22 @@ def test_every_inner_parameter_stays_bit_equal_in_a_new_language(family):
 @families
 def test_lexical_rows_equal_the_mixture_times_the_old_rows(family):
     model, tokenizer = pico.pair(family)
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     mixture = fvt(tokenizer, target)
     result = graft(model, target, mixture).model
     dense, known = mixture.weights.toarray(), mixture.known
-    old_state, new_state = model.state_dict(), result.state_dict()
+    before, after = model.state_dict(), result.state_dict()
     for name, axis in lexical_axes(model).items():
-        old, new = (
-            old_state[name].movedim(axis, 0).flatten(1) if old_state[name].ndim > 1 else old_state[name][:, None],
-            None,
-        )
-        new = new_state[name].movedim(axis, 0).flatten(1) if new_state[name].ndim > 1 else new_state[name][:, None]
-        expected = dense[known] @ old.numpy()[: dense.shape[1]]
-        assert np.allclose(expected, new.numpy()[: len(mixture)][known], atol=1e-6), name
+        source_rows = before[name].movedim(axis, 0).flatten(1) if before[name].ndim > 1 else before[name][:, None]
+        target_rows = after[name].movedim(axis, 0).flatten(1) if after[name].ndim > 1 else after[name][:, None]
+        expected = dense[known] @ source_rows.numpy()[: dense.shape[1]]
+        assert np.allclose(expected, target_rows.numpy()[: len(mixture)][known], atol=1e-6), name
 
 
 @families
 def test_saved_folder_loads_with_auto_classes_and_gives_the_same_logits(family, tmp_path):
     model, tokenizer = pico.pair(family)
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     result = graft(model, target, fvt(tokenizer, target))
     result.save(tmp_path / "out")
     loaded = AUTO[architecture_of(model)].from_pretrained(tmp_path / "out").eval()
@@ -133,7 +130,7 @@ def test_saved_folder_loads_with_auto_classes_and_gives_the_same_logits(family, 
 @families
 def test_config_and_generation_config_point_at_the_new_special_tokens(family):
     model, tokenizer = pico.pair(family)
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     grafted = graft(model, target, fvt(tokenizer, target)).model
     for holder in filter(None, (grafted.config, getattr(grafted, "generation_config", None))):
         for role in ("bos", "eos", "pad"):
@@ -144,14 +141,14 @@ def test_config_and_generation_config_point_at_the_new_special_tokens(family):
                 assert getattr(holder, f"{role}_token_id") == getattr(target, f"{role}_token_id")
     assert grafted.config.vocab_size == len(target)
     if grafted.config.is_encoder_decoder:
-        old = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
-        assert target.convert_ids_to_tokens(grafted.config.decoder_start_token_id) == old
+        source = tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id)
+        assert target.convert_ids_to_tokens(grafted.config.decoder_start_token_id) == source
 
 
 @families
 def test_grafted_model_can_be_scored_and_trained_on(family):
     model, tokenizer = pico.pair(family)
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     grafted = graft(model, target, fvt(tokenizer, target)).model
     text = "\n".join(pico.sentences(12, words=pico.foreign_words(), seed=5))
     score = bits_per_byte(grafted, target, text, window=32)
@@ -161,7 +158,7 @@ def test_grafted_model_can_be_scored_and_trained_on(family):
 
 def test_padding_rounds_the_rows_up_and_leaves_none_of_them_empty():
     model, tokenizer = pico.pair("llama untied")
-    target = new_tokenizer(tokenizer, size=333)
+    target = target_tokenizer(tokenizer, size=333)
     result = graft(model, target, fvt(tokenizer, target), pad_to_multiple_of=64)
     assert result.model.get_input_embeddings().weight.shape[0] == result.report.rows == 384
     assert not (result.model.get_input_embeddings().weight[len(target) :] == 0).all(dim=1).any()
@@ -171,12 +168,12 @@ def test_unknown_rows_follow_the_mean_and_variance_of_the_old_rows():
     model, tokenizer = pico.pair("gpt2")
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(3).add_(torch.arange(pico.WIDTH))
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     empty = replace(random(tokenizer, target), fallback=Fallback.SOURCE_ROWS)
-    new = graft(model, target, empty).model.get_input_embeddings().weight
-    old = model.get_input_embeddings().weight
-    assert torch.allclose(new.mean(0), old.mean(0), atol=0.03)
-    assert torch.allclose(new.std(0), old.std(0), rtol=0.3)
+    rows_after = graft(model, target, empty).model.get_input_embeddings().weight
+    source = model.get_input_embeddings().weight
+    assert torch.allclose(rows_after.mean(0), source.mean(0), atol=0.03)
+    assert torch.allclose(rows_after.std(0), source.std(0), rtol=0.3)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert", "bart"])
@@ -184,19 +181,19 @@ def test_the_random_baseline_begins_as_an_untrained_model_does(family):
     model, tokenizer = pico.pair(family)
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(30)
-    target = new_tokenizer(tokenizer, size=800)
-    new = graft(model, target, random(tokenizer, target)).model
+    target = target_tokenizer(tokenizer, size=800)
+    grafted = graft(model, target, random(tokenizer, target)).model
     spread = getattr(model.config, "initializer_range", None) or model.config.init_std
-    for layer in (new.get_input_embeddings(), new.get_output_embeddings()):
+    for layer in (grafted.get_input_embeddings(), grafted.get_output_embeddings()):
         assert layer.weight.std().item() == pytest.approx(spread, rel=0.05)
         assert abs(layer.weight.mean().item()) < spread / 10
-    bias = getattr(new.get_output_embeddings(), "bias", None)
+    bias = getattr(grafted.get_output_embeddings(), "bias", None)
     assert bias is None or not bias.any()
 
 
 def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path):
     model, tokenizer = pico.pair("gpt2")
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         graft(model, target, random(tokenizer, target), seed=seed).save(tmp_path / name)
     read = {name: (tmp_path / name / "model.safetensors").read_bytes() for name in "abc"}
@@ -207,12 +204,12 @@ def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path):
 
 def test_shuffle_copies_a_random_row_for_every_token():
     model, tokenizer = pico.pair("gpt2")
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     mixture = shuffle(tokenizer, target, seed=0)
     assert np.all(np.diff(mixture.weights.indptr) == 1)
-    new = graft(model, target, mixture).model.get_input_embeddings().weight
+    rows_after = graft(model, target, mixture).model.get_input_embeddings().weight
     rows = {tuple(row.tolist()) for row in model.get_input_embeddings().weight}
-    assert all(tuple(row.tolist()) in rows for row in new)
+    assert all(tuple(row.tolist()) in rows for row in rows_after)
 
 
 def test_an_existing_folder_is_replaced_only_with_overwrite(tmp_path):
@@ -227,7 +224,7 @@ def test_an_existing_folder_is_replaced_only_with_overwrite(tmp_path):
 
 def test_a_mixture_for_another_tokenizer_is_rejected():
     model, tokenizer = pico.pair("gpt2")
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     with pytest.raises(VocabularyError, match="the tokenizer has"):
         graft(model, tokenizer, fvt(tokenizer, target))
 
@@ -258,7 +255,7 @@ def test_a_zero_row_of_the_source_is_copied_without_complaint():
 
 def test_grafting_leaves_the_callers_random_state_alone():
     model, tokenizer = pico.pair("llama untied")
-    target = new_tokenizer(tokenizer, size=600)
+    target = target_tokenizer(tokenizer, size=600)
     state = torch.random.get_rng_state()
     graft(model, target, fvt(tokenizer, target))
     assert torch.equal(state, torch.random.get_rng_state())
@@ -280,7 +277,7 @@ def test_a_headless_model_is_grafted_and_known_as_such():
     model, tokenizer = pico.pair("bart")
     body = BartModel(model.config)
     assert architecture_of(body) == "headless"
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     assert graft(body, target, fvt(tokenizer, target)).report.lexical
 
 
@@ -293,7 +290,7 @@ def test_a_moved_padding_id_is_rejected_where_positions_depend_on_it():
 
 def test_the_report_counts_every_token_once():
     model, tokenizer = pico.pair("bert")
-    target = new_tokenizer(tokenizer)
+    target = target_tokenizer(tokenizer)
     result = graft(model, target, shared(tokenizer, target))
     assert isinstance(result, Graft)
     assert sum(result.report.origins.values()) == len(vocabulary_of(target))
@@ -303,8 +300,8 @@ def test_the_report_counts_every_token_once():
 @families
 def test_a_narrow_fallback_has_the_deviation_of_one_over_the_width_in_every_lexical_parameter(family):
     model, tokenizer = pico.pair(family)
-    new = new_tokenizer(tokenizer)
-    grafted = graft(model, new, ramen_random(tokenizer, new), seed=1).model
+    target = target_tokenizer(tokenizer)
+    grafted = graft(model, target, ramen_random(tokenizer, target), seed=1).model
     width = model.get_input_embeddings().weight.shape[1]
     for name, axis in lexical_axes(model).items():
         values = grafted.state_dict()[name]

@@ -21,14 +21,14 @@ def rows(ids: list[int], width: int = pico.WIDTH) -> PrecomputedRows:
 
 
 def test_ready_rows_are_written_and_all_others_are_as_without_them():
-    model, old = pico.pair("bert")
-    new = pico.wordpiece(pico.sentences(words=pico.foreign_words()))
-    mixture = random(old, new)
+    model, source = pico.pair("bert")
+    target = pico.wordpiece(pico.sentences(words=pico.foreign_words()))
+    mixture = random(source, target)
     chosen = rows([7, 30, 12])
-    plain, result = graft(model, new, mixture), graft(model, new, mixture, precomputed=chosen)
+    plain, result = graft(model, target, mixture), graft(model, target, mixture, precomputed=chosen)
     embedding = result.model.get_input_embeddings().weight.detach()
     assert torch.equal(embedding[chosen.ids], torch.from_numpy(chosen.vectors))
-    others = np.setdiff1d(np.arange(len(new)), chosen.ids)
+    others = np.setdiff1d(np.arange(len(target)), chosen.ids)
     assert torch.equal(embedding[others], plain.model.get_input_embeddings().weight.detach()[others])
     assert torch.equal(result.model.get_output_embeddings().weight, embedding)
     assert result.report.origins["ready"] == 3
@@ -47,11 +47,11 @@ def test_an_untied_output_embedding_keeps_the_mixture_with_a_warning(caplog):
 
 
 def test_rows_that_do_not_fit_the_model_are_rejected():
-    model, old = pico.pair("bert")
-    mixture = random(old, old)
+    model, source = pico.pair("bert")
+    mixture = random(source, source)
     for wrong in (rows([3], width=5), rows([len(mixture)])):
         with pytest.raises(VocabularyError, match="do not fit an embedding"):
-            graft(model, old, mixture, precomputed=wrong)
+            graft(model, source, mixture, precomputed=wrong)
 
 
 def test_rows_without_ids_repeated_ids_and_nan_are_rejected():

@@ -37,7 +37,7 @@ def tune(model: Path, task: str, train: Any, test: Any, folder: Path, through: P
     return fine_tune(model, task, TaskData(train, test), options, seeds=(0,), folder=folder, through=through)
 
 
-PAIRS = [Example(line, line[::-1], "entailment" if place % 2 else "neutral") for place, line in enumerate(LINES)]
+PAIRS = [Example(line, line[::-1], "entailment" if index % 2 else "neutral") for index, line in enumerate(LINES)]
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -61,7 +61,7 @@ def shuffled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def permuted(tokenizer: Any) -> tuple[Any, torch.Tensor]:
-    """A tokenizer with the same tokens under other ids, special ones in their places; and which old row is where."""
+    """A tokenizer with the same tokens under other ids, special ones unchanged; and the source row of each."""
     import json
 
     from tokenizers import Tokenizer
@@ -125,17 +125,17 @@ def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
 
 
 def test_only_the_lexicon_is_swapped_and_the_fine_tuned_model_stays(shuffled):
-    learner = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2).eval()
-    before = copy.deepcopy(learner.state_dict())
-    swapped = swap_lexicon(learner, load_lexicon(shuffled / "xx"))
+    classifier = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2).eval()
+    before = copy.deepcopy(classifier.state_dict())
+    swapped = swap_lexicon(classifier, load_lexicon(shuffled / "xx"))
     changed = {name for name, each in swapped.state_dict().items() if not torch.equal(each, before[name])}
     assert {name.partition(".")[2] for name in changed} == {"embeddings.word_embeddings.weight"}
-    assert all(torch.equal(before[name], each) for name, each in learner.state_dict().items())
+    assert all(torch.equal(before[name], each) for name, each in classifier.state_dict().items())
     with torch.no_grad():
         for line in LINES[:5]:
             ids = [load_tokenizer(shuffled / name)(line, return_tensors="pt").input_ids for name in ("en", "xx")]
             assert not torch.equal(*ids)
-            assert torch.equal(learner(ids[0]).logits, swapped(ids[1]).logits)
+            assert torch.equal(classifier(ids[0]).logits, swapped(ids[1]).logits)
 
 
 def test_a_lexicon_of_another_encoder_is_rejected(shuffled, tmp_path):
@@ -145,15 +145,15 @@ def test_a_lexicon_of_another_encoder_is_rejected(shuffled, tmp_path):
     other = type(model)(config)
     other.save_pretrained(tmp_path / "other")
     tokenizer.save_pretrained(tmp_path / "other")
-    learner = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2)
+    classifier = AutoModelForSequenceClassification.from_pretrained(shuffled / "en", num_labels=2)
     with pytest.raises(GraftError, match="is not built like the trained one"):
-        swap_lexicon(learner, load_lexicon(tmp_path / "other"))
+        swap_lexicon(classifier, load_lexicon(tmp_path / "other"))
 
 
 def test_a_lexicon_may_have_another_size(tmp_path):
     model, tokenizer = pico.pair("bert")
-    new = pico.wordpiece(pico.sentences(400, words=pico.foreign_words()), size=170)
-    rx.graft(model, new, rx.fvt(tokenizer, new)).save(tmp_path / "xx")
+    target = pico.wordpiece(pico.sentences(400, words=pico.foreign_words()), size=170)
+    rx.graft(model, target, rx.methods.fvt(tokenizer, target)).save(tmp_path / "xx")
     model.save_pretrained(tmp_path / "en")
     tokenizer.save_pretrained(tmp_path / "en")
     foreign = [

@@ -1,4 +1,4 @@
-"""Copying, old pieces, dictionaries and their composition."""
+"""Copying, source pieces, dictionaries and their composition."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_an_override_of_an_unknown_token_is_rejected():
 
 def test_neutral_tokens_are_digits_punctuation_space_and_bytes_but_not_letters():
     mixture = neutral(SOURCE, TARGET)
-    new = vocabulary_of(TARGET)
+    target = vocabulary_of(TARGET)
     for id in np.flatnonzero(mixture.known):
-        assert not any(character.isalpha() for character in new.forms[id].text if character.isprintable())
+        assert not any(character.isalpha() for character in target.forms[id].text if character.isprintable())
     for text in ("7", ",", "."):
         assert mixture.known[id_of(TARGET, text, starts_word=False)]
-    assert mixture.known[next(id for id, form in enumerate(new.forms) if form.is_byte and len(form.text) == 1)]
+    assert mixture.known[next(id for id, form in enumerate(target.forms) if form.is_byte and len(form.text) == 1)]
 
 
 def test_neutral_tokens_match_across_families():
@@ -90,9 +90,9 @@ def test_shared_tokens_beyond_ascii_match_across_families():
 
 def test_fvt_is_the_mean_of_the_source_pieces():
     mixture = fvt(SOURCE, TARGET)
-    new = vocabulary_of(TARGET)
-    id = next(id for id, form in enumerate(new.forms) if form.starts_word and len(form.text) > 4)
-    ids = SOURCE(f" {new.forms[id].text}", add_special_tokens=False).input_ids
+    target = vocabulary_of(TARGET)
+    id = next(id for id, form in enumerate(target.forms) if form.starts_word and len(form.text) > 4)
+    ids = SOURCE(f" {target.forms[id].text}", add_special_tokens=False).input_ids
     expected = {}
     for piece in ids:
         token = SOURCE.convert_ids_to_tokens(piece)

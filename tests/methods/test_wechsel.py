@@ -40,19 +40,19 @@ def test_rows_equal_the_papers_equations(neighbours, temperature):
     mixture = wechsel(
         SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, TARGET, neighbours=neighbours, temperature=temperature
     )
-    old, new = vocabulary_of(SOURCE_TOKENIZER), vocabulary_of(TARGET_TOKENIZER)
-    u_s = [SOURCE.lookup([form.text.strip()])[0] for form in old.forms]
+    source, target = vocabulary_of(SOURCE_TOKENIZER), vocabulary_of(TARGET_TOKENIZER)
+    u_s = [SOURCE.lookup([form.text.strip()])[0] for form in source.forms]
     checked = 0
-    for x in range(300, len(new), 7):
-        u_x = TARGET.lookup([new.forms[x].text.strip()])[0]
-        if new.forms[x].is_byte or not u_x.any():
+    for x in range(300, len(target), 7):
+        u_x = TARGET.lookup([target.forms[x].text.strip()])[0]
+        if target.forms[x].is_byte or not u_x.any():
             continue
-        open_rows = [form.is_byte for form in old.forms]
+        open_rows = [form.is_byte for form in source.forms]
         similarity = [-9 if open_rows[y] or not u_y.any() else cosine(u_x, u_y) for y, u_y in enumerate(u_s)]
         order = np.argsort(-np.array(similarity), kind="stable")
         if similarity[order[neighbours - 1]] - similarity[order[neighbours]] < 1e-6:
             continue  # a tie at the border: either neighbour is right
-        weights = {old.tokens[y]: np.exp(similarity[y] / temperature) for y in order[:neighbours]}
+        weights = {source.tokens[y]: np.exp(similarity[y] / temperature) for y in order[:neighbours]}
         total = sum(weights.values())
         for token, weight in mixture.sources(x):
             assert weight == pytest.approx(weights[token] / total, abs=1e-5)
@@ -68,21 +68,21 @@ def test_a_tiny_temperature_stays_finite():
 
 def test_special_tokens_are_copied_and_partial_characters_are_left_empty():
     mixture = wechsel(SOURCE_TOKENIZER, TARGET_TOKENIZER, SOURCE, TARGET)
-    new = vocabulary_of(TARGET_TOKENIZER)
+    target = vocabulary_of(TARGET_TOKENIZER)
     assert mixture.sources(TARGET_TOKENIZER.eos_token_id) == [("<|endoftext|>", 1.0)]
     assert mixture.origin[TARGET_TOKENIZER.eos_token_id] == Origin.SPECIAL
-    broken = [id for id, form in enumerate(new.forms) if form.is_byte]
+    broken = [id for id, form in enumerate(target.forms) if form.is_byte]
     assert broken
     assert not mixture.known[broken].any()
 
 
 def test_the_same_vectors_on_both_sides_find_the_same_token():
     mixture = wechsel(SOURCE_TOKENIZER, SOURCE_TOKENIZER, SOURCE, SOURCE, neighbours=1)
-    old = vocabulary_of(SOURCE_TOKENIZER)
+    source = vocabulary_of(SOURCE_TOKENIZER)
     for id in np.flatnonzero(mixture.known):
         ((token, weight),) = mixture.sources(int(id))
         assert weight == 1.0
-        assert old.forms[old.ids[token]].text.strip() == old.forms[id].text.strip()
+        assert source.forms[source.ids[token]].text.strip() == source.forms[id].text.strip()
 
 
 def test_subwords_from_words_equal_the_papers_sum():
@@ -123,9 +123,9 @@ def test_vectors_without_counts_weight_words_by_rank():
 
 def test_tokens_are_looked_up_by_their_text():
     subwords = subwords_from_ngrams(TARGET_TOKENIZER, TARGET)
-    new = vocabulary_of(TARGET_TOKENIZER)
-    id = next(id for id, form in enumerate(new.forms) if form.starts_word and not form.text.isascii())
-    assert np.allclose(subwords.matrix[id], TARGET.lookup([new.forms[id].text])[0])
+    target = vocabulary_of(TARGET_TOKENIZER)
+    id = next(id for id, form in enumerate(target.forms) if form.starts_word and not form.text.isascii())
+    assert np.allclose(subwords.matrix[id], TARGET.lookup([target.forms[id].text])[0])
 
 
 def test_vectors_without_ngrams_use_words():

@@ -9,11 +9,14 @@ import sys
 import pytest
 from transformers import AutoConfig, BertForMaskedLM
 
-import relexify as rx
 from relexify.errors import InputError
 from relexify.pretrained.kinds import MODEL_KINDS, kind_of_config, kind_of_folder, read_config_file
 from relexify.pretrained.languages import export_language, language_folder, load_for_language, needs_language
 from relexify.pretrained.loading import load_config, load_model, model_class
+from relexify.systems.compression.compress import compressed
+from relexify.systems.compression.options import Compression
+from relexify.systems.trelm.model.building import with_trilayer
+from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from tests import pico
 
 
@@ -51,7 +54,7 @@ def test_a_config_that_cannot_be_read_has_no_entries(content, tmp_path):
 
 def test_a_compressed_model_is_recognised_by_an_entry_of_its_config(tmp_path):
     model, tokenizer = pico.pair("bert")
-    small, _ = rx.compressed(model, rx.Compression(k=2, codes="digits", init="random"))
+    small, _ = compressed(model, Compression(k=2, codes="digits", init="random"))
     small.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert kind_of_folder(tmp_path) is MODEL_KINDS["compressed"] is kind_of_config(load_config(tmp_path))
@@ -60,10 +63,10 @@ def test_a_compressed_model_is_recognised_by_an_entry_of_its_config(tmp_path):
 
 def test_a_trilayer_model_is_known_to_transformers_once_its_config_is_loaded(tmp_path):
     model, tokenizer = pico.pair("bert")
-    rx.with_trilayer(model, ("en", "xx")).save_pretrained(tmp_path)
+    with_trilayer(model, ("en", "xx")).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert kind_of_folder(tmp_path) is MODEL_KINDS["trilayer"]
-    assert isinstance(load_model(tmp_path), rx.TriLayerForMaskedLM)
+    assert isinstance(load_model(tmp_path), TriLayerForMaskedLM)
     assert AutoConfig.from_pretrained(tmp_path).languages == ["en", "xx"]
     with pytest.raises(InputError, match="not a bilingual model"):  # it has a joint vocabulary
         load_for_language(tmp_path, "en")

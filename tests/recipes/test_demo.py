@@ -37,10 +37,10 @@ def test_the_oracle_knows_what_a_whole_word_means():
 
 
 def test_the_oracle_agrees_with_the_dictionary_on_whole_words():
-    told = translations(OLD, NEW, MATERIAL.lexicon)
+    translated = translations(OLD, NEW, MATERIAL.lexicon)
     known = oracle(MATERIAL, OLD, NEW)
-    both = np.flatnonzero(told.known)
-    agreeing = np.mean([told.sources(int(id), 1)[0][0] == known.sources(int(id), 1)[0][0] for id in both])
+    both = np.flatnonzero(translated.known)
+    agreeing = np.mean([translated.sources(int(id), 1)[0][0] == known.sources(int(id), 1)[0][0] for id in both])
     assert agreeing > 0.8
     assert not random(OLD, NEW).known.any()
 
@@ -53,7 +53,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
     model, tokenizer = pico.gpt2(OLD), OLD
     model.save_pretrained(tmp_path / "gpt2")
     tokenizer.save_pretrained(tmp_path / "gpt2")
-    told: list[str] = []
+    reported: list[str] = []
     options = Demonstration(
         output=tmp_path / "demo",
         model=str(tmp_path / "gpt2"),
@@ -63,7 +63,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
         score_bytes=2000,
         training=Training(steps=3, batch=4, length=32),
     )
-    result = run_demonstration(options, tell=told.append)
+    result = run_demonstration(options, tell=reported.append)
     assert list(result.before) == ["random", "shuffle", "wechsel", "blend", "oracle"]
     assert set(result.after) == {"random", "blend"}
     assert all(0 < value < 40 for value in (*result.before.values(), *result.after.values()))
@@ -77,4 +77,4 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
     }
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "demo" / "model")
     assert loaded.config.vocab_size == len(AutoTokenizer.from_pretrained(tmp_path / "demo" / "model"))
-    assert told
+    assert reported

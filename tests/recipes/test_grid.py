@@ -1,4 +1,4 @@
-"""A whole grid on the invented language, stopped and gone on with; its table and its choice by hand."""
+"""A whole grid on the invented language, interrupted and resumed; its table and its best cell by hand."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def pairs(lines):
     """A hypothesis from the same paragraph, or from the next one."""
     halves = [(line[:60], line[60:120]) for line in lines]
     same = [(first, second, "entailment") for first, second in halves]
-    other = [(first, halves[place - 1][1], "contradiction") for place, (first, _) in enumerate(halves)]
+    other = [(first, halves[index - 1][1], "contradiction") for index, (first, _) in enumerate(halves)]
     return [example for both in zip(same, other, strict=True) for example in both]
 
 
 def tagged(lines):
-    """Words told from numbers and marks."""
+    """Words labelled as words, numbers and marks."""
     sentences = [split_words(line)[:20] for line in lines]
     return [(words, ["WORD" if word[0].isalpha() else "OTHER" for word in words]) for words in sentences]
 
@@ -134,7 +134,7 @@ def test_a_cell_scores_what_a_transfer_with_its_k_and_temperature_scores(models,
 
 
 def stopping_after(cells):
-    """A reporter that stops the work when so many cells are done."""
+    """A reporter that stops the work after a number of cells."""
 
     def reporter(description, total=None):
         if description != "trying initialisations":
@@ -177,7 +177,7 @@ def test_a_stopped_grid_goes_on_and_a_finished_one_is_not_done_again(models, tmp
     assert [path.stat().st_mtime_ns for path in kept] == times
 
 
-def test_cells_of_another_grid_are_refused_unless_they_may_be_replaced(models, tmp_path):
+def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, tmp_path):
     recipe = transfer(models, tmp_path / "grid")
     search = GridSearch(recipe, neighbours=(2,), temperatures=(0.2,), baselines=())
     first = run_grid(search)
@@ -202,7 +202,7 @@ def test_cells_of_another_grid_are_refused_unless_they_may_be_replaced(models, t
         ({}, {"nli": (Path("nowhere.tsv"), Path("nowhere.tsv"))}, "nowhere"),
     ],
 )
-def test_impossible_grids_are_refused_before_anything_is_loaded(tmp_path, changes, options, message):
+def test_impossible_grids_are_rejected_before_anything_is_loaded(tmp_path, changes, options, message):
     with pytest.raises(InputError, match=message):
         run_grid(GridSearch(transfer(Path("nobody"), tmp_path / "grid", **changes), **options))
 

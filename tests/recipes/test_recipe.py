@@ -1,4 +1,4 @@
-"""A whole run as a TOML file: reading, refusing, overriding, writing, and the recipes that ship."""
+"""A whole run as a TOML file: reading, validating, overriding, writing, and the recipes that ship."""
 
 from __future__ import annotations
 
@@ -292,14 +292,14 @@ INVALID = {
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_a_wrong_recipe_is_refused_with_file_key_and_remedy(write, name):
+def test_a_wrong_recipe_is_rejected_with_file_key_and_remedy(write, name):
     text, expected = INVALID[name]
     message = error(write(text))
     for part in ["recipe.toml", *expected]:
         assert part in message
 
 
-def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path):
+def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
     (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
     assert "none.toml cannot be read" in error(tmp_path / "none.toml")
     assert "cannot be read" in error(tmp_path)
@@ -340,11 +340,11 @@ def test_paths_of_overrides_are_relative_to_the_current_folder(write, tmp_path):
 
 
 @pytest.mark.parametrize("override", ["training.steps", "", "=5", "training..steps=5", "a b=5"])
-def test_an_override_that_is_no_pair_of_key_and_value_is_refused(write, override):
+def test_an_override_without_key_and_value_is_rejected(write, override):
     assert f"the override {override!r} is not of the form KEY=VALUE" in error(write(TOP), override)
 
 
-def test_an_override_that_is_wrong_is_told_as_an_override(write):
+def test_an_invalid_override_is_reported_as_an_override(write):
     path = write(TOP + "[training]\nsteps = 5\n[compare]\nruns = ['fvt']")
     message = error(path, "training.stepz=5")
     assert "the overrides of" in message
@@ -500,7 +500,7 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
         ("[compress]\ncodes = 'digit'", "did you mean 'digits'"),
     ],
 )
-def test_tables_that_mean_nothing_together_are_refused(write, lines, words):
+def test_tables_that_contradict_each_other_are_rejected(write, lines, words):
     text = f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n{lines}\n"
     with pytest.raises(InputError, match=re.escape(words)):
         read_recipe(write(text, "recipe.toml"))

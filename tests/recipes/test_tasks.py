@@ -1,4 +1,4 @@
-"""The tables [[tasks]] of a recipe: reading, refusing, writing, overriding."""
+"""The tables [[tasks]] of a recipe: reading, validating, writing, overriding."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_a_written_recipe_keeps_its_tasks(write, tmp_path):
         ("[[tasks]]\ntask = \"ner\"", "[tasks]\ntask = \"ner\"", ()),
     ],
 )  # fmt: skip
-def test_a_wrong_task_is_refused_with_its_key(write, before, after, words):
+def test_a_wrong_task_is_rejected_with_its_key(write, before, after, words):
     assert before in TASKS
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(InputError) as error:
         read_recipe(write(TASKS.replace(before, after, 1)))
-    assert not [word for word in words if word not in str(refusal.value)], refusal.value
+    assert not [word for word in words if word not in str(error.value)], error.value
 
 
-def test_a_table_that_is_no_list_is_refused(write):
+def test_a_table_that_is_not_a_list_is_rejected(write):
     with pytest.raises(InputError, match=r"write \[\[tasks\]\]"):
         read_recipe(write('[tasks]\ntask = "ner"\n'))
 

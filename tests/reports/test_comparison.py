@@ -104,7 +104,7 @@ def test_the_first_measurement_after_the_start_may_already_be_good_enough():
     assert step_reaching(curve({10: 1.0, 20: 0.5}), 2.0) == 10
 
 
-def test_every_ordered_pair_is_told_once():
+def test_every_ordered_pair_is_reported_once():
     pairs = [(reach.run, reach.target) for reach in steps_to_reach(compare(a=FAST, b=SLOW, c=SLOW))]
     assert pairs == [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]
     assert steps_to_reach(compare(a=FAST)) == []
@@ -172,21 +172,21 @@ def damaged(change):
         damaged({"notes": 3}),
     ],
 )
-def test_a_damaged_file_is_told_in_one_sentence(tmp_path, text):
+def test_a_damaged_file_is_reported_in_one_sentence(tmp_path, text):
     path = tmp_path / "comparison.json"
     path.write_text(text)
     with pytest.raises(InputError, match=r"comparison\.json is not a comparison \(.+\): write the report again"):
         Comparison.load(path)
 
 
-def test_a_missing_file_and_one_that_is_not_text_are_told(tmp_path):
+def test_a_missing_file_and_one_that_is_not_text_are_reported(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"\xff\xfe\x00")
     for name in ("model.bin", "none.json"):
         with pytest.raises(InputError, match=f"{name} is not a comparison"):
             Comparison.load(tmp_path / name)
 
 
-def test_a_comparison_of_nothing_is_refused():
+def test_an_empty_comparison_is_rejected():
     with pytest.raises(InputError, match="has no runs"):
         Comparison("x", {}, 1)
     with pytest.raises(InputError, match="the run 'a' of 'x' has no measurements"):
@@ -197,7 +197,7 @@ def test_a_comparison_of_nothing_is_refused():
         Comparison("x", {"a": (curve(FAST),)}, 0)
 
 
-def test_unknown_names_and_impossible_shares_are_told():
+def test_unknown_names_and_impossible_shares_are_rejected():
     both = compare(fast=FAST, slow=SLOW)
     with pytest.raises(InputError, match="has no run 'quick': choose one of fast, slow"):
         both.at("quick", 1)

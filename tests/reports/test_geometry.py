@@ -20,7 +20,7 @@ def test_explained_variance_is_that_of_a_singular_value_decomposition():
     assert found.explained == pytest.approx(values[:3].sum() / values.sum(), abs=1e-5)
 
 
-def test_similarities_are_the_mean_cosines_of_all_pairs_of_places():
+def test_similarities_are_the_mean_cosines_of_all_pairs_of_positions():
     model, _ = pico.pair("gpt2")
     windows = [[5, 6, 5, 7], [6, 5, 9, 9]]
     found = layer_similarities(model, windows)
@@ -37,11 +37,11 @@ def test_similarities_are_the_mean_cosines_of_all_pairs_of_places():
         ]
         assert inter == pytest.approx(float(np.mean(different)), abs=1e-5)
         assert intra == pytest.approx(float(np.mean(same)), abs=1e-5)
-    assert found.places == 8
+    assert found.positions == 8
     assert len(found.inter) == 3
 
 
-def test_text_of_one_token_is_refused():
+def test_text_of_one_token_is_rejected():
     with pytest.raises(EvidenceError, match="fewer than two different tokens"):
         layer_similarities(pico.pair("gpt2")[0], [[3, 3, 3]])
 
@@ -56,7 +56,7 @@ def test_pictures_are_written_and_repeat_byte_for_byte(tmp_path):
     for kind in ("png", "svg"):
         assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
     assert "mean cosine" in (tmp_path / "first.svg").read_text()
-    with pytest.raises(InputError, match="no name for a picture"):
+    with pytest.raises(InputError, match="not the name of a picture"):
         plot_similarities({"a": found}, tmp_path / "first.txt")
     with pytest.raises(InputError, match="nothing to draw"):
         plot_embedding({}, tmp_path / "first.svg")

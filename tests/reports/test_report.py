@@ -1,4 +1,4 @@
-"""A comparison as a folder that people can read."""
+"""The report of a comparison."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_single_run_is_compared_with_nothing(tmp_path):
     assert "effort" not in text
 
 
-def test_seeds_that_ended_at_different_steps_are_told(tmp_path):
+def test_seeds_that_ended_at_different_steps_are_reported(tmp_path):
     write_report(compare(fast=[FAST, {0: 3.0, 10: 2.0, 50: 1.5}]), tmp_path)
     text = (tmp_path / "comparison.md").read_text()
     assert (

@@ -31,7 +31,7 @@ def test_a_shared_step_is_no_share_of_runs_that_end_apart():
     assert score_rows(compare(a={0: 3.0, 10: 2.0, 100: 1.0}, b={0: 3.0, 10: 2.0, 80: 1.0}))[0][2] == "step 10"
 
 
-def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_told():
+def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_shown():
     rows = score_rows(compare(run=[{0: 3.0, 100: 1.0}, {0: 3.0, 100: 2.0}, {0: 3.0, 100: 3.0}], alone=SLOW))
     assert rows[1][3] == "2.000 ± 1.000"
     assert rows[1][5] == "20.0 ± 10.0"
@@ -133,7 +133,7 @@ def test_markdown_of_no_rows_is_a_header():
     assert markdown(["a", "b"], []) == "| a   |   b |\n| --- | --: |\n"
 
 
-def test_markdown_refuses_rows_that_do_not_fit():
+def test_markdown_rejects_rows_that_do_not_fit():
     with pytest.raises(InputError, match=r"does not fit the 2 columns"):
         markdown(["a", "b"], [["1"]])
     with pytest.raises(InputError, match=r"does not fit the 1 columns"):

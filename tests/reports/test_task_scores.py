@@ -54,7 +54,7 @@ def test_seeds_of_training_and_of_fine_tuning_are_taken_together():
     assert task_rows(both)[1:] == [["fast", "**0.250 ± 0.129**"], ["slow", "–"]]
 
 
-def test_a_parser_is_told_by_its_labelled_score():
+def test_the_main_score_of_a_parser_is_the_labelled_one():
     parsed = TaskScores("parse", "end", ((Score("p", "UAS", 0.8, True, 9), Score("p", "LAS", 0.7, True, 9)),))
     assert task_rows(with_tasks(fast=(parsed,)))[:2] == [
         ["initialisation", "parse: LAS ↑, end"],
@@ -83,7 +83,7 @@ def test_a_comparison_without_tasks_has_no_table_of_them(tmp_path):
     assert "Tasks" not in (tmp_path / "comparison.md").read_text()
 
 
-def test_tasks_of_no_run_and_empty_scores_are_refused():
+def test_tasks_of_no_run_and_empty_scores_are_rejected():
     with pytest.raises(InputError, match="no run 'other'"):
         with_tasks(other=NER["fast"])
     with pytest.raises(InputError, match="has no scores"):

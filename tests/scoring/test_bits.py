@@ -27,10 +27,10 @@ def stream_of(tokenizer: Any, lines: list[str]) -> list[int]:
     return [id for line in lines for id in (*tokenizer(line, add_special_tokens=False).input_ids, separator)]
 
 
-def nats(model: Any, inputs: list[int], place: int, wanted: int) -> float:
+def nats(model: Any, inputs: list[int], position: int, wanted: int) -> float:
     """Return the nats of one token at one position."""
     with torch.no_grad():
-        logits = model(input_ids=torch.tensor([inputs])).logits[0, place]
+        logits = model(input_ids=torch.tensor([inputs])).logits[0, position]
     return -float(torch.log_softmax(logits.double(), 0)[wanted])
 
 
@@ -50,9 +50,9 @@ def test_a_decoder_scores_like_a_loop_over_its_tokens(family, window):
     stream = stream_of(tokenizer, LINES)
     shown = [separator_of(tokenizer), *stream]
     total = 0.0
-    for place, wanted in enumerate(stream):
-        start = min(place // window * window, max(0, len(stream) - window))
-        total += nats(model, shown[start : place + 1], -1, wanted)
+    for position, wanted in enumerate(stream):
+        start = min(position // window * window, max(0, len(stream) - window))
+        total += nats(model, shown[start : position + 1], -1, wanted)
     bits, perplexity = language_model_scores(model, tokenizer, LINES, window=window, batch=3)
     assert bits.value == pytest.approx(total / math.log(2) / (SIZE + 1), rel=1e-5)
     assert perplexity.value == pytest.approx(math.exp(total / len(stream)), rel=1e-5)
@@ -66,12 +66,12 @@ def test_an_encoder_scores_like_a_loop_that_masks_one_token(family):
     stream, separator = stream_of(tokenizer, LINES[:2]), separator_of(tokenizer)
     body = 14
     costs = []
-    for place, wanted in enumerate(stream):
+    for position, wanted in enumerate(stream):
         if wanted != separator:
-            start = min(place // body * body, len(stream) - body)
+            start = min(position // body * body, len(stream) - body)
             row = [tokenizer.cls_token_id, *stream[start : start + body], tokenizer.sep_token_id]
-            row[place - start + 1] = tokenizer.mask_token_id
-            costs.append(nats(model, row, place - start + 1, wanted))
+            row[position - start + 1] = tokenizer.mask_token_id
+            costs.append(nats(model, row, position - start + 1, wanted))
     bits, perplexity = language_model_scores(model, tokenizer, LINES[:2], window=16, mask_stride=None)
     size = sum(len(line.encode()) for line in LINES[:2])
     assert bits.value == pytest.approx(sum(costs) / math.log(2) / size, rel=1e-5)

@@ -38,14 +38,14 @@ def slow_nats(model: Any, tokenizer: Any, words: list[str]) -> float:
         for rank, wanted in enumerate(word):
             shown = [
                 [*other[:rank], *[tokenizer.mask_token_id] * (len(other) - rank)]
-                if place % MASK_STRIDE == number % MASK_STRIDE
+                if position % MASK_STRIDE == number % MASK_STRIDE
                 else other
-                for place, other in enumerate(pieces)
+                for position, other in enumerate(pieces)
             ]
             ids = [*before, *(id for each in shown for id in each), *after]
-            place = len(before) + sum(map(len, pieces[:number])) + rank
+            position = len(before) + sum(map(len, pieces[:number])) + rank
             with torch.no_grad():
-                logits = model(input_ids=torch.tensor([ids])).logits[0, place]
+                logits = model(input_ids=torch.tensor([ids])).logits[0, position]
             total -= float(torch.log_softmax(logits.double(), 0)[wanted])
     return total
 
@@ -81,8 +81,8 @@ def test_only_the_pieces_before_the_predicted_one_of_a_masked_word_are_visible()
         [1, 11, 12, 13, 3, 3, 2],
         [1, 11, 12, 13, 14, 3, 2],
     ]
-    asked = [[(place, id) for place, id in enumerate(row) if id != IGNORED] for row in labels.tolist()]
-    assert asked == [[(1, 11)], [(2, 12)], [(3, 13)], [(4, 14)], [(5, 15)]]
+    labelled = [[(position, id) for position, id in enumerate(row) if id != IGNORED] for row in labels.tolist()]
+    assert labelled == [[(1, 11)], [(2, 12)], [(3, 13)], [(4, 14)], [(5, 15)]]
 
 
 def test_long_paragraphs_come_in_segments_of_the_same_words_whatever_the_tokenizer():

@@ -19,7 +19,7 @@ WORDS = 120
 
 
 def one_word_one_token() -> PreTrainedTokenizerFast:
-    """A tokenizer under which every word w0, w1, … is a token of its own, so that positions can be told apart."""
+    """A tokenizer under which every word w0, w1, … is a token of its own, so that positions can be distinguished."""
     names = [*SPECIAL.values(), *(f"w{number}" for number in range(WORDS))]
     backend = Tokenizer(models.WordLevel({name: id for id, name in enumerate(names)}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -78,7 +78,7 @@ def test_an_encoder_predicts_every_token_but_separators_once(paragraphs, length,
     labels = held_out.labels[held_out.labels != IGNORED]
     assert sorted(labels.tolist()) == sorted(id for id in stream if id != SEPARATOR)
     assert held_out.tokens == len(labels)
-    assert held_out.bytes == sum(len(line) for line in paragraphs), "separators are not asked for, and have no byte"
+    assert held_out.bytes == sum(len(line) for line in paragraphs), "separators are not predicted, and have no byte"
 
 
 @settings(max_examples=100, deadline=None)
@@ -90,14 +90,14 @@ def test_an_encoder_sees_all_but_the_masked_tokens(paragraphs, length, stride):
     assert held_out.inputs.shape == held_out.labels.shape == (len(held_out.inputs), body + 2)
     windows = {tuple(stream[start : start + body]) for start in range(len(stream) - body + 1)}
     for inputs, labels in zip(held_out.inputs, held_out.labels, strict=True):
-        asked = labels != IGNORED
-        assert (inputs[asked] == TOKENIZER.mask_token_id).all()
-        assert (inputs != TOKENIZER.mask_token_id)[~asked].all()
-        whole = np.where(asked, labels, inputs).tolist()
+        labelled = labels != IGNORED
+        assert (inputs[labelled] == TOKENIZER.mask_token_id).all()
+        assert (inputs != TOKENIZER.mask_token_id)[~labelled].all()
+        whole = np.where(labelled, labels, inputs).tolist()
         assert (whole[0], whole[-1]) == (TOKENIZER.cls_token_id, SEPARATOR)
         assert tuple(whole[1:-1]) in windows
-        gaps = np.diff(np.flatnonzero(asked))
-        assert (gaps % stride == 0).all() if stride else asked.sum() == 1
+        gaps = np.diff(np.flatnonzero(labelled))
+        assert (gaps % stride == 0).all() if stride else labelled.sum() == 1
 
 
 def test_text_shorter_than_a_window_is_one_window_without_padding():

@@ -25,66 +25,66 @@ def tokens_of(tokenizer, ids):
 
 @layouts
 def test_special_tokens_around_a_text_have_the_target_ids(layout):
-    old = LAYOUTS[layout]()
-    new = train_tokenizer_like(old, lambda: LINES, 450)
-    assert tokens_of(new, new("").input_ids) == tokens_of(old, old("").input_ids)
-    assert tokens_of(new, new("", "").input_ids) == tokens_of(old, old("", "").input_ids)
+    source = LAYOUTS[layout]()
+    target = train_tokenizer_like(source, lambda: LINES, 450)
+    assert tokens_of(target, target("").input_ids) == tokens_of(source, source("").input_ids)
+    assert tokens_of(target, target("", "").input_ids) == tokens_of(source, source("", "").input_ids)
 
 
 def test_the_renumbered_frame_survives_saving(tmp_path):
-    new = train_tokenizer_like(pico.llama3_layout(), lambda: LINES, 350)
-    new.save_pretrained(tmp_path)
-    assert AutoTokenizer.from_pretrained(tmp_path)("").input_ids == [new.bos_token_id]
+    target = train_tokenizer_like(pico.llama3_layout(), lambda: LINES, 350)
+    target.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)("").input_ids == [target.bos_token_id]
 
 
 @uncut
 def test_no_trained_token_spans_a_space(layout):
-    new = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
-    assert not [token for token in new.get_vocab() if "▁" in token.lstrip("▁")]
-    assert any(token.startswith("▁") and len(token) > 5 for token in new.get_vocab())
+    target = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
+    assert not [token for token in target.get_vocab() if "▁" in token.lstrip("▁")]
+    assert any(token.startswith("▁") and len(token) > 5 for token in target.get_vocab())
 
 
 @layouts
 def test_a_retrained_tokenizer_writes_back_what_it_reads(layout):
-    new = train_tokenizer_like(LAYOUTS[layout](), lambda: LINES, 700)
+    target = train_tokenizer_like(LAYOUTS[layout](), lambda: LINES, 700)
     for text in [*LINES[:20], "two  spaces", "日本 ба", "a\n\nb"]:
-        assert new.decode(new(text, add_special_tokens=False).input_ids) == text
+        assert target.decode(target(text, add_special_tokens=False).input_ids) == text
 
 
 @layouts
 def test_the_source_pre_tokeniser_and_normaliser_are_kept(layout):
-    old = LAYOUTS[layout]()
-    before = old.backend_tokenizer.to_str()
-    new = train_tokenizer_like(old, lambda: LINES, 450)
+    source = LAYOUTS[layout]()
+    before = source.backend_tokenizer.to_str()
+    target = train_tokenizer_like(source, lambda: LINES, 450)
     for part in ("pre_tokenizer", "normalizer", "decoder"):
-        ours, theirs = (getattr(each.backend_tokenizer, part) for each in (new, old))
+        ours, theirs = (getattr(each.backend_tokenizer, part) for each in (target, source))
         assert str(ours) == str(theirs)
-    assert old.backend_tokenizer.to_str() == before
+    assert source.backend_tokenizer.to_str() == before
 
 
 @uncut
 def test_uncut_text_is_encoded_word_by_word(layout):
-    new = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
+    target = train_tokenizer_like(UNCUT[layout](), lambda: LINES, 700)
     first, *others = LINES[0].split(" ")
-    words = encode_words(new, [first]) + encode_words(new, others, after_space=True)
-    assert new(LINES[0], add_special_tokens=False).input_ids == [id for word in words for id in word]
+    words = encode_words(target, [first]) + encode_words(target, others, after_space=True)
+    assert target(LINES[0], add_special_tokens=False).input_ids == [id for word in words for id in word]
 
 
 @uncut
 def test_digits_and_punctuation_are_not_copied_from_byte_tokens(layout):
     source = UNCUT[layout]()
-    old, target = vocabulary_of(source), pico.byte_level()
-    new = vocabulary_of(target)
+    source_vocabulary, target = vocabulary_of(source), pico.byte_level()
+    target_vocabulary = vocabulary_of(target)
     for mixture in (neutral(source, target), shared(source, target)):
         for text in "0123456789,.":
-            assert mixture.sources(new.ids[text]) == [(text, 1.0)]
-    assert old.ids_by_form[TokenForm(" ")] == old.ids["▁"]
+            assert mixture.sources(target_vocabulary.ids[text]) == [(text, 1.0)]
+    assert source_vocabulary.ids_by_form[TokenForm(" ")] == source_vocabulary.ids["▁"]
 
 
 @uncut
 def test_a_byte_without_an_ordinary_token_is_still_found(layout):
-    old = vocabulary_of(UNCUT[layout]())
-    assert old.ids_by_form[TokenForm("\n")] == old.ids["<0x0A>"]
+    source = vocabulary_of(UNCUT[layout]())
+    assert source.ids_by_form[TokenForm("\n")] == source.ids["<0x0A>"]
 
 
 @layouts
@@ -98,13 +98,13 @@ def test_a_word_after_a_space_has_one_space(layout):
 @uncut
 def test_white_space_is_cut_without_a_space_more(layout):
     source = UNCUT[layout]()
-    old = vocabulary_of(source)
+    source_vocabulary = vocabulary_of(source)
     target = pico.byte_level()
     target.add_tokens(["  ", "\n\n", " \n"])
     rows = source_pieces(source, vocabulary_of(target))
     for text in ("  ", "\n\n", " \n"):
         row = rows[target.convert_tokens_to_ids(text)]
-        assert "".join(old.forms[id].surface for id in row) == text
+        assert "".join(source_vocabulary.forms[id].surface for id in row) == text
 
 
 @layouts
@@ -122,8 +122,8 @@ def test_punctuation_reaches_a_wordpiece_source():
     target.add_tokens([".,.", " ,,"])
     mixture = fvt(source, target)
     assert mixture.sources(target.convert_tokens_to_ids(",")) == [(",", 1.0)]
-    old, rows = vocabulary_of(source), source_pieces(source, vocabulary_of(target))
-    assert [old.tokens[id] for id in rows[target.convert_tokens_to_ids(".,.")]] == [".", ",", "."]
+    source_vocabulary, rows = vocabulary_of(source), source_pieces(source, vocabulary_of(target))
+    assert [source_vocabulary.tokens[id] for id in rows[target.convert_tokens_to_ids(".,.")]] == [".", ",", "."]
 
 
 def test_letters_inside_a_word_do_not_become_words():
@@ -145,27 +145,27 @@ def test_special_tokens_get_no_vector_from_words_that_spell_them(layout):
 
 
 def test_added_tokens_of_a_chat_template_survive_retraining():
-    old = pico.qwen_layout()
-    new = train_tokenizer_like(old, lambda: LINES, 330)
-    assert len(new) <= 330
+    source = pico.qwen_layout()
+    target = train_tokenizer_like(source, lambda: LINES, 330)
+    assert len(target) <= 330
     for name in ("<tool_call>", "</tool_call>"):
-        assert tokens_of(new, new(name, add_special_tokens=False).input_ids) == [name]
-        ours, theirs = (each.added_tokens_decoder[each.convert_tokens_to_ids(name)] for each in (new, old))
+        assert tokens_of(target, target(name, add_special_tokens=False).input_ids) == [name]
+        ours, theirs = (each.added_tokens_decoder[each.convert_tokens_to_ids(name)] for each in (target, source))
         assert (ours.special, ours.normalized) == (theirs.special, theirs.normalized) == (False, False)
 
 
 def test_added_tokens_survive_saving_retraining_and_saving(tmp_path):
     pico.qwen_layout().save_pretrained(tmp_path / "old")
-    new = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path / "old"), lambda: LINES, 330)
-    new.save_pretrained(tmp_path / "new")
+    target = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path / "old"), lambda: LINES, 330)
+    target.save_pretrained(tmp_path / "new")
     again = AutoTokenizer.from_pretrained(tmp_path / "new")
-    assert len(again) == len(new) <= 330
+    assert len(again) == len(target) <= 330
     assert sorted(again.get_vocab().values()) == list(range(len(again)))
-    assert again("<tool_call>a").input_ids == new("<tool_call>a").input_ids
+    assert again("<tool_call>a").input_ids == target("<tool_call>a").input_ids
 
 
 def test_added_placeholders_are_dropped():
-    old = pico.gemma_layout()
-    old.add_tokens([f"<unused{number}>" for number in range(500)])
-    new = train_tokenizer_like(old, lambda: LINES, 450)
-    assert "<unused7>" not in new.get_vocab()
+    source = pico.gemma_layout()
+    source.add_tokens([f"<unused{number}>" for number in range(500)])
+    target = train_tokenizer_like(source, lambda: LINES, 450)
+    assert "<unused7>" not in target.get_vocab()

@@ -1,4 +1,4 @@
-"""How the old tokenizer writes new tokens."""
+"""Target tokens in pieces of the source tokenizer."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ def test_a_token_of_the_same_tokenizer_is_its_own_piece(name):
 @pytest.mark.parametrize("other", list(TOKENIZERS))
 def test_pieces_write_the_same_text_across_families(name, other):
     source, target = TOKENIZERS[name](), TOKENIZERS[other](pico.sentences(words=["riverbook", "teacherdoor"]))
-    vocabulary, old = vocabulary_of(target), vocabulary_of(source)
+    vocabulary, source_vocabulary = vocabulary_of(target), vocabulary_of(source)
     rows = source_pieces(source, vocabulary)
     for form, row in zip(vocabulary.forms, rows, strict=True):
         if form.text.isascii() and form.text.isalpha() and form.text.islower() and not form.is_special and row:
-            assert "".join(old.forms[id].text for id in row).strip() == form.text
+            assert "".join(source_vocabulary.forms[id].text for id in row).strip() == form.text
 
 
 def test_a_piece_inside_a_word_stays_inside_a_word():
     source = pico.wordpiece()
-    old = vocabulary_of(source)
+    source_vocabulary = vocabulary_of(source)
     target = vocabulary_of(pico.byte_level())
     id = next(id for id, form in enumerate(target.forms) if form == TokenForm("er"))
-    assert old.tokens[source_pieces(source, target)[id][0]].startswith("##")
+    assert source_vocabulary.tokens[source_pieces(source, target)[id][0]].startswith("##")
 
 
 def test_an_uncased_source_reads_capitals_in_lower_case():
     source, target = pico.wordpiece(), pico.byte_level(["RIVER HOUSE"] * 50)
-    old, new = vocabulary_of(source), vocabulary_of(target)
-    rows = source_pieces(source, new)
-    id = next(id for id, form in enumerate(new.forms) if form.text == "RIVER")
-    assert "".join(old.forms[piece].text for piece in rows[id]) == "river"
+    source_vocabulary, target_vocabulary = vocabulary_of(source), vocabulary_of(target)
+    rows = source_pieces(source, target_vocabulary)
+    id = next(id for id, form in enumerate(target_vocabulary.forms) if form.text == "RIVER")
+    assert "".join(source_vocabulary.forms[piece].text for piece in rows[id]) == "river"
 
 
 def test_half_a_character_falls_into_bytes():
     source = pico.byte_fallback()
-    old, new = vocabulary_of(source), vocabulary_of(pico.byte_level(["ба ба ба"] * 50))
-    rows = source_pieces(source, new)
-    id = next(id for id, form in enumerate(new.forms) if form.is_byte and form.text == "\udcd0")
-    assert [old.tokens[piece] for piece in rows[id]] == ["<0xD0>"]
+    source_vocabulary, target = vocabulary_of(source), vocabulary_of(pico.byte_level(["ба ба ба"] * 50))
+    rows = source_pieces(source, target)
+    id = next(id for id, form in enumerate(target.forms) if form.is_byte and form.text == "\udcd0")
+    assert [source_vocabulary.tokens[piece] for piece in rows[id]] == ["<0xD0>"]
 
 
 def test_what_the_source_cannot_write_has_no_pieces():

@@ -21,38 +21,38 @@ families = pytest.mark.parametrize("family", list(pico.FAMILIES))
 @families
 def test_the_target_tokenizer_keeps_family_special_tokens_and_size(family):
     tokenizer = pico.FAMILIES[family][0]()
-    new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
-    old_vocabulary, vocabulary = vocabulary_of(tokenizer), vocabulary_of(new)
-    assert vocabulary.spelling == old_vocabulary.spelling
-    assert len(new) <= 380
-    assert set(vocabulary.special) == set(old_vocabulary.special)
-    assert set(new.all_special_tokens) == set(tokenizer.all_special_tokens)
+    target = train_tokenizer_like(tokenizer, lambda: LINES, 380)
+    source_vocabulary, vocabulary = vocabulary_of(tokenizer), vocabulary_of(target)
+    assert vocabulary.spelling == source_vocabulary.spelling
+    assert len(target) <= 380
+    assert set(vocabulary.special) == set(source_vocabulary.special)
+    assert set(target.all_special_tokens) == set(tokenizer.all_special_tokens)
     for role, id in vocabulary.special.items():
-        assert vocabulary.tokens[id] == old_vocabulary.tokens[old_vocabulary.special[role]]
+        assert vocabulary.tokens[id] == source_vocabulary.tokens[source_vocabulary.special[role]]
 
 
 @families
 def test_the_target_tokenizer_puts_the_same_special_tokens_around_a_text(family):
     tokenizer = pico.FAMILIES[family][0]()
-    new = train_tokenizer_like(tokenizer, lambda: LINES, 380)
+    target = train_tokenizer_like(tokenizer, lambda: LINES, 380)
     added = len(tokenizer("a").input_ids) - len(tokenizer("a", add_special_tokens=False).input_ids)
     text = LINES[0]
-    framed, bare = new(text).input_ids, new(text, add_special_tokens=False).input_ids
+    framed, bare = target(text).input_ids, target(text, add_special_tokens=False).input_ids
     assert len(framed) - len(bare) == added
-    assert all(new.convert_ids_to_tokens(id) in new.all_special_tokens for id in framed if id not in bare)
+    assert all(target.convert_ids_to_tokens(id) in target.all_special_tokens for id in framed if id not in bare)
 
 
 def test_the_target_language_needs_fewer_tokens_than_with_the_source_tokenizer():
     tokenizer = pico.byte_level()
-    new = train_tokenizer_like(tokenizer, lambda: LINES, 400)
-    assert len(new(LINES[0]).input_ids) < 0.6 * len(tokenizer(LINES[0]).input_ids)
+    target = train_tokenizer_like(tokenizer, lambda: LINES, 400)
+    assert len(target(LINES[0]).input_ids) < 0.6 * len(tokenizer(LINES[0]).input_ids)
 
 
 def test_byte_fallback_still_writes_unseen_characters():
-    new = train_tokenizer_like(pico.byte_fallback(), lambda: LINES, 400)
-    ids = new("日本", add_special_tokens=False).input_ids
-    assert new.unk_token_id not in ids
-    assert new.decode(ids) == "日本"
+    target = train_tokenizer_like(pico.byte_fallback(), lambda: LINES, 400)
+    ids = target("日本", add_special_tokens=False).input_ids
+    assert target.unk_token_id not in ids
+    assert target.decode(ids) == "日本"
 
 
 def test_the_chat_template_is_kept():
@@ -92,7 +92,7 @@ print(hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest())
 def test_another_process_trains_the_same_vocabulary_on_the_same_text(make, size, tmp_path):
     make().save_pretrained(tmp_path)
     lines = pico.sentences(800, words=pico.foreign_words())
-    new = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)
+    target = train_tokenizer_like(AutoTokenizer.from_pretrained(tmp_path), lambda: iter(lines), size)
     command = [sys.executable, "-c", _ELSEWHERE, str(tmp_path), str(size)]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-1] == hashlib.sha256(new.backend_tokenizer.to_str().encode()).hexdigest()
+    assert done.stdout.split()[-1] == hashlib.sha256(target.backend_tokenizer.to_str().encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Sources and runs that several tests of the training room share."""
+"""Sources and runs that several tests of training share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny trainings for the tests of the training room, among them such as die at a given moment."""
+"""Tiny training runs for tests, some of which are killed at a given moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _children.set_forkserver_preload(["relexify.training.run", "tests.training.runs"
 
 @dataclass(frozen=True)
 class Run:
-    """A source, its text, and a place for outputs."""
+    """A source model, its text, and a folder for outputs."""
 
     source: Path
     corpus: Path
@@ -60,7 +60,7 @@ class Run:
         return self.folder / name
 
     def work(self, name: str = "out") -> Path:
-        """Where checkpoints lie."""
+        """The work folder with checkpoints."""
         return self.folder / f"{name}.training"
 
     def train(self, training: Training = TRAINING, name: str = "out", **options: Any) -> TrainingResult:
@@ -71,7 +71,7 @@ class Run:
             )
 
     def train_until_killed(self, moment: Moment, training: Training = TRAINING, name: str = "out") -> None:
-        """Train in a process that dies at a moment."""
+        """Train in a process that is killed at a moment."""
         assert in_a_process(train_and_die, self, moment, training, name) == -signal.SIGKILL, f"{moment} never came"
 
 
@@ -85,7 +85,7 @@ def make_run(folder: Path, family: str = "gpt2", **options: Any) -> Run:
 
 
 def beside(run: Run, folder: Path) -> Run:
-    """The same source and text, with a place of its own for outputs."""
+    """The run with another folder for outputs."""
     return replace(run, folder=folder)
 
 
@@ -187,7 +187,7 @@ class Moment:
         return f"{self.doing} {self.count}"
 
 
-_PLACES = {
+_TARGETS = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
     "sealing": ("relexify.training.engine.trainer", "seal"),
     "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
@@ -198,7 +198,7 @@ _PLACES = {
 
 @dataclass
 class _Countdown:
-    """Ends the process, without a chance to tidy up, when it has been called so many times."""
+    """Kill the process, without cleaning up, at the n-th call."""
 
     left: int
     otherwise: Callable[..., Any] = field(default=lambda *arguments, **options: None)
@@ -221,9 +221,9 @@ def dying_at(moment: Moment | None) -> AbstractContextManager[None]:
     if moment is None:
         return nullcontext()
     countdown = _Countdown(moment.count)
-    if moment.doing in _PLACES:
-        place, name = _PLACES[moment.doing]
-        owner = pkgutil.resolve_name(place)
+    if moment.doing in _TARGETS:
+        owner_name, name = _TARGETS[moment.doing]
+        owner = pkgutil.resolve_name(owner_name)
         countdown.otherwise = getattr(owner, name)
 
         def counted(*arguments: Any, **options: Any) -> Any:  # a function, so that it can be a method

@@ -1,4 +1,4 @@
-"""A batch in parts gives the step that the whole batch gives, though parts ask for different numbers of tokens."""
+"""A batch in parts gives the step that the whole batch gives, though parts have different numbers of labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_batch_in_parts_is_the_batch_at_once(run_of, family):
     assert_curves_close(parts.curve, whole.curve)
 
 
-def test_a_batch_that_cannot_be_cut_is_refused(run_of):
+def test_a_batch_that_cannot_be_cut_is_rejected(run_of):
     run = run_of()
     with pytest.raises(InputError, match="8 cannot be cut into parts of 3"):
         run.train(replace(WHOLE, micro_batch=3))

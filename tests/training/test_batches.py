@@ -51,7 +51,7 @@ def masked(packed: PackedText, tokenizer: Any, **options: Any) -> Blocks:
 
 
 def unmasked(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The rows as they were; what was not asked for was not changed either."""
+    """The rows as they were; tokens without a label are unchanged."""
     return torch.where(batch["labels"] == IGNORED, batch["input_ids"], batch["labels"])
 
 
@@ -71,10 +71,10 @@ def test_another_epoch_and_another_seed_have_another_order():
     assert len({tuple(order) for order in (first, second, range(50), numbers(counting(50, seed=1), range(50)))}) == 4
 
 
-def test_the_order_does_not_depend_on_what_was_asked_for_before():
+def test_the_order_does_not_depend_on_earlier_requests():
     blocks = counting(7)
     straight = numbers(blocks, range(70))
-    backwards = [numbers(counting(7), range(place, place + 1))[0] for place in reversed(range(70))]
+    backwards = [numbers(counting(7), range(index, index + 1))[0] for index in reversed(range(70))]
     assert backwards[::-1] == straight
 
 
@@ -83,7 +83,7 @@ def test_labels_are_the_next_tokens_with_the_one_after_the_block():
     batch = blocks.batch(list(range(18)))
     assert batch["input_ids"].shape == batch["labels"].shape == (18, LENGTH)
     assert torch.equal(batch["labels"], batch["input_ids"] + 1)
-    assert batch["labels"].max() == 9 * LENGTH, "the last token of the text is never asked for"
+    assert batch["labels"].max() == 9 * LENGTH, "the last token of the text is never predicted"
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
@@ -114,9 +114,9 @@ def test_the_same_block_is_masked_elsewhere_in_the_next_epoch(packed, tokenizer)
     blocks = masked(packed, tokenizer)
     first = blocks.batch(list(range(blocks.count)))
     second = blocks.batch(list(range(blocks.count, 2 * blocks.count)))
-    places = {tuple(row): place for place, row in enumerate(unmasked(second).tolist())}
-    assert len(places) == blocks.count, "two blocks are the same: this test needs other text"
-    pairs = [(place, places[tuple(row)]) for place, row in enumerate(unmasked(first).tolist())]
+    positions = {tuple(row): index for index, row in enumerate(unmasked(second).tolist())}
+    assert len(positions) == blocks.count, "two blocks are the same: this test needs other text"
+    pairs = [(index, positions[tuple(row)]) for index, row in enumerate(unmasked(first).tolist())]
     assert sorted(new for _, new in pairs) == list(range(blocks.count))
     same = [torch.equal(first["labels"][old], second["labels"][new]) for old, new in pairs]
     assert np.mean(same) < 0.1, "masks came again with their block"
@@ -128,26 +128,26 @@ def test_masks_change_with_the_seed(packed, tokenizer):
 
 
 @pytest.mark.parametrize("make", [pico.wordpiece, pico.roberta_tokenizer])
-def test_special_tokens_and_separators_are_never_asked_for(make, tmp_path):
+def test_special_tokens_and_separators_are_never_predicted(make, tmp_path):
     tokenizer = make()
     blocks = masked(packed_in(tmp_path, Corpus.from_lines(pico.sentences(300)), tokenizer), tokenizer, masking=1.0)
     batch = blocks.batch(list(range(blocks.count)))
     special = torch.isin(unmasked(batch), torch.tensor(tokenizer.all_special_ids))
     assert special[:, 1:-1].any(), "there is no separator inside a sequence"
     assert (batch["labels"][special] == IGNORED).all()
-    assert (batch["labels"][~special] != IGNORED).all(), "masking = 1 asks for everything else"
+    assert (batch["labels"][~special] != IGNORED).all(), "masking = 1 predicts everything else"
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])
-def test_about_the_asked_share_is_labelled_and_most_of_it_masked(packed, tokenizer, share):
+def test_about_the_requested_share_is_labelled_and_most_of_it_masked(packed, tokenizer, share):
     blocks = masked(packed, tokenizer, masking=share)
     batch = blocks.batch(list(range(blocks.count)))
     plain = ~torch.isin(unmasked(batch), torch.tensor(tokenizer.all_special_ids))
-    asked = batch["labels"] != IGNORED
-    assert asked[plain].float().mean().item() == pytest.approx(share, abs=0.02)
-    hidden = batch["input_ids"][asked] == tokenizer.mask_token_id
+    labelled = batch["labels"] != IGNORED
+    assert labelled[plain].float().mean().item() == pytest.approx(share, abs=0.02)
+    hidden = batch["input_ids"][labelled] == tokenizer.mask_token_id
     assert hidden.float().mean().item() == pytest.approx(0.8, abs=0.03)
-    left = batch["input_ids"][asked] == batch["labels"][asked]
+    left = batch["input_ids"][labelled] == batch["labels"][labelled]
     assert left.float().mean().item() == pytest.approx(0.1, abs=0.03)
 
 
@@ -183,18 +183,18 @@ def test_the_packed_text_is_not_changed_by_masks(packed, tokenizer):
 
 
 @pytest.mark.parametrize(("kind", "needed"), [("decoder", 17), ("encoder", 15)])
-def test_text_shorter_than_a_sequence_is_refused_with_both_numbers(tokenizer, kind, needed):
+def test_text_shorter_than_a_sequence_is_rejected_with_both_numbers(tokenizer, kind, needed):
     with pytest.raises(InputError, match=rf"has {needed - 1} tokens, but one sequence of 16 needs {needed}: "):
         Blocks(stream(np.arange(10, 10 + needed - 1)), tokenizer, kind, length=LENGTH)
     assert Blocks(stream(np.arange(10, 10 + needed)), tokenizer, kind, length=LENGTH).count == 1
 
 
-def test_a_sequence_without_room_for_text_is_refused(tokenizer):
+def test_a_sequence_too_short_for_text_is_rejected(tokenizer):
     with pytest.raises(InputError, match="blocks of 0 tokens"):
         masked(stream(np.arange(100)), tokenizer, length=2)
 
 
-def test_an_encoder_without_a_mask_token_is_refused(packed):
+def test_an_encoder_without_a_mask_token_is_rejected(packed):
     with pytest.raises(VocabularyError, match="no mask token"):
         masked(packed, pico.byte_level())
 
@@ -214,7 +214,7 @@ def test_a_loader_reads_a_stage_in_order_from_its_first_position(packed, tokeniz
         assert torch.equal(sequences[7][name], rows[7])
 
 
-def test_a_decoder_is_asked_everywhere_and_two_texts_as_often_as_the_one_with_more_gaps(packed, tokenizer):
+def test_a_decoder_predicts_everywhere_and_two_texts_have_the_larger_share_of_labels(packed, tokenizer):
     few, many = (masked(packed, tokenizer, masking=share) for share in (0.1, 0.4))
     assert Blocks(packed, tokenizer, "decoder", length=LENGTH).label_share == 1
     assert (few.label_share, TwoTexts(few, many).label_share) == (0.1, 0.4)

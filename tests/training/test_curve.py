@@ -1,4 +1,4 @@
-"""Curves: what is asked of measurements, and that they outlive the process."""
+"""Curves: validation, lookup, and the round trip to a file."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_first_last_and_best_are_what_they_say():
     assert CURVE.best.step == 20, "the earliest of equals"
 
 
-@pytest.mark.parametrize("place", range(5))
-def test_the_best_is_never_one_that_is_not_a_number(place):
+@pytest.mark.parametrize("index", range(5))
+def test_the_best_is_never_one_that_is_not_a_number(index):
     points = list(CURVE.points)
-    points[place] = point(points[place].step, math.nan)
-    assert Curve.of(points).best.step == (30 if place == 2 else 20)
+    points[index] = point(points[index].step, math.nan)
+    assert Curve.of(points).best.step == (30 if index == 2 else 20)
 
 
 def test_infinite_bits_are_better_than_none_and_worse_than_all_others():
@@ -84,13 +84,13 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", list(DAMAGED))
-def test_a_damaged_file_is_named_and_refused(tmp_path, damage):
+def test_a_damaged_file_is_named_and_rejected(tmp_path, damage):
     path = tmp_path / "curve.json"
     path.write_bytes(DAMAGED[damage])
     with pytest.raises(InputError, match=r"curve\.json holds no training curve"):
         Curve.load(path)
 
 
-def test_a_missing_file_is_refused(tmp_path):
+def test_a_missing_file_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"none\.json holds no training curve"):
         Curve.load(tmp_path / "none.json")

@@ -1,4 +1,4 @@
-"""What a stage trains, proved on a tiny real model of every family."""
+"""The parameters that a stage trains, on a tiny real model of every family."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_a_regular_expression_is_searched_for_in_names():
     assert trained_names(model, r"\.h\.1\..*bias$") == expected
 
 
-def test_an_expression_that_means_nothing_is_refused():
+def test_an_invalid_expression_is_rejected():
     model, _ = pico.pair("gpt2")
     with pytest.raises(InputError, match=r"no parameter's name contains 'layer9': .* such as lm_head.weight"):
         freeze_all_but(model, "layer9")
-    assert all(each.requires_grad for each in model.parameters()), "the refused stage froze the model"
+    assert all(each.requires_grad for each in model.parameters()), "the rejected stage froze the model"
 
 
 def test_the_next_stage_thaws_what_the_last_one_froze():

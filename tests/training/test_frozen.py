@@ -1,4 +1,4 @@
-"""What a stage does not train stays as it is, bit for bit."""
+"""Parameters that a stage does not train stay bit-identical."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_regular_expression_trains_the_parameters_whose_names_it_finds(run_of)
     assert changed(run.output(), run.source) == names
 
 
-def test_an_expression_that_fits_no_parameter_is_refused(run_of):
+def test_an_expression_that_fits_no_parameter_is_rejected(run_of):
     run = run_of()
     with pytest.raises(InputError, match=r"no parameter's name contains 'attention_\.'.*such as"):
         run.train(replace(HEAVY, stages=(Stage("nothing", 3, "attention_."),)))

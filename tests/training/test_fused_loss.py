@@ -18,13 +18,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 NAMES = ("hidden", "weight", "bias")
 
 
-def head(places: int = 11, width: int = 5, words: int = 7, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
-    """What goes into a head, the head, and labels of which some do not count."""
+def head(positions: int = 11, width: int = 5, words: int = 7, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
+    """Return the input of a head, the head, and labels, some of them ignored."""
     draw = torch.Generator().manual_seed(seed)
-    shapes = {"hidden": (places, width), "weight": (words, width), "bias": (words,)}
+    shapes = {"hidden": (positions, width), "weight": (words, width), "bias": (words,)}
     tensors = {name: torch.randn(shape, generator=draw, dtype=dtype).requires_grad_() for name, shape in shapes.items()}
-    labels = torch.randint(0, words, (places,), generator=draw)
-    labels[torch.rand(places, generator=draw) < 0.3] = IGNORED
+    labels = torch.randint(0, words, (positions,), generator=draw)
+    labels[torch.rand(positions, generator=draw) < 0.3] = IGNORED
     return tensors, labels
 
 
@@ -46,14 +46,14 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    places=st.integers(1, 20),
+    positions=st.integers(1, 20),
     width=st.integers(1, 6),
     words=st.integers(1, 9),
     chunk=st.integers(1, 30),
     seed=st.integers(0, 1_000),
 )
-def test_value_and_gradients_are_those_of_whole_logits_for_any_chunk(places, width, words, chunk, seed):
-    tensors, labels = head(places, width, words, seed)
+def test_value_and_gradients_are_those_of_whole_logits_for_any_chunk(positions, width, words, chunk, seed):
+    tensors, labels = head(positions, width, words, seed)
     ours, theirs = chunked_loss(**tensors, labels=labels, chunk=chunk), plain(tensors, labels)
     close(ours, theirs)
     for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):
@@ -61,7 +61,7 @@ def test_value_and_gradients_are_those_of_whole_logits_for_any_chunk(places, wid
 
 
 def test_batches_of_sequences_keep_their_shape():
-    tensors, labels = head(places=12)
+    tensors, labels = head(positions=12)
     tensors["hidden"] = tensors["hidden"].detach().reshape(3, 4, 5).requires_grad_()
     labels = labels.reshape(3, 4)
     ours, theirs = chunked_loss(**tensors, labels=labels, chunk=5), plain(tensors, labels)
@@ -126,7 +126,7 @@ def test_gradients_of_two_losses_add_up():
         close(tensor.grad, other)
 
 
-def test_a_second_backward_is_refused_rather_than_wrong():
+def test_a_second_backward_is_rejected_rather_than_wrong():
     tensors, labels = head()
     loss = chunked_loss(**tensors, labels=labels)
     loss.backward(retain_graph=True)
@@ -165,7 +165,7 @@ def test_without_gradients_the_value_is_the_same(chunk):
 
 
 def test_mixed_precision_is_close_to_float32_in_float32():
-    tensors, labels = head(places=64, width=32, words=50, dtype=torch.float32)
+    tensors, labels = head(positions=64, width=32, words=50, dtype=torch.float32)
     exact = plain(tensors, labels)
     with torch.autocast("cpu", torch.bfloat16):
         loss = chunked_loss(**tensors, labels=labels, chunk=10)
@@ -178,7 +178,7 @@ def test_mixed_precision_is_close_to_float32_in_float32():
 
 
 def test_hidden_values_in_bfloat16_meet_a_float32_head():
-    tensors, labels = head(places=64, width=32, words=50, dtype=torch.float32)
+    tensors, labels = head(positions=64, width=32, words=50, dtype=torch.float32)
     exact = plain(tensors, labels)
     low = {**tensors, "hidden": tensors["hidden"].detach().bfloat16().requires_grad_()}
     with torch.autocast("cpu", torch.bfloat16):
@@ -188,12 +188,12 @@ def test_hidden_values_in_bfloat16_meet_a_float32_head():
 
 
 @settings(max_examples=60, deadline=None)
-@given(places=st.integers(1, 200), asked=st.floats(0, 1), fixed=st.booleans(), seed=st.integers(0, 1_000))
-def test_places_without_a_label_may_be_left_out(places, asked, fixed, seed):
-    tensors, labels = head(places, seed=seed)
-    labels[torch.rand(places, generator=torch.Generator().manual_seed(seed)) > asked] = IGNORED
+@given(positions=st.integers(1, 200), share=st.floats(0, 1), fixed=st.booleans(), seed=st.integers(0, 1_000))
+def test_positions_without_a_label_may_be_left_out(positions, share, fixed, seed):
+    tensors, labels = head(positions, seed=seed)
+    labels[torch.rand(positions, generator=torch.Generator().manual_seed(seed)) > share] = IGNORED
     theirs = plain(tensors, labels)
-    hidden, wanted, lost = labelled_positions(tensors["hidden"], labels, 0.7 * asked, fixed=fixed)
+    hidden, wanted, lost = labelled_positions(tensors["hidden"], labels, 0.7 * share, fixed=fixed)
     ours = lost + chunked_loss(hidden, tensors["weight"], tensors["bias"], wanted)
     close(ours, theirs)
     for mine, other in zip(gradients(ours, tensors), gradients(theirs, tensors), strict=True):

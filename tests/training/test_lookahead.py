@@ -1,4 +1,4 @@
-"""Lookahead does what the paper's algorithm says, and goes on from what it has written."""
+"""Lookahead does what the paper's algorithm says, and resumes from its saved state."""
 
 from __future__ import annotations
 
@@ -78,20 +78,20 @@ def test_frozen_parameters_have_no_slow_weights():
     assert len(optimiser.state) == 2
 
 
-def test_a_closure_is_asked_once():
+def test_a_closure_is_called_once():
     model, batches = problem()
     optimiser = LookaheadAdamW(model.parameters(), **OPTIONS)
-    asked = []
+    calls = []
 
     def closure() -> torch.Tensor:
-        asked.append(1)
+        calls.append(1)
         model.zero_grad()
         loss = model(batches[0]).square().mean()
         loss.backward()
         return loss
 
     assert float(optimiser.step(closure)) > 0
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert len(optimiser.state) == 4
 
 

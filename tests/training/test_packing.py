@@ -48,7 +48,7 @@ TOKENIZERS: dict[str, Callable[..., Any]] = {
 
 
 def plain_ids(tokenizer: Any, lines: list[str]) -> list[int]:
-    """What the tokenizer says of each line by itself, each followed by the separator."""
+    """Return the ids of every line encoded by itself, each followed by the separator."""
     end = separator_of(tokenizer)
     return [id for line in lines for id in (*tokenizer(line, add_special_tokens=False).input_ids, end)]
 
@@ -180,7 +180,7 @@ def test_a_paragraph_ends_with_eos_or_else_sep_or_else_bos(roles: dict[str, str]
     assert separator_of(tokenizer) == tokenizer.convert_tokens_to_ids(text)
 
 
-def test_a_tokenizer_without_any_separator_is_refused() -> None:
+def test_a_tokenizer_without_any_separator_is_rejected() -> None:
     with pytest.raises(VocabularyError, match="neither eos_token, sep_token nor bos_token"):
         pack(Corpus.from_lines(LINES), pico.byte_level(pad_token="<pad>"))
 
@@ -289,19 +289,19 @@ def test_a_damaged_stream_is_rebuilt(
 def test_progress_reaches_the_size_of_the_text(tmp_path: Path, tokenizer: Any) -> None:
     path = tmp_path / "text.txt"
     path.write_text("".join(f"{line}\n" for line in pico.sentences(40_000)))
-    told: list[Any] = []
+    reported: list[Any] = []
 
     @contextmanager
     def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        told.append((description, total))
-        yield told.append
+        reported.append((description, total))
+        yield reported.append
 
     held_out = Corpus.from_lines(pico.sentences(100))
     with report_to(reporter):
         packed = pack(Corpus.open(path), tokenizer, excluding=held_out)
-    assert told[0] == ("packing text", path.stat().st_size)
-    assert len(told) > 2
-    assert sum(told[1:]) == path.stat().st_size > packed.bytes
+    assert reported[0] == ("packing text", path.stat().st_size)
+    assert len(reported) > 2
+    assert sum(reported[1:]) == path.stat().st_size > packed.bytes
 
 
 def test_a_cache_that_cannot_be_written_is_reported_and_stops_nothing(

@@ -1,4 +1,4 @@
-"""Plans: the stages are the papers' own, and impossible options are refused by name."""
+"""Plans: the stages are the papers' own, and impossible options are rejected by name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_plan_names_its_paper():
     assert all(sum(part[1] for part in plan.parts) == pytest.approx(1) for plan in PLANS.values())
 
 
-REFUSED = {
+INVALID = {
     "plan": (Training(plan="all"), r"no training plan 'all': choose one of direct, embeddings-first, embeddings-only"),
     "too few steps": (Training(steps=1, plan="embeddings-first"), r"steps = 1 is too few for the 2 stages"),
     "no steps": (Training(steps=0), r"steps = 0 is too few"),
@@ -93,9 +93,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", list(REFUSED))
-def test_impossible_options_are_refused_by_name(case):
-    training, message = REFUSED[case]
+@pytest.mark.parametrize("case", list(INVALID))
+def test_impossible_options_are_rejected_by_name(case):
+    training, message = INVALID[case]
     with pytest.raises(InputError, match=message):
         plan_stages(training)
 

@@ -1,4 +1,4 @@
-"""A run that was killed, at whatever moment, and started again ends with the bits of one that never was."""
+"""A run that was killed at any moment and resumed is bit-identical to an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST}
 
 @pytest.fixture(scope="module")
 def uninterrupted(shared_run: Callable[..., Run]) -> Callable[[str, Training], TrainingResult]:
-    """What a run comes to that nothing stops, trained once."""
+    """The result of a run without interruption, trained once."""
 
     @cache
     def result(family: str, training: Training) -> TrainingResult:
@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_to_the_bits_of_an_uninterrupted_one(run_of, uninte
     assert {path.name for path in run.folder.iterdir()} == {"out"}, "something was left behind"
 
 
-def test_a_killed_run_does_not_begin_anew(run_of, caplog):
+def test_a_killed_run_does_not_start_again(run_of, caplog):
     run = run_of()
     run.train_until_killed(Moment("step", 9))
     assert checkpoints(run.work()) == {"1-everything/checkpoint-6", "1-everything/checkpoint-8"}

@@ -24,7 +24,7 @@ SHORT = replace(TRAINING, steps=4, evaluate_every=2, save_every=None)
 
 
 def random_states() -> list[str]:
-    """Of python, numpy and torch."""
+    """Return the random states of python, numpy and torch."""
     states = (random.getstate(), np.random.get_state(), torch.get_rng_state().tolist())  # noqa: NPY002
     return [repr(state) for state in states]
 
@@ -86,7 +86,7 @@ def test_training_helps(run_of):
     assert result.tokens == 30 * TRAINING.batch * TRAINING.length
 
 
-def test_held_out_lines_in_the_text_are_not_learnt_from(run_of):
+def test_held_out_lines_in_the_text_are_not_trained_on(run_of):
     run = run_of()
     clean = run.train(SHORT, "clean")
     leaky = run.folder / "leaky.txt"
@@ -96,7 +96,7 @@ def test_held_out_lines_in_the_text_are_not_learnt_from(run_of):
     assert result.curve == clean.curve
 
 
-def test_lines_kept_aside_are_measured_on_and_not_learnt_from(run_of):
+def test_lines_kept_aside_are_measured_on_and_not_trained_on(run_of):
     run = run_of()
     text = run.folder / "text.txt"
     text.write_text("\n".join(pico.sentences(600)))
@@ -149,5 +149,5 @@ def test_a_log_for_tensorboard_tells_what_was_measured(run_of):
     run.train_until_killed(Moment("step", 9), training)
     result = run.train(training)
     log = events.EventAccumulator(str(run.output() / "logs" / "1-everything")).Reload()
-    told = {event.step: event.value for event in log.Scalars("eval/bits_per_byte")}
-    assert told == {point.step: pytest.approx(point.bits_per_byte) for point in result.curve.points}
+    reported = {event.step: event.value for event in log.Scalars("eval/bits_per_byte")}
+    assert reported == {point.step: pytest.approx(point.bits_per_byte) for point in result.curve.points}

@@ -42,7 +42,7 @@ SHARDED = {
 
 @pytest.fixture(scope="module")
 def alone(shared_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
-    """What one process comes to."""
+    """The result of one process."""
     return beside(shared_run("gpt2", dropout=False), tmp_path_factory.mktemp("alone")).train(TOGETHER)
 
 
@@ -83,13 +83,13 @@ def test_a_killed_run_of_two_processes_goes_on_in_two_and_in_one(run_of, alone):
     run = run_of("gpt2", dropout=False)
     assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
     assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
-    assert (run.work() / "1-everything" / "checkpoint-4").exists(), "the second run did not go on from the first"
+    assert (run.work() / "1-everything" / "checkpoint-4").exists(), "the second run did not resume the first"
     run.train(TOGETHER)
     assert_trained_like(run, alone)
 
 
 def train_sharded(run: Run, moment: Moment | None, training: Training, name: str) -> None:
-    """As `train_and_die`; accelerate shards over GPUs only, so it is told that these processes have one each."""
+    """As `train_and_die`; accelerate shards over GPUs only, so it is configured as if these processes have one each."""
     own = PartialState.__init__
 
     def with_devices(state: Any, *arguments: Any, **options: Any) -> None:
@@ -115,10 +115,10 @@ def is_sharded(checkpoint: Path) -> bool:
     return any(checkpoint.glob("pytorch_model_fsdp*"))
 
 
-def refused(run: Run) -> None:
+def assert_rejected(run: Run) -> None:
     with pytest.raises(InputError, match="a batch of 3 cannot be cut into parts of 1 on each of 2 devices"):
         run.train(replace(TOGETHER, batch=3))
 
 
-def test_a_batch_that_two_processes_cannot_share_is_refused(run_of):
-    assert in_two_processes(refused, run_of()) == 0
+def test_a_batch_that_two_processes_cannot_share_is_rejected(run_of):
+    assert in_two_processes(assert_rejected, run_of()) == 0

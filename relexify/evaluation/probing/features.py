@@ -106,7 +106,7 @@ def word_means(
 
 @dataclass(frozen=True)
 class _Reader:
-    """How a model reads text.
+    """The settings with which a model reads text.
 
     Attributes:
         backend: Its tokenizer, which neither truncates nor pads.

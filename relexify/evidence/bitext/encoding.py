@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedBitext", "Side", "Units", "encode_bitext", "looks_swapped"]
 
 Units = Literal["tokens", "words"]
-"""What links connect: tokens, or words separated by white space."""
+"""The units that links connect: tokens, or words separated by white space."""
 
 _LINES_AT_ONCE = 1000
 _CLEAR_EXCESS = log(1.1)  # 10 % more tokens; smaller differences are noise

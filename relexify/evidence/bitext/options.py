@@ -15,7 +15,7 @@ __all__ = ["WordAlignmentOptions", "validate_word_alignment"]
 
 @dataclass(frozen=True)
 class WordAlignmentOptions:
-    """How to get from parallel text to counts of aligned tokens.
+    """Options of counting aligned tokens in parallel text.
 
     Attributes:
         symmetrisation: How to combine the two directions of a word alignment.

@@ -16,7 +16,7 @@ BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a rotation translates words that it was not fitted on.
+    """Retrieval quality of a rotation on words that it was not fitted on.
 
     Attributes:
         precision: Share of words whose nearest target word by cosine is a listed translation (P@1).

@@ -84,6 +84,6 @@ def _random_access(matrix: np.ndarray) -> Iterator[mmap.mmap | None]:
 
 
 def _advise(mapping: mmap.mmap, advice: str) -> None:
-    """Tell the kernel how the map is used, if the system supports it."""
+    """Advise the kernel how the map is used, if the system supports it."""
     if hasattr(mmap, advice):
         mapping.madvise(getattr(mmap, advice))

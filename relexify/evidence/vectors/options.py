@@ -17,7 +17,7 @@ _MOST_EPOCHS = 5
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """How to train word vectors. Options that are None depend on the size of the text.
+    """Options of training word vectors. Those that are None depend on the size of the text.
 
     Attributes:
         method: `"counts"` counts neighbours and factors the counts: seconds, and repeatable.

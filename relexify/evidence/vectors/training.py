@@ -24,7 +24,7 @@ from relexify.progress import track
 __all__ = ["train_vectors"]
 
 _ATTEMPTS = 4  # each with half the learning rate of the one before
-# So many buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
+# Enough buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
 # buckets in use, so this costs no memory.
 _UNSHARED_BUCKETS = (1 << 31) - 1
 _MOST_NGRAMS = 2_000_000  # rows; if a text has more, n-grams share them, as in fastText

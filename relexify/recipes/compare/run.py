@@ -29,9 +29,8 @@ from relexify.storage.fingerprint import describe
 from relexify.storage.work import RUN_FILE, read_json
 from relexify.systems.bilingual.recipe import FIRST_STEP_FILE
 from relexify.systems.transfer.checks import with_method
-from relexify.text import Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.training.curve import Curve
-from relexify.training.plan import HELD_OUT_EVERY
 from relexify.training.result import CURVE_FILE
 
 __all__ = ["run_comparison"]

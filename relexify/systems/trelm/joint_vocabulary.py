@@ -31,7 +31,7 @@ from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["joint_rows", "joint_tokenizer", "sort_by_frequency", "token_counts", "token_vectors"]
+__all__ = ["joint_rows", "joint_token_vectors", "joint_tokenizer", "sort_by_frequency", "token_counts"]
 
 COUNTED_BYTES = 8_000_000
 """Text of the source language in which tokens are counted; enough to tell frequent tokens from rare ones."""
@@ -105,7 +105,9 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
     return rows
 
 
-def token_vectors(texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> WordVectors:
+def joint_token_vectors(
+    texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast, options: VectorTraining
+) -> WordVectors:
     """Train vectors of tokens, by their spelling, on the lines of all texts in turn, or load them from the cache.
 
     Raises:
@@ -148,7 +150,7 @@ def _load_or_train_vectors(inputs: Inputs) -> WordVectors:
     width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
     if given is None:
         options = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
-        return token_vectors(_texts(inputs.evidence), inputs.target, options)
+        return joint_token_vectors(_texts(inputs.evidence), inputs.target, options)
     vectors = load_vectors(given)
     if vectors.width != width:
         raise InputError(

@@ -41,9 +41,9 @@ def _load_language(folder: str | Path, language: str) -> tuple[PreTrainedModel, 
 
 
 def _export_language(folder: str | Path, language: str, output: str | Path, overwrite: bool) -> Path:
-    from relexify.systems.trelm.model.folder import export_language
+    from relexify.systems.trelm.model.folder import export_trelm
 
-    return export_language(folder, language, output, overwrite=overwrite)
+    return export_trelm(folder, language, output, overwrite=overwrite)
 
 
 TRILAYER = MODEL_KINDS.add(

@@ -39,8 +39,8 @@ from relexify.systems.trelm.options import Direction, Trelm, check_trelm, trelm_
 from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
-from relexify.text import Corpus
-from relexify.training.plan import HELD_OUT_EVERY, Training
+from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
 

@@ -24,8 +24,8 @@ def noisy(seed: int, noise: float = 1.0, order: float = 0.1) -> tuple[np.ndarray
     random = np.random.default_rng(seed)
     source = random.normal(size=(WORDS, WIDTH))
     target = source @ random_rotation(WIDTH, random) + noise * random.normal(size=source.shape)
-    places = np.argsort(np.arange(WORDS) * np.exp(order * random.normal(size=WORDS)))
-    return source, target[places], np.argsort(places)
+    positions = np.argsort(np.arange(WORDS) * np.exp(order * random.normal(size=WORDS)))
+    return source, target[positions], np.argsort(positions)
 
 
 def both(source: np.ndarray, target: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

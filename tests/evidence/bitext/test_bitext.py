@@ -1,4 +1,4 @@
-"""Parallel text as people keep it, and what is refused."""
+"""Formats of parallel text, and errors in files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_missing_files_are_rejected_when_they_are_opened(tmp_path):
 
 ENGLISH = pico.sentences(300, seed=1)
 FOREIGN = pico.sentences(300, seed=1, words=pico.foreign_words())
-OLD, NEW = pico.byte_level(ENGLISH), pico.byte_level(FOREIGN)
+SOURCE, TARGET = pico.byte_level(ENGLISH), pico.byte_level(FOREIGN)
 
 
 @pytest.fixture
@@ -118,25 +118,25 @@ def bitext(tmp_path):
 
 
 def test_swapped_languages_are_suspected_and_languages_in_order_are_not(bitext):
-    assert not looks_swapped(bitext(), OLD, NEW)
-    assert looks_swapped(bitext(swapped=True), OLD, NEW)
+    assert not looks_swapped(bitext(), SOURCE, TARGET)
+    assert looks_swapped(bitext(swapped=True), SOURCE, TARGET)
 
 
 def test_tokenizers_of_one_language_suspect_nothing(bitext):
-    assert not looks_swapped(bitext(), OLD, OLD)
-    assert not looks_swapped(bitext(swapped=True), OLD, OLD)
+    assert not looks_swapped(bitext(), SOURCE, SOURCE)
+    assert not looks_swapped(bitext(swapped=True), SOURCE, SOURCE)
 
 
 def test_a_text_without_pairs_cannot_be_suspected(tmp_path):
     (tmp_path / "a.tsv").write_text("\n")
     with pytest.raises(EvidenceError, match="no pair"):
-        looks_swapped(Bitext.open(tmp_path / "a.tsv"), OLD, NEW)
+        looks_swapped(Bitext.open(tmp_path / "a.tsv"), SOURCE, TARGET)
 
 
 def test_both_sides_are_encoded_by_their_own_tokenizer_line_by_line(bitext):
-    encoded = encode_bitext(bitext(), OLD, NEW)
+    encoded = encode_bitext(bitext(), SOURCE, TARGET)
     assert len(encoded) == 300
-    for side, tokenizer, texts in ((encoded.source, OLD, ENGLISH), (encoded.target, NEW, FOREIGN)):
+    for side, tokenizer, texts in ((encoded.source, SOURCE, ENGLISH), (encoded.target, TARGET, FOREIGN)):
         for line in (0, 7, 299):
             ids = side.ids[side.units[side.lines[line]] : side.units[side.lines[line + 1]]]
             assert ids.tolist() == tokenizer(texts[line]).input_ids
@@ -146,12 +146,12 @@ def test_both_sides_are_encoded_by_their_own_tokenizer_line_by_line(bitext):
 @pytest.mark.parametrize("make", [pico.byte_level, pico.wordpiece, pico.unigram])
 def test_every_word_has_the_tokens_that_write_it_and_only_those(bitext, make):
     tokenizer = make(FOREIGN)
-    side = encode_bitext(bitext(), OLD, tokenizer, units="words").target
+    side = encode_bitext(bitext(), SOURCE, tokenizer, units="words").target
     for line in (0, 42):
         words = FOREIGN[line].split()
         assert side.lengths[line] == len(words)
-        for place, word in enumerate(words, start=side.lines[line]):
-            ids = side.ids[side.units[place] : side.units[place + 1]]
+        for index, word in enumerate(words, start=side.lines[line]):
+            ids = side.ids[side.units[index] : side.units[index + 1]]
             assert _plain(tokenizer.decode(ids)) == _plain(word)
 
 
@@ -162,8 +162,9 @@ def _plain(text):
 
 
 def test_fewer_pairs_are_spread_evenly_over_the_text(bitext):
-    encoded = encode_bitext(bitext(), OLD, NEW, most_pairs=3)
+    encoded = encode_bitext(bitext(), SOURCE, TARGET, most_pairs=3)
     kept = [
-        OLD.decode(encoded.source.ids[slice(*encoded.source.units[encoded.source.lines[i : i + 2]])]) for i in range(3)
+        SOURCE.decode(encoded.source.ids[slice(*encoded.source.units[encoded.source.lines[i : i + 2]])])
+        for i in range(3)
     ]
     assert kept == [ENGLISH[99], ENGLISH[199], ENGLISH[299]]

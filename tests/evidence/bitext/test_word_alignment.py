@@ -188,19 +188,19 @@ def test_eflomal_finds_the_words_of_an_invented_language_in_any_order(tmp_path):
     sentences = [draw.choice(english, 6).tolist() for _ in range(600)]
     lines = [f"{' '.join(words_)}\t{' '.join(words[word] for word in reversed(words_))}" for words_ in sentences]
     (tmp_path / "a.tsv").write_text("\n".join([*lines[:300], "", *lines[300:]]))
-    texts = [[line.split("\t")[place] for line in lines] for place in (0, 1)]
-    old, new = pico.wordpiece(texts[0], 300), pico.wordpiece(texts[1], 300)
-    pairs = encode_bitext(Bitext.open(tmp_path / "a.tsv"), old, new)
+    texts = [[line.split("\t")[index] for line in lines] for index in (0, 1)]
+    source_tokenizer, target_tokenizer = pico.wordpiece(texts[0], 300), pico.wordpiece(texts[1], 300)
+    pairs = encode_bitext(Bitext.open(tmp_path / "a.tsv"), source_tokenizer, target_tokenizer)
     directed = align_bitext(pairs)
     assert 300 not in directed.forward.line, "a line without a pair has no links"
     assert directed.forward.line.max() == 600, "and those after it keep their numbers"
     found = symmetrise(directed.forward, directed.reverse, "intersection")
-    counts = aligned_counts(pairs, found, (len(new), len(old))).toarray()
+    counts = aligned_counts(pairs, found, (len(target_tokenizer), len(source_tokenizer))).toarray()
     right = 0
     for word in english:
         (source, *more), (target, *others) = (
-            old(word, add_special_tokens=False).input_ids,
-            new(words[word], add_special_tokens=False).input_ids,
+            source_tokenizer(word, add_special_tokens=False).input_ids,
+            target_tokenizer(words[word], add_special_tokens=False).input_ids,
         )
         right += not more and not others and counts[target].argmax() == source
     assert right > 0.8 * len(english)

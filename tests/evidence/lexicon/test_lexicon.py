@@ -1,4 +1,4 @@
-"""The noun itself: order, duplicates, swapping, merging, identical words, pivoting."""
+"""Lexicons: order, duplicates, swapping, merging, identical words, pivoting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of this room."""
+"""Fixtures for word vectors."""
 
 from __future__ import annotations
 

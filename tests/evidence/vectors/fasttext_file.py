@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass
 class FastTextFile:
-    """What goes into a `.bin`; change a field to damage the file."""
+    """The content of a `.bin`; change a field to damage the file."""
 
     words: list[bytes] = field(default_factory=lambda: [b"</s>", b"haus", "häuser".encode(), "家".encode()])
     labels: list[bytes] = field(default_factory=list)
@@ -36,8 +36,8 @@ class FastTextFile:
         options = (self.width, 5, 5, 1, 5, 1, 2, self.model, self.buckets, self.minimum, self.maximum, 100, 1e-4)
         content = struct.pack("<2i12id", self.magic, self.version, *options)
         content += struct.pack("<3i2q", entries, len(self.words), len(self.labels), 1000, self.pruned)
-        for place, (word, kind) in enumerate([(w, 0) for w in self.words] + [(w, 1) for w in self.labels]):
-            content += word + b"\0" + struct.pack("<qb", 300 - place, kind)
+        for index, (word, kind) in enumerate([(w, 0) for w in self.words] + [(w, 1) for w in self.labels]):
+            content += word + b"\0" + struct.pack("<qb", 300 - index, kind)
         rows = len(matrix) if self.rows is None else self.rows
         columns = self.width if self.columns is None else self.columns
         return content + struct.pack("<?2q", self.quantised, rows, columns) + matrix.tobytes()

@@ -45,7 +45,7 @@ def test_cooccurrences_equal_a_loop_over_the_text():
                     expected[rows()[word], rows()[line[j]]] += 1 / abs(i - j)
     dense = counts().toarray()
     assert np.count_nonzero(dense) == len(expected)
-    assert all(dense[place] == pytest.approx(value, rel=1e-5) for place, value in expected.items())
+    assert all(dense[index] == pytest.approx(value, rel=1e-5) for index, value in expected.items())
 
 
 def test_blocks_do_not_change_the_counts(monkeypatch):

@@ -115,8 +115,8 @@ def test_a_file_cut_short_says_where(tmp_path: Path, size: int, message: str) ->
 @given(st.data())
 def test_any_damage_is_an_input_error_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(FastTextFile().content())
-    for place in data.draw(st.lists(st.integers(4, 180), min_size=1, max_size=4)):
-        content[place] = data.draw(st.integers(0, 255))
+    for index in data.draw(st.lists(st.integers(4, 180), min_size=1, max_size=4)):
+        content[index] = data.draw(st.integers(0, 255))
     path = tmp_path / "damaged.bin"
     path.write_bytes(content[: data.draw(st.integers(4, len(content)))])
     with suppress(InputError):

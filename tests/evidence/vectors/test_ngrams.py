@@ -57,9 +57,9 @@ def test_no_words_and_no_buckets_give_no_ngrams() -> None:
 @given(st.lists(texts, max_size=8), st.sets(st.integers(0, 29)))
 def test_unknown_buckets_are_left_out(words: list[str], known: set[int]) -> None:
     rows = np.array(sorted(known), np.int64)
-    places, found = Ngrams(np.zeros((len(rows), 2)), 2, 4, 30, rows).rows_of(words)
+    positions, found = Ngrams(np.zeros((len(rows), 2)), 2, 4, 30, rows).rows_of(words)
     expected = [(i, b) for i, w in enumerate(words) for b in loop(w, 2, 4, 30) if w != "</s>" and b in known]
-    assert list(zip(places.tolist(), rows[found].tolist(), strict=True)) == expected
+    assert list(zip(positions.tolist(), rows[found].tolist(), strict=True)) == expected
 
 
 def test_blocks_of_words_join_without_a_seam(monkeypatch) -> None:

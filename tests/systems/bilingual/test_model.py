@@ -33,7 +33,7 @@ def pairs(family: str) -> tuple[Any, Any, Any, Any]:
     model, tokenizer = pico.pair(family)
     lines = pico.sentences(400, words=pico.foreign_words())
     new = pico.FAMILIES[family][0](lines)
-    grafted = rx.graft(model, new, rx.fvt(tokenizer, new), seed=1).model.eval()
+    grafted = rx.graft(model, new, rx.methods.fvt(tokenizer, new), seed=1).model.eval()
     with torch.no_grad():  # as after a stage that trains the embeddings alone
         for name, parameter in grafted.named_parameters():
             if parameter.shape[0] == len(new):
@@ -68,8 +68,8 @@ def test_each_language_gives_the_logits_of_its_own_model_bit_for_bit(family):
 def test_what_is_written_loads_bit_for_bit_with_one_encoder_and_is_tied_as_before(family, tmp_path):
     both = bilingual(family)
     with torch.no_grad():
-        for place, parameter in enumerate(both.model.parameters()):  # nothing may be what initialisation makes
-            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(place)), alpha=0.01)
+        for index, parameter in enumerate(both.model.parameters()):  # nothing may be what initialisation makes
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(index)), alpha=0.01)
     both.save(tmp_path / "both")
     loaded = BilingualBundle.load(tmp_path / "both")
     before, after = both.model.state_dict(), loaded.model.state_dict()

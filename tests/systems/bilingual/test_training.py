@@ -91,7 +91,7 @@ def root_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             (root / f"{name}.txt").write_text("\n".join(lines))
         model, tokenizer = load_model(root / "source"), load_tokenizer(root / "source")
         new = pico.FAMILIES[family][0](pico.sentences(400, words=pico.foreign_words()))
-        rx.graft(model, new, rx.fvt(tokenizer, new)).save(root / "target")
+        rx.graft(model, new, rx.methods.fvt(tokenizer, new)).save(root / "target")
         return root
 
     return make
@@ -104,7 +104,7 @@ def pair_of(root_of: Callable[[str], Path], tmp_path: Path) -> Callable[[str], P
 
 @pytest.fixture(scope="module")
 def alone(root_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TrainingResult]:
-    """What one process comes to that nothing stops."""
+    """The result of one process without interruption."""
 
     @cache
     def result(family: str = "gpt2", training: Training = TOGETHER) -> TrainingResult:

@@ -57,7 +57,7 @@ def test_the_base_of_an_exact_power_is_its_root():
 def test_counted_codes_are_the_digits_of_the_number_lowest_first():
     codes = digit_codes(1000, 3, 10)
     assert codes[[0, 7, 42, 999]].tolist() == [[0, 0, 0], [7, 0, 0], [2, 4, 0], [9, 9, 9]]
-    formula = [[n // 7**place % 7 for place in range(4)] for n in range(300)]
+    formula = [[n // 7**index % 7 for index in range(4)] for n in range(300)]
     assert digit_codes(300, 4, 7).tolist() == formula
 
 
@@ -137,8 +137,8 @@ def test_equal_size_clusters_are_bounded_and_nearly_as_good_as_the_best_assignme
     costs = squared_distances(rows, centres)
     labels = bounded_labels(costs, 20)
     assert np.bincount(labels, minlength=10).tolist() == [20] * 10
-    places, columns = linear_sum_assignment(np.repeat(costs, 20, axis=1))
-    best, free = np.repeat(costs, 20, axis=1)[places, columns].sum(), costs.min(axis=1).sum()
+    positions, columns = linear_sum_assignment(np.repeat(costs, 20, axis=1))
+    best, free = np.repeat(costs, 20, axis=1)[positions, columns].sum(), costs.min(axis=1).sum()
     assert costs[np.arange(200), labels].sum() - best < 0.15 * (best - free)
     assert np.bincount(equal_size_labels(rows, centres)).max() <= 20
 
@@ -151,9 +151,9 @@ def test_fitted_tables_are_the_least_squares_solution():
         found = fitted_tables(rows, codes, [4, 4, 4], weights=given_weights)
         scale = np.sqrt(np.ones(60) if given_weights is None else given_weights)[:, None]
         edges = np.cumsum([0, *split_width(7, 3)])
-        for place, table in enumerate(found):
-            picks = np.eye(4)[codes[:, place]]
-            block = rows[:, edges[place] : edges[place + 1]]
+        for index, table in enumerate(found):
+            picks = np.eye(4)[codes[:, index]]
+            block = rows[:, edges[index] : edges[index + 1]]
             solved = np.linalg.lstsq(picks * scale, block * scale, rcond=None)[0]
             assert np.allclose(table, solved, atol=1e-5)
 

@@ -27,10 +27,10 @@ def make(k: int = 3, **options) -> SubEmbedding:
 def dense_gradients(embedding: SubEmbedding, gradient: torch.Tensor) -> list[torch.Tensor]:
     """The gradient of the dense matrix, added up over the tokens that share a row: by a loop, as an oracle."""
     sums, start = [], 0
-    for place, table in enumerate(embedding.tables):
+    for index, table in enumerate(embedding.tables):
         total = torch.zeros_like(table)
         for token in range(TOKENS):
-            total[embedding.codes[token, place]] += gradient[token, start : start + table.shape[1]]
+            total[embedding.codes[token, index]] += gradient[token, start : start + table.shape[1]]
         sums.append(total)
         start += table.shape[1]
     return sums
@@ -41,7 +41,7 @@ def test_rows_are_those_of_the_tables_side_by_side(k):
     embedding = SubEmbedding(TOKENS, WIDTH, k)
     ids = torch.tensor([[0, 7], [49, 7]])
     for row, token in zip(embedding(ids).flatten(0, 1), ids.flatten(), strict=True):
-        parts = [table[embedding.codes[token, place]] for place, table in enumerate(embedding.tables)]
+        parts = [table[embedding.codes[token, index]] for index, table in enumerate(embedding.tables)]
         assert torch.equal(row, torch.cat(parts))
     assert embedding(ids).shape == (2, 2, WIDTH)
     assert torch.equal(embedding.weight[ids], embedding(ids))

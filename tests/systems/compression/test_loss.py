@@ -43,12 +43,12 @@ def a_head(codes: np.ndarray, rows: list[int], *, bias: bool, seed: int = 0, dty
 
 
 def some_inputs(
-    head: FactoredHead, places: int, seed: int = 0, dtype=torch.float64
+    head: FactoredHead, positions: int, seed: int = 0, dtype=torch.float64
 ) -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(seed)
-    hidden = torch.randn(places, head.in_features, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
-    labels = torch.randint(0, head.out_features, (places,), generator=draw)
-    labels[torch.rand(places, generator=draw) < 0.3] = IGNORED
+    hidden = torch.randn(positions, head.in_features, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+    labels = torch.randint(0, head.out_features, (positions,), generator=draw)
+    labels[torch.rand(positions, generator=draw) < 0.3] = IGNORED
     return hidden, labels
 
 
@@ -74,15 +74,15 @@ def assert_same(ours: list[torch.Tensor], theirs: list[torch.Tensor], tolerance:
     share=st.floats(0.02, 1.0),
     how=st.sampled_from(["counted", "random", "crowded"]),
     bias=st.booleans(),
-    places=st.integers(1, 9),
+    positions=st.integers(1, 9),
     chunk=st.integers(1, 10),
     seed=st.integers(0, 1_000),
 )
-def test_value_and_all_gradients_are_those_of_whole_logits(rows, share, how, bias, places, chunk, seed):
+def test_value_and_all_gradients_are_those_of_whole_logits(rows, share, how, bias, positions, chunk, seed):
     codes = some_codes(max(1, round(share * math.prod(rows))), rows, how, seed)
     rows = rows[::-1] if how == "crowded" else rows
     head = a_head(codes, rows, bias=bias, seed=seed)
-    hidden, labels = some_inputs(head, places, seed)
+    hidden, labels = some_inputs(head, positions, seed)
     ours = value_and_gradients(head, hidden, labels, head.chunk_loss(), chunk)
     assert_same(ours, value_and_gradients(head, hidden, labels))
 
@@ -116,7 +116,7 @@ def test_the_digit_that_leaves_the_fewest_prefixes_is_left_out():
 
 
 def scores_and_sum(scores: torch.Tensor, rows: list[int], codes: np.ndarray, bias=None):
-    """The logarithm of the vocabulary's sum and the gradient of its sum over places, by ours and by float64 logits."""
+    """Return the logarithm of the vocabulary's sum and the gradient of its sum over positions, ours and in float64."""
     plan = plan_prefixes(codes, rows)
     tokens = code_prefixes(codes, rows, plan, scores.device)
     ours = scores.clone().requires_grad_()

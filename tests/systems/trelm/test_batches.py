@@ -31,16 +31,16 @@ def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> 
     assert rows["languages"].tolist() == [read, 1, read, 1]
     assert rows["target_languages"].tolist() == [1 - read, 1, 1 - read, 1]
     seen = set()
-    for place in (0, 2):
-        ids = rows["input_ids"][place][rows["attention_mask"][place] == 1].tolist()
-        wanted = rows["labels"][place][rows["target_attention_mask"][place] == 1].tolist()
+    for index in (0, 2):
+        ids = rows["input_ids"][index][rows["attention_mask"][index] == 1].tolist()
+        wanted = rows["labels"][index][rows["target_attention_mask"][index] == 1].tolist()
         number = next(number for number in range(2) if ids == [CLS, *pairs.pair(number)[read].ids, SEP])
         other = pairs.pair(number)[1 - read]
         assert wanted == [CLS, *other.ids, SEP]
-        order = rows["alignment"][place][rows["target_attention_mask"][place] == 1].tolist()
+        order = rows["alignment"][index][rows["target_attention_mask"][index] == 1].tolist()
         assert order == [0, *(p if p == UNALIGNED else p + 1 for p in other.positions.tolist()), len(ids) - 1]
-        assert (rows["labels"][place][rows["target_attention_mask"][place] == 0] == IGNORED).all()
-        assert (rows["input_ids"][place][rows["attention_mask"][place] == 0] == PAD).all()
+        assert (rows["labels"][index][rows["target_attention_mask"][index] == 0] == IGNORED).all()
+        assert (rows["input_ids"][index][rows["attention_mask"][index] == 0] == PAD).all()
         seen.add(number)
     assert seen == {0, 1}
 
@@ -48,14 +48,14 @@ def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> 
 def test_beside_every_pair_its_target_sentence_is_masked_in_its_own_order() -> None:
     pairs = three_pairs()
     rows = PairBatches(pairs, TOKENIZER, direction="target-to-source", masking=0.9).batch([1, 3])
-    for place in range(2):
-        real = rows["attention_mask"][place] == 1
-        whole = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])[real]
+    for index in range(2):
+        real = rows["attention_mask"][index] == 1
+        whole = torch.where(rows["labels"][index] == IGNORED, rows["input_ids"][index], rows["labels"][index])[real]
         assert whole.tolist() in [[CLS, *pairs.pair(number)[1].ids, SEP] for number in range(2)]
-        assert rows["alignment"][place][real].tolist() == list(range(int(real.sum())))
-        asked = rows["labels"][place] != IGNORED
-        assert asked.any()
-        assert not asked[~real].any()
+        assert rows["alignment"][index][real].tolist() == list(range(int(real.sum())))
+        labelled = rows["labels"][index] != IGNORED
+        assert labelled.any()
+        assert not labelled[~real].any()
 
 
 @pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
@@ -75,15 +75,15 @@ def test_tlm_concatenates_both_sentences_with_masks_in_both() -> None:
     pairs = three_pairs()
     rows = PairBatches(pairs, TOKENIZER, objective="tlm", masking=0.5).batch(list(range(0, 40, 2)))
     gaps = {0: 0, 1: 0}
-    for place in range(20):
-        real = rows["attention_mask"][place] == 1
-        whole = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])[real]
+    for index in range(20):
+        real = rows["attention_mask"][index] == 1
+        whole = torch.where(rows["labels"][index] == IGNORED, rows["input_ids"][index], rows["labels"][index])[real]
         sequences = [(x.ids.tolist(), y.ids.tolist()) for x, y in (pairs.pair(0), pairs.pair(1))]
         source, target = next(pair for pair in sequences if whole.tolist() == [CLS, *pair[0], SEP, *pair[1], SEP])
         sides = [0] * (len(source) + 2) + [1] * (len(target) + 1)
-        assert rows["token_type_ids"][place][real].tolist() == sides
-        assert rows["languages"][place][real].tolist() == sides
-        for number, label in enumerate(rows["labels"][place][real].tolist()):
+        assert rows["token_type_ids"][index][real].tolist() == sides
+        assert rows["languages"][index][real].tolist() == sides
+        for number, label in enumerate(rows["labels"][index][real].tolist()):
             gaps[sides[number]] += label != IGNORED
     assert min(gaps.values()) > 5
     one = PairBatches(pairs, TOKENIZER, objective="tlm", segments=1).batch([0])
@@ -94,8 +94,8 @@ def test_tlm_concatenates_both_sentences_with_masks_in_both() -> None:
 def test_a_bridge_leads_from_a_masked_token_to_its_translation() -> None:
     pairs = three_pairs()
     rows = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1.0, seed=0).batch([0, 2])
-    for place in range(2):
-        ids = rows["labels"][place]
+    for index in range(2):
+        ids = rows["labels"][index]
         first = 0 if 10 in ids.tolist() else 1
         source, target = pairs.pair(first)
         start = len(source.ids) + 2
@@ -104,7 +104,7 @@ def test_a_bridge_leads_from_a_masked_token_to_its_translation() -> None:
         expected += [start - 1]
         expected += [1 + p if p != UNALIGNED else start + j for j, p in enumerate(target.positions.tolist())]
         expected += [start + len(target.ids)]
-        assert rows["bridge"][place][: len(expected)].tolist() == expected
+        assert rows["bridge"][index][: len(expected)].tolist() == expected
     without = PairBatches(pairs, TOKENIZER, objective="brlm", masking=1e-9).batch([0])
     real = int(without["attention_mask"].sum())
     assert without["bridge"][0, :real].tolist() == list(range(real))

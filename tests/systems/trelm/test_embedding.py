@@ -51,8 +51,8 @@ def test_a_linear_map_comes_closer_to_rows_outside_the_pairs_than_an_orthogonal_
     random = np.random.default_rng(0)
     static = random.normal(size=(900, 12))
     scales = np.geomspace(1, 0.05, 12)  # a model's rows vary in some directions, and vectors explain a part of them
-    told = random.normal(size=(12, 12)) * scales
-    anchor = 0.3 + 0.05 * (static @ told + 3 * scales * random.normal(size=(900, 12)))
+    true_map = random.normal(size=(12, 12)) * scales
+    anchor = 0.3 + 0.05 * (static @ true_map + 3 * scales * random.normal(size=(900, 12)))
     pairs = np.stack([np.arange(300)] * 2, axis=1)
     close = {}
     for by in ("linear", "orthogonal"):
@@ -219,8 +219,8 @@ def test_rows_without_a_map_need_no_more_tokens_than_there_are(initialisation):
 @pytest.mark.parametrize("noise", [0.01, 1.0, 5.0])
 def test_the_penalty_is_the_one_under_which_each_pair_is_predicted_best_by_the_others(noise):
     random = np.random.default_rng(0)
-    rows, told = random.normal(size=(60, 5)), random.normal(size=(5, 5))
-    deviations = (rows @ told + noise * random.normal(size=(60, 5)))[::-1]
+    rows, true_map = random.normal(size=(60, 5)), random.normal(size=(5, 5))
+    deviations = (rows @ true_map + noise * random.normal(size=(60, 5)))[::-1]
     pairs = np.stack([np.arange(40), 59 - np.arange(40)], axis=1)
     known, wanted = rows[:40], deviations[::-1][:40]
 
@@ -240,11 +240,11 @@ def test_the_penalty_is_the_one_under_which_each_pair_is_predicted_best_by_the_o
 
 def test_the_less_vectors_explain_the_shorter_are_the_rows():
     random = np.random.default_rng(0)
-    rows, told, drawn = random.normal(size=(500, 6)), random.normal(size=(6, 6)), random.normal(size=(500, 6))
+    rows, true_map, drawn = random.normal(size=(500, 6)), random.normal(size=(6, 6)), random.normal(size=(500, 6))
     pairs = np.stack([np.arange(500)] * 2, axis=1)
     lengths, shares = [], []
     for noise in (0.0, 6.0, 300.0):
-        deviations = rows @ told + noise * drawn
+        deviations = rows @ true_map + noise * drawn
         deviations /= deviations.std()
         matrix, explained = fit_linear_map(rows, deviations, pairs)
         lengths.append(float((rows @ matrix).std()))

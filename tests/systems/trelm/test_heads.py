@@ -1,4 +1,4 @@
-"""Layers for tasks on a model with a TRILayer: over the model's own states, and learnt with it."""
+"""Layers for tasks on a model with a TRILayer: over the model's own states, and trained with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often tokens occur, and the order of the rows that represent a model's space."""
+"""Counts of tokens, and the order of the rows that represent a model's space."""
 
 from __future__ import annotations
 

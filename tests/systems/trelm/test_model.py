@@ -115,7 +115,7 @@ def by_hand(
     for layer in layers[: len(layers) // 2]:
         hidden = layer(hidden, mask)
     order = list(range(len(ids))) if alignment is None else alignment
-    hidden = torch.stack([hidden[:, len(ids) if place == UNALIGNED else place] for place in order], dim=1)
+    hidden = torch.stack([hidden[:, len(ids) if index == UNALIGNED else index] for index in order], dim=1)
     again = inner.language_embeddings(torch.tensor([[target]]))
     if mapping is None:
         hidden = inner.trilayer(hidden + again + position(len(order)), mask)
@@ -138,11 +138,11 @@ def test_masked_language_modelling_is_the_layers_in_the_papers_order(backbone: A
 def test_an_identity_alignment_changes_no_bit(backbone: Any) -> None:
     model = with_trilayer(backbone)
     inputs = padded(model)
-    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
-    places = torch.where(inputs["attention_mask"] == 1, places, UNALIGNED)
+    positions = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    positions = torch.where(inputs["attention_mask"] == 1, positions, UNALIGNED)
     with torch.no_grad():
         plain = model(**inputs).logits
-        through = model(**inputs, alignment=places, target_attention_mask=inputs["attention_mask"]).logits
+        through = model(**inputs, alignment=positions, target_attention_mask=inputs["attention_mask"]).logits
     real = inputs["attention_mask"] == 1
     assert torch.equal(plain[real], through[real])
 
@@ -359,10 +359,10 @@ def test_the_combination_has_each_half_of_one_model_and_the_mean_of_the_rest(bac
     first, second, found = (dict(model.named_parameters()) for model in (there, back, both))
     counts = {"upper": 0, "lower": 0, "mean": 0}
     for name, value in found.items():
-        place = next((int(part) for part in name.split(".") if part.isdigit()), None)
+        index = next((int(part) for part in name.split(".") if part.isdigit()), None)
         in_layers = ".encoder.layer." in name or "albert_layer_groups" in name
         if in_layers and not name.startswith("model.trilayer"):
-            kind = "lower" if place < 2 else "upper"
+            kind = "lower" if index < 2 else "upper"
             assert torch.equal(value, (second if kind == "lower" else first)[name]), name
         else:
             kind = "mean"

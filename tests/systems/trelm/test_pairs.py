@@ -77,7 +77,7 @@ def test_long_pairs_are_left_out_and_having_none_left_is_an_error() -> None:
 
 def test_the_fingerprint_changes_with_a_link() -> None:
     both = EncodedBitext(side([1, 2]), side([3, 4]))
-    first, second = (align_pairs(both, links((0, 0, place)), max_tokens=8).fingerprint() for place in (0, 1))
+    first, second = (align_pairs(both, links((0, 0, index)), max_tokens=8).fingerprint() for index in (0, 1))
     assert first != second
     assert first == align_pairs(both, links((0, 0, 0)), max_tokens=8).fingerprint()
 

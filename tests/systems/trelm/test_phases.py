@@ -60,9 +60,9 @@ class World:
     def pairs(self) -> AlignedPairs:
         encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.tokenizer, self.tokenizer)
         points = [
-            (line, place, place)
+            (line, index, index)
             for line in range(len(encoded))
-            for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
+            for index in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
         return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
 
@@ -145,9 +145,9 @@ def test_two_directions_are_combined_parameter_by_parameter(bert_world: World) -
     combine_directions(there, back, output)
     first, second, both = (dict(load_model(folder).named_parameters()) for folder in (there, back, output))
     for name, value in both.items():
-        place = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
+        index = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
         mean = (first[name] + second[name]) / 2
-        wanted = mean if place is None else second[name] if place < 2 else first[name]
+        wanted = mean if index is None else second[name] if index < 2 else first[name]
         assert torch.equal(value, wanted), name
 
 
@@ -221,11 +221,11 @@ def test_pairs_and_masked_sentences_have_a_mean_loss_each(
 ) -> None:
     config = bert_world.start / "config.json"
     config.write_text(re.sub(r'("\w*dropout_prob": )0\.1', r"\g<1>0.0", config.read_text()))
-    told, own = [], StageTrainer.compute_loss
+    reported, own = [], StageTrainer.compute_loss
 
     def listening(trainer: Any, *inputs: Any, **options: Any) -> torch.Tensor:
-        told.append(own(trainer, *inputs, **options))
-        return told[-1]
+        reported.append(own(trainer, *inputs, **options))
+        return reported[-1]
 
     monkeypatch.setattr(StageTrainer, "compute_loss", listening)
     training = replace(TRAINING, steps=1, micro_batch=micro_batch)
@@ -236,7 +236,7 @@ def test_pairs_and_masked_sentences_have_a_mean_loss_each(
         model = load_model(bert_world.start)
         halves = [{name: array[turn::2] for name, array in rows.items()} for turn in (0, 1)]
         expected = sum(model(**half).loss for half in halves)
-    assert sum(told).item() == pytest.approx(float(expected), rel=1e-4)
+    assert sum(reported).item() == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: World) -> None:

@@ -44,10 +44,10 @@ def test_a_translation_is_the_most_likely_token_of_every_position() -> None:
         with torch.no_grad():
             logits = reader(ids, languages=torch.tensor([0]), target_languages=torch.tensor([1])).logits
         tokens, expected = logits[0].argmax(-1).tolist(), []
-        for place, token in enumerate(tokens):
+        for position, token in enumerate(tokens):
             if token == TOKENIZER.sep_token_id:
                 break
-            if (place == 0 or tokens[place - 1] != token) and token not in TOKENIZER.all_special_ids:
+            if (position == 0 or tokens[position - 1] != token) and token not in TOKENIZER.all_special_ids:
                 expected.append(token)
         assert text == TOKENIZER.decode(expected).strip()
 
@@ -107,7 +107,7 @@ def test_bits_per_word_are_those_of_every_token_masked_once() -> None:
     with torch.no_grad():
         for ids, labels in zip(windows.inputs, windows.labels, strict=True):
             chances = torch.log_softmax(reader(torch.from_numpy(ids)[None]).logits[0], -1)
-            nats -= sum(float(chances[place, label]) for place, label in enumerate(labels) if label >= 0)
+            nats -= sum(float(chances[position, label]) for position, label in enumerate(labels) if label >= 0)
     assert score.metric == "bits per word"
     assert score.examples == windows.tokens
     assert score.value == pytest.approx(nats / windows.tokens / math.log(2), rel=1e-5)

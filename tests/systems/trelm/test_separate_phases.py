@@ -35,7 +35,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.start = folder, folder / "start"
-        # Equally frequent pairs are joined in any order, so that other processes are handed these very tokenizers.
+        # Equally frequent pairs are joined in any order, so that other processes load these very tokenizers.
         self.own, self.new = pico.wordpiece(ENGLISH, size=150), pico.wordpiece(FOREIGN, size=220)
         sizes = SIZES | {"max_position_embeddings": 40, "pad_token_id": 0}
         with torch.random.fork_rng():
@@ -59,9 +59,9 @@ class World:
     def pairs(self) -> AlignedPairs:
         encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.own, self.new)
         points = [
-            (line, place, place)
+            (line, index, index)
             for line in range(len(encoded))
-            for place in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
+            for index in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
         ]
         return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
 
@@ -84,10 +84,10 @@ def world(tmp_path: Path, monkeypatch: Any) -> World:
     return World(tmp_path)
 
 
-def whole(rows: dict[str, torch.Tensor], place: int) -> list[int]:
+def whole(rows: dict[str, torch.Tensor], index: int) -> list[int]:
     """A row as it was before tokens were masked."""
-    real = rows["attention_mask"][place] == 1
-    filled = torch.where(rows["labels"][place] == IGNORED, rows["input_ids"][place], rows["labels"][place])
+    real = rows["attention_mask"][index] == 1
+    filled = torch.where(rows["labels"][index] == IGNORED, rows["input_ids"][index], rows["labels"][index])
     return filled[real].tolist()
 
 
@@ -101,20 +101,20 @@ def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(
     assert padding[0] != padding[1]
     for direction, read in (("source-to-target", 0), ("target-to-source", 1)):
         rows = PairBatches(pairs, (world.own, other), direction=direction, masking=0.5).batch(list(range(40)))
-        for place in range(40):
-            reads, writes = int(rows["languages"][place]), int(rows["target_languages"][place])
-            assert (reads, writes) == ((read, 1 - read) if place % 2 == 0 else (1, 1))
-            real = rows["attention_mask"][place] == 1
-            ids = rows["input_ids"][place]
+        for index in range(40):
+            reads, writes = int(rows["languages"][index]), int(rows["target_languages"][index])
+            assert (reads, writes) == ((read, 1 - read) if index % 2 == 0 else (1, 1))
+            real = rows["attention_mask"][index] == 1
+            ids = rows["input_ids"][index]
             assert (int(ids[real][0]), int(ids[real][-1])) == frames[reads]
             assert set(ids[~real].tolist()) <= {padding[reads]}
-            asked = rows["labels"][place][rows["target_attention_mask"][place] == 1]
-            if place % 2 == 0:
-                assert (int(asked[0]), int(asked[-1])) == frames[writes]
-                order = rows["alignment"][place][rows["target_attention_mask"][place] == 1].tolist()
+            labelled = rows["labels"][index][rows["target_attention_mask"][index] == 1]
+            if index % 2 == 0:
+                assert (int(labelled[0]), int(labelled[-1])) == frames[writes]
+                order = rows["alignment"][index][rows["target_attention_mask"][index] == 1].tolist()
                 assert (order[0], order[-1]) == (0, int(real.sum()) - 1)
             else:
-                hidden = ids[real][asked != IGNORED]
+                hidden = ids[real][labelled != IGNORED]
                 assert (hidden == other.mask_token_id).float().mean() > 0.5
     assert UNALIGNED in rows["alignment"]
 
@@ -132,12 +132,12 @@ def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: World, ob
         [world.new.cls_token_id, *y.ids, world.new.sep_token_id, *x.ids, world.own.sep_token_id]
         for x, y in map(pairs.pair, range(len(pairs)))
     ]
-    for place in range(20):
-        assert whole(rows, place) in framed
-        real = rows["attention_mask"][place] == 1
+    for index in range(20):
+        assert whole(rows, index) in framed
+        real = rows["attention_mask"][index] == 1
         for language, tokenizer in enumerate((world.own, world.new)):
-            own = real & (rows["languages"][place] == language)
-            assert int(rows["input_ids"][place][own].max()) < len(tokenizer)
+            own = real & (rows["languages"][index] == language)
+            assert int(rows["input_ids"][index][own].max()) < len(tokenizer)
     padded = rows["attention_mask"] == 0
     assert (rows["languages"][padded] == 0).all()
     assert (rows["input_ids"][padded] == world.own.pad_token_id).all()
@@ -188,9 +188,9 @@ def test_two_directions_are_combined_and_the_last_phase_leaves_the_source_vocabu
     combine_directions(there, back, both)
     first, second, found = (dict(load_model(folder).named_parameters()) for folder in (there, back, both))
     for name, value in found.items():
-        place = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
+        index = int(name.split(".")[4]) if name.startswith("model.backbone.encoder.layer.") else None
         mean = (first[name] + second[name]) / 2
-        assert torch.equal(value, mean if place is None else second[name] if place < 2 else first[name]), name
+        assert torch.equal(value, mean if index is None else second[name] if index < 2 else first[name]), name
     train_specific(both, output, world.texts["xx"], TRAINING, held_out=world.held_out["xx"])
     moved = changed(both, output)
     assert not any(name == WORDS or DECODER.search(name) for name in moved)

@@ -29,7 +29,7 @@ LONG = 130
 
 
 def with_vocabulary(model: Any, tokens: int, seed: int = 5) -> Any:
-    """The same model with other word embeddings, other output embeddings and another bias."""
+    """A copy of the model with other word embeddings, other output embeddings and another bias."""
     kind = BertForMaskedLM if type(model).__name__.startswith("BertFor") else type(model)
     config = copy.deepcopy(model.config)
     config.vocab_size = tokens
@@ -79,7 +79,7 @@ def by_hand(
     for layer in inner.lower:
         hidden = layer(hidden, mask)
     order = list(range(len(ids))) if alignment is None else alignment
-    hidden = torch.stack([hidden[:, len(ids) if place == UNALIGNED else place] for place in order], dim=1)
+    hidden = torch.stack([hidden[:, len(ids) if index == UNALIGNED else index] for index in order], dim=1)
     again = position(len(order))
     hidden = inner.trilayer(hidden + (again if mapping is None else again @ mapping.weight.T), mask)
     for layer in inner.upper:
@@ -102,14 +102,14 @@ def test_each_language_is_masked_and_predicted_by_its_own_table_and_head(source:
 def test_an_identity_alignment_changes_no_bit(source: Any) -> None:
     model = joined(source, LONG)
     inputs = padded(model)
-    places = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
-    places = torch.where(inputs["attention_mask"] == 1, places, UNALIGNED)
+    positions = torch.arange(max(LENGTHS)).expand(len(LENGTHS), -1)
+    positions = torch.where(inputs["attention_mask"] == 1, positions, UNALIGNED)
     real = inputs["attention_mask"] == 1
     languages = torch.tensor([0, 1, 0])
     with torch.no_grad():
         plain = model(**inputs, languages=languages).logits
         through = model(
-            **inputs, languages=languages, alignment=places, target_attention_mask=inputs["attention_mask"]
+            **inputs, languages=languages, alignment=positions, target_attention_mask=inputs["attention_mask"]
         ).logits
     assert torch.equal(plain[real], through[real])
 
@@ -215,15 +215,15 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
     inputs = padded(model)
     labels = torch.where(inputs["input_ids"] > 30, inputs["input_ids"], -100)
     languages = torch.tensor([0, 1, 0])
-    for told in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
+    for options in ({"languages": languages}, {"language": "en"}, {"language": "xx"}, {}):
         for label_share in (1.0, 0.9):
             model.zero_grad()
-            whole = model(**inputs, labels=labels, **told).loss * (labels != -100).sum()
+            whole = model(**inputs, labels=labels, **options).loss * (labels != -100).sum()
             whole.backward()
             wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
             model.zero_grad()
             with loss_forward(model, label_share=label_share):
-                nats = model(**inputs, labels=labels, **told)
+                nats = model(**inputs, labels=labels, **options)
             nats.backward()
             assert torch.allclose(nats, whole, rtol=1e-5)
             for name, parameter in model.named_parameters():

@@ -14,7 +14,7 @@ JUDGED_PER_COMPONENT = 20
 
 @dataclass(frozen=True)
 class AdversarialTraining:
-    """How to find a linear map between two spaces without known pairs.
+    """Options of the search for a linear map between two spaces without known pairs.
 
     Three searches are tried in this order, and the first clear result ends the search: frequency ranks
     (`frequency_map`), principal axes (`principal_axes`), and up to `restarts` runs of adversarial training.

@@ -23,7 +23,7 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 __all__ = [
     "Tokenizers",
     "check_tokenizers",
-    "export_language",
+    "export_trelm",
     "load_language",
     "load_tokenizers",
     "save_tokenizers",
@@ -84,7 +84,7 @@ def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedL
     return with_one_language(model, language), tokenizers[model.config.language_index(language)]
 
 
-def export_language(folder: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
+def export_trelm(folder: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
     """Write one language of a model with separate vocabularies, with its tokenizer, as a model of its own.
 
     It keeps its TRILayer, so it is loaded with `relexify.load_model`.

@@ -1,4 +1,4 @@
-"""What is wrong with the input is told in one sentence, and nothing is left behind."""
+"""Invalid input is reported in one sentence, and nothing is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import pico
-from tests.cli.command import refused, relexify
+from tests.cli.command import assert_error, relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile
 
 FVT = ("--method", "fvt", "--set", "score=false")
@@ -62,106 +62,106 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", VECTOR_FILES)
-def test_unreadable_vectors(name, tmp_path, refuses):
+def test_unreadable_vectors(name, tmp_path, rejects):
     content, word = VECTOR_FILES[name]
     file = tmp_path / ("vectors.bin" if ".vec" not in name else "vectors.vec")
     file.write_bytes(content)
-    refuses(("vectors", "info", file), str(file), word)
+    rejects(("vectors", "info", file), str(file), word)
 
 
-def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_path, refuses, cache):
+def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_path, rejects, cache):
     file = tmp_path / "vectors.bin"
     file.write_bytes(FastTextFile().content()[:-100])
     options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary)
-    refuses(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
+    rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
     assert not (cache / "vectors").exists()
 
 
 @pytest.mark.parametrize("name", DICTIONARIES)
-def test_unusable_dictionary(name, world, tmp_path, refuses):
+def test_unusable_dictionary(name, world, tmp_path, rejects):
     content, word = DICTIONARIES[name]
     file = tmp_path / "dictionary.tsv"
     file.write_bytes(content)
     files = (world.source_vectors, world.target_vectors, "--dictionary", file)
-    refuses(("align", *files, "-o", tmp_path / "rotation.safetensors"), file.name, word)
+    rejects(("align", *files, "-o", tmp_path / "rotation.safetensors"), file.name, word)
     if name != "of other languages":
-        refuses(("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", file), str(file), word)
+        rejects(("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", file), str(file), word)
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_unusable_corpus(name, world, tmp_path, refuses):
+def test_unusable_corpus(name, world, tmp_path, rejects):
     content, word = CORPORA[name]
     file = tmp_path / "text.txt"
     file.write_bytes(content)
-    refuses(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
+    rejects(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
 
 
-def test_missing_corpus(world, tmp_path, refuses):
-    refuses(("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nowhere.txt"), "nowhere.txt")
-    refuses(("vectors", "train", tmp_path / "nowhere.txt", "-o", tmp_path / "out.safetensors"), "nowhere.txt")
+def test_missing_corpus(world, tmp_path, rejects):
+    rejects(("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nowhere.txt"), "nowhere.txt")
+    rejects(("vectors", "train", tmp_path / "nowhere.txt", "-o", tmp_path / "out.safetensors"), "nowhere.txt")
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_impossible_option(name, world, tmp_path, refuses):
+def test_impossible_option(name, world, tmp_path, rejects):
     options, *words = OPTIONS[name]
-    refuses(("transfer", world.gpt2, tmp_path / "out", *world.text, *options), *words)
+    rejects(("transfer", world.gpt2, tmp_path / "out", *world.text, *options), *words)
 
 
-def test_vectors_of_two_widths_need_reduce(world, tmp_path, refuses):
+def test_vectors_of_two_widths_need_reduce(world, tmp_path, rejects):
     narrow = tmp_path / "narrow.safetensors"
     relexify(
         "vectors", "train", world.corpus, "-o", narrow, "--width", 8, "--set", "epochs=1", "--set", "minimum_count=1"
     )
     arguments = ("align", world.source_vectors, narrow, "--dictionary", world.dictionary)
-    refuses((*arguments, "-o", tmp_path / "rotation.safetensors"), "16", "8", "--reduce")
+    rejects((*arguments, "-o", tmp_path / "rotation.safetensors"), "16", "8", "--reduce")
     assert relexify(*arguments, "-o", tmp_path / "rotation.safetensors", "--reduce").status == 0
 
 
-def test_tokenizer_without_a_mask_token_is_refused_for_an_encoder(world, tmp_path, refuses):
+def test_tokenizer_without_a_mask_token_is_rejected_for_an_encoder(world, tmp_path, rejects):
     options = ("--corpus", world.corpus, "--tokenizer", world.gpt2)
-    refuses(("transfer", world.bert, tmp_path / "out", *options), "no mask token", "[MASK]")
+    rejects(("transfer", world.bert, tmp_path / "out", *options), "no mask token", "[MASK]")
 
 
-def test_output_that_exists(world, tmp_path, refuses):
+def test_output_that_exists(world, tmp_path, rejects):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").touch()
-    refuses(("transfer", world.gpt2, tmp_path / "out", *world.text), str(tmp_path / "out"), "--overwrite")
+    rejects(("transfer", world.gpt2, tmp_path / "out", *world.text), str(tmp_path / "out"), "--overwrite")
     (tmp_path / "a.safetensors").touch()
-    refuses(("vectors", "train", world.corpus, "-o", tmp_path / "a.safetensors"), "a.safetensors", "--overwrite")
+    rejects(("vectors", "train", world.corpus, "-o", tmp_path / "a.safetensors"), "a.safetensors", "--overwrite")
 
 
-def test_output_where_nothing_can_be_written(world, tmp_path, refuses):
+def test_output_where_nothing_can_be_written(world, tmp_path, rejects):
     (tmp_path / "file").touch()
-    for place in (Path("/proc/relexify/out"), tmp_path / "file" / "out"):
-        refuses(("transfer", world.gpt2, place, *world.text), str(place), "cannot be written")
+    for path in (Path("/proc/relexify/out"), tmp_path / "file" / "out"):
+        rejects(("transfer", world.gpt2, path, *world.text), str(path), "cannot be written")
 
 
-def test_model_that_is_no_model(world, tmp_path, refuses):
+def test_folder_without_a_model(world, tmp_path, rejects):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     out = (tmp_path / "out", *world.text, *FVT)
-    refuses(("transfer", tmp_path / "empty", *out), str(tmp_path / "empty"), "holds no model")
-    refuses(("transfer", tmp_path / "file", *out), "is a file")
-    refuses(("transfer", tmp_path / "nowhere", *out), f"there is no folder {tmp_path / 'nowhere'}")
-    refuses(("transfer", "./nowhere", *out), "there is no folder ./nowhere")
+    rejects(("transfer", tmp_path / "empty", *out), str(tmp_path / "empty"), "holds no model")
+    rejects(("transfer", tmp_path / "file", *out), "is a file")
+    rejects(("transfer", tmp_path / "nowhere", *out), f"there is no folder {tmp_path / 'nowhere'}")
+    rejects(("transfer", "./nowhere", *out), "there is no folder ./nowhere")
 
 
-def test_model_without_a_tokenizer(world, tmp_path, refuses):
+def test_model_without_a_tokenizer(world, tmp_path, rejects):
     shutil.copytree(world.gpt2, tmp_path / "model", ignore=shutil.ignore_patterns("tokenizer*"))
-    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "holds no tokenizer")
+    rejects(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "holds no tokenizer")
 
 
-def test_unknown_name_is_refused_at_once_where_the_hub_is_out_of_reach(world, tmp_path, monkeypatch, refuses):
+def test_unknown_name_is_rejected_at_once_where_the_hub_is_out_of_reach(world, tmp_path, monkeypatch, rejects):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     start = time.monotonic()
-    refuses(("transfer", "nobody/nothing", tmp_path / "out", *world.text), "'nobody/nothing'", "cannot be reached")
+    rejects(("transfer", "nobody/nothing", tmp_path / "out", *world.text), "'nobody/nothing'", "cannot be reached")
     assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("damage", ["cut short", "no safetensors", "config of another size", "config cut short"])
-def test_damaged_model(damage, world, tmp_path, refuses):
+def test_damaged_model(damage, world, tmp_path, rejects):
     model = tmp_path / "model"
     shutil.copytree(world.gpt2, model)
     weights, config = model / "model.safetensors", model / "config.json"
@@ -173,26 +173,26 @@ def test_damaged_model(damage, world, tmp_path, refuses):
         config.write_text(config.read_text()[:50])
     else:
         config.write_text(config.read_text().replace('"n_layer": 2', '"n_layer": 3'))
-    refuses(("transfer", model, tmp_path / "out", *world.text, *FVT), str(model), "check that")
+    rejects(("transfer", model, tmp_path / "out", *world.text, *FVT), str(model), "check that")
 
 
-def test_damaged_tokenizer(world, tmp_path, refuses):
+def test_damaged_tokenizer(world, tmp_path, rejects):
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / "tokenizer" / "tokenizer.json").write_text('{"model": 1}')
     options = ("--corpus", world.corpus, "--tokenizer", tmp_path / "tokenizer")
-    refuses(("transfer", world.gpt2, tmp_path / "out", *options), str(tmp_path / "tokenizer"))
+    rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(tmp_path / "tokenizer"))
 
 
-def test_weights_that_are_not_finite(world, tmp_path, refuses):
+def test_weights_that_are_not_finite(world, tmp_path, rejects):
     model, tokenizer = pico.pair("gpt2")
     model.get_input_embeddings().weight.data[7, 0] = float("nan")
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    refuses(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "NaN or infinite")
+    rejects(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "NaN or infinite")
 
 
 @pytest.mark.parametrize("damage", ["cut short", "another kind", "missing"])
-def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, refuses):
+def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, rejects):
     folder = tmp_path / "model"
     shutil.copytree(transferred[0], folder)
     mixture = folder / "mixture.safetensors"
@@ -202,31 +202,31 @@ def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, refus
         shutil.copy(world.source_vectors, mixture)
     else:
         mixture.unlink()
-    refuses(("inspect", folder, "ra"), str(folder))
+    rejects(("inspect", folder, "ra"), str(folder))
 
 
-def test_inspect_of_a_token_that_is_not_there(transferred, refuses):
-    refuses(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
-    refuses(("inspect", transferred[0], "--sample", 0), "--sample")
+def test_inspect_of_a_token_that_is_not_there(transferred, rejects):
+    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
+    rejects(("inspect", transferred[0], "--sample", 0), "--sample")
 
 
-def test_nearest_of_an_unknown_word(world, tmp_path, refuses):
+def test_nearest_of_an_unknown_word(world, tmp_path, rejects):
     file = tmp_path / "vectors.vec"
     file.write_text("2 2\nhaus 1 2\ntree 3 4\n")
-    refuses(("vectors", "nearest", file, "xyzzy"), "xyzzy", str(file))
-    refuses(("vectors", "nearest", file, "haus", "--count", 0), "--count")
+    rejects(("vectors", "nearest", file, "xyzzy"), "xyzzy", str(file))
+    rejects(("vectors", "nearest", file, "haus", "--count", 0), "--count")
 
 
 def test_unknown_verb():
-    refused(relexify("transmogrify"), "transmogrify", "relexify --help")
+    assert_error(relexify("transmogrify"), "transmogrify", "relexify --help")
 
 
-def test_parallel_text_that_is_missing_or_damaged_is_refused_before_any_work(world, tmp_path, refuses):
+def test_parallel_text_that_is_missing_or_damaged_is_rejected_before_any_work(world, tmp_path, rejects):
     start = ("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "ramen")
-    refuses(start, "ramen needs parallel text", "--bitext")
-    refuses((*start, "--bitext", tmp_path / "nowhere.tsv"), "nowhere.tsv does not exist")
+    rejects(start, "ramen needs parallel text", "--bitext")
+    rejects((*start, "--bitext", tmp_path / "nowhere.tsv"), "nowhere.tsv does not exist")
     (tmp_path / "bad.tsv").write_text("one\teins\ntwo zwei\n")
-    refuses((*start, "--bitext", tmp_path / "bad.tsv"), "bad.tsv, line 2, has no tab")
+    rejects((*start, "--bitext", tmp_path / "bad.tsv"), "bad.tsv, line 2, has no tab")
     (tmp_path / "links.txt").write_text("0-0\n")
     ready = ("--bitext", world.bitext, "--set", f"alignment={tmp_path / 'links.txt'}")
-    refuses((*start, *ready), "links.txt has 1 lines and the parallel text 200")
+    rejects((*start, *ready), "links.txt has 1 lines and the parallel text 200")

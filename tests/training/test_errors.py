@@ -1,4 +1,4 @@
-"""What cannot be trained is refused before any work; what goes wrong on the way is told, and leaves the run whole."""
+"""Invalid input is rejected before any work; errors during training are reported, and checkpoints stay intact."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def left(run: Run) -> set[str]:
     return {path.name for path in run.folder.iterdir()}
 
 
-def test_a_text_shorter_than_one_sequence_is_refused(run_of):
+def test_a_text_shorter_than_one_sequence_is_rejected(run_of):
     run = run_of()
     (run.folder / "short.txt").write_text("water")
     with pytest.raises(InputError, match=r"has \d tokens, but one sequence of 16 needs 17"):
@@ -45,7 +45,7 @@ def test_a_text_shorter_than_one_sequence_is_refused(run_of):
     assert left(run) == {"short.txt"}
 
 
-def test_a_missing_text_is_refused(run_of):
+def test_a_missing_text_is_rejected(run_of):
     run = run_of()
     with pytest.raises(InputError, match=r"nowhere\.txt"):
         replace(run, corpus=run.folder / "nowhere.txt").train()
@@ -54,7 +54,7 @@ def test_a_missing_text_is_refused(run_of):
     assert not left(run)
 
 
-def test_a_tokenizer_of_another_model_is_refused(run_of):
+def test_a_tokenizer_of_another_model_is_rejected(run_of):
     run = run_of()
     shutil.copytree(run.source, run.folder / "mixed")
     pico.byte_level(size=430).save_pretrained(run.folder / "mixed")
@@ -64,21 +64,21 @@ def test_a_tokenizer_of_another_model_is_refused(run_of):
 
 
 @pytest.mark.parametrize(("family", "longest"), [("gpt2", 64), ("roberta", 64)])
-def test_sequences_longer_than_the_model_can_take_are_refused(run_of, family, longest):
+def test_sequences_longer_than_the_model_can_take_are_rejected(run_of, family, longest):
     run = run_of(family)
     with pytest.raises(InputError, match=f"length = 65 is more than the {longest} tokens"):
         run.train(replace(TRAINING, length=65))
     assert not left(run)
 
 
-def test_an_encoder_decoder_is_refused(run_of):
+def test_an_encoder_decoder_is_rejected(run_of):
     run = run_of("t5")
     with pytest.raises(InputError, match="is an encoder-decoder: only decoders"):
         run.train()
     assert not left(run)
 
 
-def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(run_of):
+def test_an_output_that_exists_is_rejected_before_any_work_and_replaced_with_overwrite(run_of):
     run = run_of()
     run.train()
     before = tensors(run.output())
@@ -98,24 +98,24 @@ def test_an_output_that_exists_is_refused_before_any_work_and_replaced_if_asked(
     ("name", "other"),
     [(r"stages\[0\]\.learning_rate", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
 )
-def test_checkpoints_of_another_training_are_refused_by_what_differs(killed_copy, name, other):
+def test_checkpoints_of_another_training_are_rejected_by_what_differs(killed_copy, name, other):
     run = killed_copy()
-    with pytest.raises(InputError, match=rf"another run: its {name} was .*--overwrite to start again"):
+    with pytest.raises(InputError, match=rf"another run: its {name} was .*delete .* to start again"):
         run.train(replace(TRAINING, **other))
     assert (run.work() / "1-everything" / "checkpoint-8").exists()
 
 
-def test_checkpoints_of_another_model_are_refused(killed_copy, shared_run):
+def test_checkpoints_of_another_model_are_rejected(killed_copy, shared_run):
     run = killed_copy()
     with pytest.raises(InputError, match="another run: its model was"):
         replace(run, source=shared_run("gpt2", dtype=torch.bfloat16).source).train()
 
 
-def test_overwrite_begins_anew_where_checkpoints_are_of_another_training(killed_copy, run_of, caplog):
+def test_overwrite_starts_again_where_checkpoints_are_of_another_training(killed_copy, run_of, caplog):
     run, other = killed_copy(), replace(TRAINING, learning_rate=2e-2)
     result = run.train(other, overwrite=True)
     assert "removing it" in caplog.text
-    assert_same_bits(result.output, run_of().train(other, "anew").output)
+    assert_same_bits(result.output, run_of().train(other, "again").output)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_is_told_of_and_the_one_before_it_is_taken(killed_copy, uninterrupted, caplog, damage):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(killed_copy, uninterrupted, caplog, damage):
     run, (name, harm, reason) = killed_copy(), DAMAGES[damage]
     harm(run.work() / "1-everything" / "checkpoint-8" / name)
     with caplog.at_level("INFO"):
@@ -171,16 +171,16 @@ def test_a_damaged_checkpoint_is_told_of_and_the_one_before_it_is_taken(killed_c
     assert_same_bits(result.output, uninterrupted)
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_begins_anew_if_asked(killed_copy, uninterrupted):
+def test_a_run_with_only_damaged_checkpoints_is_rejected_and_starts_again_with_overwrite(killed_copy, uninterrupted):
     run = killed_copy()
     for checkpoint in run.work().glob("*/checkpoint-*"):
         flip(checkpoint / "model.safetensors")
-    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*pass --overwrite to start again"):
+    with pytest.raises(InputError, match=r"every checkpoint in .* is damaged .*delete .* to start again"):
         run.train()
     assert_same_bits(run.train(overwrite=True).output, uninterrupted)
 
 
-def test_a_damaged_list_of_what_the_run_was_is_refused_and_begins_anew_if_asked(killed_copy, uninterrupted):
+def test_a_damaged_identity_of_the_run_is_rejected_and_starts_again_with_overwrite(killed_copy, uninterrupted):
     run = killed_copy()
     (run.work() / "run.json").write_text('{"batch"')
     with pytest.raises(InputError, match=r"run\.json is corrupt"):
@@ -192,23 +192,23 @@ EXPLODING = (Stage("wild", 20, learning_rate=1e38, warmup_steps=20),)
 """The first step has no rate at all, the second one that nothing survives."""
 
 
-def test_a_loss_that_is_no_number_stops_training_and_names_the_last_good_checkpoint(run_of):
+def test_a_loss_that_is_nan_stops_training_and_names_the_last_good_checkpoint(run_of):
     run = run_of()
-    with pytest.raises(TrainingError, match=r"NaN or infinite at step .*the last good checkpoint is") as refusal:
+    with pytest.raises(TrainingError, match=r"NaN or infinite at step .*the last good checkpoint is") as error:
         run.train(replace(TRAINING, stages=EXPLODING, save_every=1))
     checkpoints = sorted(run.work().glob("*/checkpoint-*"))
-    assert f"{checkpoints[-1]}; try a lower learning rate" in str(refusal.value)
+    assert f"{checkpoints[-1]}; try a lower learning rate" in str(error.value)
     for checkpoint in checkpoints:
         assert all(tensor.isfinite().all() for tensor in tensors(checkpoint).values())
     assert not run.output().exists()
 
 
-def test_a_loss_that_is_no_number_is_told_of_where_there_is_no_checkpoint_yet(run_of):
+def test_a_loss_that_is_nan_is_reported_where_there_is_no_checkpoint_yet(run_of):
     with pytest.raises(TrainingError, match=r"NaN or infinite at step .*there is no checkpoint yet"):
         run_of().train(replace(TRAINING, stages=EXPLODING, save_every=9))
 
 
-def test_weights_that_are_no_numbers_are_told_of_before_the_first_step(run_of):
+def test_weights_that_are_nan_are_reported_before_the_first_step(run_of):
     run = run_of()
     source = run.folder / "broken"
     shutil.copytree(run.source, source)
@@ -224,27 +224,27 @@ def train_on_a_small_disk(run: Run, limit: int) -> None:
     try:
         run.train()
     except OutputError as error:
-        (run.folder / "told.json").write_text(json.dumps(str(error)))
+        (run.folder / "error.json").write_text(json.dumps(str(error)))
 
 
-def test_a_full_disk_is_told_of_with_the_last_good_checkpoint_and_the_run_goes_on_later(killed_copy, uninterrupted):
+def test_a_full_disk_is_reported_with_the_last_good_checkpoint_and_the_run_resumes_later(killed_copy, uninterrupted):
     run = killed_copy()
     assert in_a_process(train_on_a_small_disk, run, 50_000) == 0
-    told = json.loads((run.folder / "told.json").read_text())
+    reported = json.loads((run.folder / "error.json").read_text())
     last = run.work() / "1-everything" / "checkpoint-8"
-    assert told.startswith("the checkpoint of step 10 could not be written (")
-    assert told.endswith(f"the last good checkpoint is {last}")
+    assert reported.startswith("the checkpoint of step 10 could not be written (")
+    assert reported.endswith(f"the last good checkpoint is {last}")
     assert {path.name for path in last.parent.glob("checkpoint-*")} == {"checkpoint-6", "checkpoint-8"}
     assert_same_bits(run.train().output, uninterrupted)
 
 
-def test_text_that_is_only_held_out_text_is_refused(run_of):
+def test_text_that_is_only_held_out_text_is_rejected(run_of):
     run = run_of()
     with pytest.raises(InputError, match="has no text but that of"):
         run.train(held_out=Corpus.from_lines(LINES))
 
 
-def test_options_that_cannot_be_are_refused_before_the_model_is_read(tmp_path):
+def test_impossible_options_are_rejected_before_the_model_is_read(tmp_path):
     nothing = Run(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path, tmp_path)
     cases = [
         ({"steps": 0}, "steps = 0"),
@@ -277,7 +277,7 @@ def test_a_second_process_is_kept_out_of_the_checkpoints_of_the_first(run_of):
         pass
 
 
-def test_a_stage_that_means_no_parameter_is_refused_before_any_other_is_trained(run_of):
+def test_a_stage_without_parameters_is_rejected_before_any_other_is_trained(run_of):
     run = run_of()
     stages = (Stage("one", 2), Stage("two", 2, trains="no such parameter"))
     with pytest.raises(InputError, match="no such parameter"):
@@ -288,7 +288,7 @@ def test_a_stage_that_means_no_parameter_is_refused_before_any_other_is_trained(
 @pytest.mark.parametrize(
     "change", [{"beta1": 1.5}, {"epsilon": float("nan")}, {"weight_decay": -1.0}, {"clip": -1.0}, {"clip": 0.0}]
 )
-def test_impossible_optimisers_are_refused(run_of, change):
+def test_impossible_optimisers_are_rejected(run_of, change):
     with pytest.raises(InputError, match=next(iter(change))):
         run_of().train(replace(TRAINING, **change))
 

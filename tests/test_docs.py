@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
+import operator
 import re
 import shlex
 from importlib import import_module
@@ -93,6 +95,10 @@ def test_python_examples_use_names_that_exist(page):
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     import_module(alias.name)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("rx."):
+                function = operator.attrgetter(ast.unparse(node.func).removeprefix("rx."))(relexify)
+                arguments = {entry.arg: None for entry in node.keywords}
+                inspect.signature(function).bind(*node.args, **arguments)  # a TypeError names the wrong argument
     for dotted in re.findall(r"\brx\.([\w.]*\w)", text):
         found: Any = relexify
         for name in dotted.split("."):

@@ -48,7 +48,7 @@ relexify.methods.__path__.append(sys.argv[1])  # as if the file lay in the packa
 import numpy as np
 from typer.testing import CliRunner
 
-from relexify import Transfer, read_recipe, run_transfer
+from relexify import Transfer, read_recipe, transfer
 from relexify.cli.app import app
 from relexify.evidence.evidence import Evidence
 from relexify.methods.registry import METHODS
@@ -71,7 +71,7 @@ model, tokenizer = pico.pair("gpt2")
 model.save_pretrained(folder / "model")
 tokenizer.save_pretrained(folder / "model")
 (folder / "new.txt").write_text("\\n".join(pico.sentences(200, words=pico.foreign_words())))
-result = run_transfer(
+result = transfer(
     Transfer(str(folder / "model"), folder / "out", folder / "new.txt", method="mean", vocab_size=300, score=False)
 )
 rows = result.graft.model.get_input_embeddings().weight.detach().numpy()
@@ -106,7 +106,7 @@ def test_every_method_describes_itself_and_the_default_is_one_of_them():
 def test_importing_the_package_and_the_registry_does_not_import_torch():
     program = (
         "import sys, relexify\nfrom relexify.methods.registry import METHODS\n"
-        "assert 'numpy' not in sys.modules\nassert 'trelm' in METHODS\n"
+        "assert 'trelm' in METHODS\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])

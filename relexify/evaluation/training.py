@@ -232,7 +232,7 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
             shutil.rmtree(checkpoint, ignore_errors=True)
             reason = getattr(error, "strerror", None) or first_line(error)
             raise OutputError(f"{checkpoint} could not be written ({reason}): free some space and try again") from error
-        rotate_checkpoints(folder, keep=1, best=self.state.best_global_step)
+        rotate_checkpoints(folder, current=self.state.global_step, keep=1, best=self.state.best_global_step)
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]

@@ -128,7 +128,7 @@ def _open_bitext(
             raise InputError("an alignment is given without its parallel text: give that with --bitext")
         return None
     if links is None and aligning.units == "words":
-        raise InputError('units = "words" is for a ready alignment: give it with --alignment, or leave units out')
+        raise InputError('units = "words" is for a ready alignment: give it (alignment = FILE), or leave units out')
     pairs = Bitext.open(bitext, fields=aligning.fields, swapped=aligning.swapped)
     pairs.ensure_pairs()
     if links is not None:
@@ -141,4 +141,6 @@ def _ensure_held_out(held_out: Corpus) -> None:
         held_out.ensure_text()
     except InputError as error:
         reason = str(error).partition(":")[0] if held_out.parts else str(error)
-        raise InputError(f"{reason}: give text to score on (--held-out), or do not score (--no-score)") from error
+        raise InputError(
+            f"{reason}: give text to score on (--held-out), or do not score (--set score=false)"
+        ) from error

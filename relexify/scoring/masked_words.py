@@ -51,7 +51,7 @@ def bits_per_byte_of_words(
         VocabularyError: The tokenizer is not the model's, or has no mask token or no fast backend.
     """
     if architecture_of(model) != "encoder":
-        raise InputError(f"{type(model).__name__} is not a masked language model: measure it without --whole-words")
+        raise InputError(f"{type(model).__name__} is not a masked language model: score it with masking=strided")
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
     backend_of(tokenizer)  # raises for a slow tokenizer, which does not know the offsets of its tokens

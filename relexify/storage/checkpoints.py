@@ -70,16 +70,20 @@ def remove_unsealed(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def rotate_checkpoints(folder: Path, *, keep: int, best: int | None) -> None:
+def rotate_checkpoints(folder: Path, *, current: int, keep: int, best: int | None) -> None:
     """Remove all sealed checkpoints but the newest ones and the best one.
 
     Args:
         folder: Where they are.
+        current: The step of the one that has just been sealed. Those of later steps were damaged when the run resumed,
+            and must not be counted as kept.
         keep: How many of the newest to keep.
         best: The step of the best one; None if there is none.
     """
-    for checkpoint in sealed_checkpoints(folder)[:-keep]:
-        if _step(checkpoint) != best:
+    sealed = sealed_checkpoints(folder)
+    kept = [checkpoint for checkpoint in sealed if _step(checkpoint) <= current][-keep:]
+    for checkpoint in sealed:
+        if checkpoint not in kept and _step(checkpoint) != best:
             drop_checkpoint(checkpoint)
 
 

@@ -1,17 +1,33 @@
-"""Rotation of checkpoints."""
+"""Which checkpoints are kept."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from relexify.storage.checkpoints import rotate_checkpoints, seal, sealed_checkpoints
 
 
-def test_the_newest_and_the_best_checkpoint_are_kept(tmp_path):
-    for step in (2, 4, 10, 12):
-        checkpoint = tmp_path / f"checkpoint-{step}"
+def write(folder: Path, *steps: int) -> None:
+    for step in steps:
+        checkpoint = folder / f"checkpoint-{step}"
         checkpoint.mkdir()
         (checkpoint / "model").write_text("x")
         seal(checkpoint)
-    rotate_checkpoints(tmp_path, keep=2, best=4)
-    assert [path.name for path in sealed_checkpoints(tmp_path)] == ["checkpoint-4", "checkpoint-10", "checkpoint-12"]
-    rotate_checkpoints(tmp_path, keep=1, best=None)
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-12"]
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("checkpoint-")) for path in sealed_checkpoints(folder)]
+
+
+def test_the_newest_and_the_best_checkpoint_are_kept(tmp_path):
+    write(tmp_path, 2, 4, 10, 12)
+    rotate_checkpoints(tmp_path, current=12, keep=2, best=4)
+    assert steps_in(tmp_path) == [4, 10, 12]
+    rotate_checkpoints(tmp_path, current=12, keep=1, best=None)
+    assert steps_in(tmp_path) == [12]
+
+
+def test_checkpoints_that_were_skipped_when_a_run_resumed_are_not_counted_as_kept(tmp_path):
+    write(tmp_path, 50, 60, 100)  # 100 was damaged, and the run resumed from 50
+    rotate_checkpoints(tmp_path, current=60, keep=2, best=None)
+    assert steps_in(tmp_path) == [50, 60]

@@ -57,7 +57,7 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
         except (InputError, OSError, RuntimeError) as error:
             raise EvidenceError(
                 f"eflomal ended without an alignment of all {len(lines)} pairs ({error}): check that there is space in "
-                f"{Path(folder).parent}, or align the text with another tool and give --alignment"
+                f"{Path(folder).parent}, or align the text with another tool and give its links (--set alignment=FILE)"
             ) from error
 
 

@@ -129,7 +129,7 @@ def train_stage(
             size = arguments.per_device_train_batch_size
             raise TrainingError(
                 f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (--micro-batch {max(1, size // 2)}), or shorter ones (--length)"
+                f"take fewer of them (--set micro_batch={max(1, size // 2)}), or shorter ones (--length)"
             ) from error
 
     weights = None

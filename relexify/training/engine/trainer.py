@@ -45,7 +45,7 @@ from relexify.errors import OutputError, TrainingError, first_line
 from relexify.pretrained.architecture import IGNORED
 from relexify.progress import Advance, track
 from relexify.scoring import HeldOut, Score, scores_of
-from relexify.storage.checkpoints import drop_checkpoint, seal, sealed_checkpoints
+from relexify.storage.checkpoints import drop_checkpoint, rotate_checkpoints, seal, sealed_checkpoints
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.cuda_graph import CapturedPass
 from relexify.training.job import TrainingData
@@ -321,10 +321,12 @@ class StageTrainer(Trainer):  # type: ignore[misc]
                 f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
             ) from error
         if self.args.should_save:
-            best = f"checkpoint-{self.state.best_global_step}"
-            for old in sealed_checkpoints(folder)[:-CHECKPOINTS_KEPT]:
-                if old.name != best:
-                    drop_checkpoint(old)
+            rotate_checkpoints(
+                folder,
+                current=self.state.global_step,
+                keep=CHECKPOINTS_KEPT,
+                best=self.state.best_global_step,
+            )
 
     def _check_finite(self) -> None:
         """Raise before NaN or infinite parameters are scored or saved; all devices raise together."""

@@ -1,0 +1,172 @@
+"""Commands, Python names and links in the documentation exist."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import operator
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import relexify
+from relexify.cli.app import app
+from relexify.evaluation.options import Evaluation
+from relexify.evaluation.text import TextScoring
+from relexify.recipes.settings import apply_settings, describe_options
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+COMMANDS: Any = typer.main.get_command(app)
+TABLES = {
+    "transfer": "transfer",
+    "train": "training",
+    "bilingual": "training",
+    "trelm": "trelm",
+    "compress": "compress",
+}
+"""The recipe table whose keys `--set` takes, by verb."""
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+each_text = pytest.mark.parametrize("path", [*PAGES, *RECIPES], ids=lambda path: path.name)
+
+
+@each_text
+def test_commands_have_a_real_verb_and_real_options(path):
+    for line in _commands(path):
+        command, words = COMMANDS, line
+        while hasattr(command, "commands"):
+            assert words, f"{path.name}: no verb in {' '.join(line)}"
+            assert words[0] in command.commands, f"{path.name}: no verb {words[0]}: {' '.join(line)}"
+            command, words = command.commands[words[0]], words[1:]
+        known = {
+            name for option in (*command.params, *COMMANDS.params) for name in (*option.opts, *option.secondary_opts)
+        }
+        known |= {"-h", "--help"}
+        unknown = [word for word in words if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known]
+        assert not unknown, f"{path.name}: {unknown} in relexify {' '.join(line)}"
+
+
+@each_page
+def test_options_in_the_text_are_options_of_a_verb(page):
+    verbs = [verb for name in COMMANDS.commands.values() for verb in (name, *getattr(name, "commands", {}).values())]
+    known = {option for verb in (COMMANDS, *verbs) for entry in verb.params for option in entry.opts} | {"--help"}
+    named = re.findall(r"`(-[a-z]|--[a-z][\w-]*)\b[^`]*`", page.read_text())
+    assert [option for option in named if option not in known] == []
+
+
+@each_text
+def test_keys_of_set_are_keys_of_a_recipe(path):
+    tables = {name: {key.name for key in keys} for name, keys in describe_options().items()}
+    anywhere = {f"{name}.{key}" for name, keys in tables.items() for key in keys}
+    for line in _commands(path):
+        verb = line[0]
+        for flag, setting in itertools.pairwise(line):
+            if flag != "--set" or setting == "KEY=VALUE":
+                continue
+            key = setting.partition("=")[0]
+            if verb in TABLES:
+                assert key in tables[TABLES[verb]] or _is_option_of_a_method(setting), f"{path.name}: --set {setting}"
+            elif verb == "evaluate":
+                options = Evaluation(line[line.index("--task") + 1]) if "--task" in line else TextScoring()
+                apply_settings("evaluate", options, [setting])
+            elif verb == "vectors":
+                assert f"transfer.vectors.{key}" in anywhere, f"{path.name}: --set {setting}"
+            elif "." in key and not key.startswith("tasks."):
+                assert key in anywhere or _is_option_of_a_method(setting), f"{path.name}: --set {setting}"
+
+
+@each_page
+def test_python_examples_use_names_that_exist(page):
+    text = page.read_text()
+    for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block.replace("…", "..."))):
+            if isinstance(node, ast.ImportFrom):
+                module = import_module(node.module or "")
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{page.name}: {node.module}.{alias.name}"
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    import_module(alias.name)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("rx."):
+                function = operator.attrgetter(ast.unparse(node.func).removeprefix("rx."))(relexify)
+                arguments = {entry.arg: None for entry in node.keywords}
+                inspect.signature(function).bind(*node.args, **arguments)  # a TypeError names the wrong argument
+    for dotted in re.findall(r"\brx\.([\w.]*\w)", text):
+        found: Any = relexify
+        for name in dotted.split("."):
+            assert hasattr(found, name), f"{page.name}: rx.{dotted}"
+            found = getattr(found, name)
+
+
+@each_text
+def test_modules_and_files_that_are_named_exist(path):
+    text = path.read_text()
+    for dotted in re.findall(r"`(relexify(?:\.\w+)+)`", text.replace("relexify.json", "")):
+        assert _exists(dotted), f"{path.name}: {dotted}"
+    for name in re.findall(r"\b((?:relexify|recipes|benchmarks|docs|tests)/[\w./-]+\.(?:py|toml|md|svg))", text):
+        assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+@each_page
+def test_links_lead_to_files_and_headings_that_exist(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        if heading:
+            assert heading in _headings(target), f"{page.name}: {link}"
+
+
+def _commands(path: Path) -> list[list[str]]:
+    """Return the words after `relexify` of every command in a page or in the comments of a recipe."""
+    text = path.read_text()
+    if path.suffix == ".toml":
+        text = re.sub(r"^# ?", "", text, flags=re.MULTILINE)
+        pieces = re.findall(r"^ .*\brelexify (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
+    else:
+        pieces = []
+        for block in re.findall(r"^```\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+            pieces += re.findall(r"^(?:.* )?relexify ((?:.*\\\n)*.*)", block, flags=re.MULTILINE)
+        pieces += re.findall(r"`relexify ([^`]+)`", text)
+    if path.suffix == ".toml":  # "… --set KEY=VALUE" stands for the command above with another setting
+        pieces += [f"run RECIPE {setting}" for setting in re.findall(r"--set [\w.]+=\S+", text)]
+    commands = [shlex.split(piece.replace("\\\n", " "), comments=True) for piece in pieces]
+    return [[word.strip("[]") for word in words] for words in commands if words and words[0] not in ("-h", "--help")]
+
+
+def _is_option_of_a_method(setting: str) -> bool:
+    from relexify.methods.registry import METHODS
+
+    key = setting.partition("=")[0].removeprefix("transfer.").partition(".")[0]
+    own = {name for method in METHODS.values() if method.options for name in method.options.__dataclass_fields__}
+    return key in own | {"overrides"}
+
+
+def _exists(dotted: str) -> bool:
+    for end in range(dotted.count(".") + 1, 0, -1):
+        parts = dotted.split(".")
+        try:
+            found: Any = import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[end:]:
+            if not hasattr(found, name):
+                return False
+            found = getattr(found, name)
+        return True
+    return False
+
+
+def _headings(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

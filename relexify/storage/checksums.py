@@ -1,4 +1,4 @@
-"""Sizes and checksums of the files in a folder, to tell a complete folder from a damaged one."""
+"""Sizes and checksums of the files in a folder, to detect damaged folders."""
 
 from __future__ import annotations
 

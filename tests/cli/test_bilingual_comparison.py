@@ -106,7 +106,7 @@ def test_finished_runs_are_kept_and_a_changed_step_is_rejected(compared, recipe,
     rejects(("compare", recipe, "--set", "tasks.0.epochs=2"), "its model was not kept")
 
 
-def test_a_single_run_comes_to_the_same_and_is_measured_on_the_task(compared, recipe, tmp_path):
+def test_a_single_run_has_the_same_result_and_is_scored_on_the_task(compared, recipe, tmp_path):
     outcome = relexify("run", recipe, "--set", f"output={tmp_path / 'alone'}")
     assert outcome.status == 0, outcome.err
     assert "pos-de" in outcome.out

@@ -46,7 +46,7 @@ def wait_for(pattern: str, folder: Path, process: subprocess.Popen[str]) -> None
         time.sleep(0.01)
 
 
-def test_killed_run_leaves_no_output_and_the_next_one_goes_on_from_its_steps(world, long_text, tmp_path, cache):
+def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, tmp_path, cache):
     folder = tmp_path / "outputs"
     command = ("transfer", world.gpt2, folder / "out", "--corpus", long_text, "--vocab-size", SIZE)
     options = ("--source-corpus", world.source_corpus, "--dictionary", world.dictionary)

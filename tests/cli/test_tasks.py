@@ -67,7 +67,7 @@ def test_probes_need_no_training(world, data):
         assert "accuracy" in outcome.out
 
 
-def test_parsing_goes_through_the_embeddings_of_another_model(world, data, tmp_path):
+def test_parsing_with_the_embeddings_of_another_model(world, data, tmp_path):
     command = ("evaluate", world.bert, "--task", "parse", "--data", data / "parse", "--output", tmp_path / "work")
     outcome = relexify(*command, "--through", world.bert, *QUICK)
     assert outcome.status == 0, outcome.err
@@ -184,7 +184,7 @@ def test_tasks_that_come_later_need_the_models_or_permission(recipe, tmp_path):
     assert relexify("compare", recipe, *one, *kept).status == 0, "the kept model was there to be measured"
 
 
-def test_a_comparison_killed_while_it_measures_goes_on_to_the_same_scores(recipe, tmp_path, cache):
+def test_a_comparison_killed_during_evaluation_resumes_with_the_same_scores(recipe, tmp_path, cache):
     one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.epochs=4", "--set", "tasks.0.seeds=[0]")
     process = start("compare", recipe, *one, cache=cache)
     deadline = time.monotonic() + 120

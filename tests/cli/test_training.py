@@ -62,7 +62,7 @@ def bits_in(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"\b\d\.\d{4}\b", text)]
 
 
-def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
+def test_train_writes_a_model_with_the_score_that_it_reported(world, tmp_path):
     held_out = tmp_path / "held.txt"
     held_out.write_text("\n".join(world.corpus.read_text().splitlines()[:40]))
     command = ("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, "--held-out", held_out, *SHORT)
@@ -80,7 +80,7 @@ def test_train_writes_a_model_that_scores_what_train_said(world, tmp_path):
     assert "already" in again.err
 
 
-def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_path):
+def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_path):
     text = tmp_path / "held.txt"
     text.write_text("\n".join(world.corpus.read_text().splitlines()[:5]))
     outcome = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=single")
@@ -97,7 +97,7 @@ def test_evaluate_tells_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_pat
     assert "there is no key 'masking' in [tasks]" in task.err
 
 
-def test_killed_training_goes_on_and_ends_with_the_same_bits(world, tmp_path, cache):
+def test_killed_training_resumes_bit_for_bit(world, tmp_path, cache):
     options = ("--corpus", world.corpus, "--steps", 60, "--batch", 4, "--length", 16, "--set", "save_every=5")
     command = (
         "train",
@@ -138,7 +138,7 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert relexify("inspect", tmp_path / "out").status == 0
 
 
-def test_a_finished_run_is_found_again_and_another_one_does_not_take_its_place(recipe, tmp_path):
+def test_a_finished_run_is_found_again_and_another_one_does_not_replace_it(recipe, tmp_path):
     command = ("run", without_comparison(recipe), "--set", "transfer.method=fvt")
     assert relexify(*command, "--set", "training.steps=4").status == 0
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}

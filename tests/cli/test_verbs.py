@@ -29,7 +29,7 @@ HELP = {
 
 
 @pytest.mark.parametrize("verb", HELP, ids=" ".join)
-def test_help_teaches_and_tells_the_defaults(verb):
+def test_help_shows_an_example_and_the_defaults(verb):
     outcome = relexify(*verb, "--help")
     assert outcome.status == 0
     assert not outcome.err
@@ -59,7 +59,7 @@ def test_without_a_verb_the_help_is_shown():
     assert "swap the lexicon" in outcome.out + outcome.err
 
 
-def test_methods_tell_what_a_token_becomes_what_that_needs_and_whence_it_comes():
+def test_methods_lists_initialisation_evidence_and_paper():
     shown = relexify("methods").out
     for name, method in METHODS.items():
         assert name in shown
@@ -167,7 +167,7 @@ def test_a_file_that_is_an_input_is_never_the_output(world, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [("train", "--corpus", "TEXT", "--steps", 1), ("compress",), ("expand",)])
-def test_a_model_is_never_replaced_by_what_is_made_of_it(world, tmp_path, verb):
+def test_a_model_is_never_overwritten_by_its_own_output(world, tmp_path, verb):
     with write_folder(tmp_path / "model") as folder:
         shutil.copytree(world.gpt2, folder, dirs_exist_ok=True)
     name, *options = (world.corpus if part == "TEXT" else part for part in verb)

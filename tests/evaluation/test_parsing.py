@@ -195,7 +195,7 @@ def noisy(family: str = "bert"):
     return parser, tokenizer
 
 
-def test_a_tiny_parser_learns_what_it_is_shown(trained):
+def test_a_tiny_parser_fits_its_training_data(trained):
     scores = attachment_scores(TRAINING, parse(trained.parser, trained.tokenizer, TRAINING))
     assert scores.las.value > 0.9
     run = trained.run

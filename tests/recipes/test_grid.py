@@ -122,7 +122,7 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
     assert len(list((tmp_path / "grid" / "cells").iterdir())) == 5
 
 
-def test_a_cell_scores_what_a_transfer_with_its_k_and_temperature_scores(models, tmp_path):
+def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_path):
     for method in ("wechsel", "blend"):
         recipe = transfer(models, tmp_path / method, method=method)
         search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
@@ -158,7 +158,7 @@ def stopping_after(cells):
     return reporter
 
 
-def test_a_stopped_grid_goes_on_and_a_finished_one_is_not_done_again(models, tmp_path):
+def test_an_interrupted_grid_resumes_and_a_finished_one_is_not_repeated(models, tmp_path):
     shutil.copytree(models / "llama", tmp_path / "llama")
     recipe = transfer(tmp_path, tmp_path / "stopped")
     search = GridSearch(recipe, neighbours=(1, 4), temperatures=(0.2,), pos=(tagged(LINES[:5]), tagged(LINES[5:9])))

@@ -510,7 +510,7 @@ def names(recipe: Recipe) -> list[str]:
     return [run.name for run in recipe.compare.runs]
 
 
-def test_the_recipes_of_the_paper_compare_what_it_compares(shipped):
+def test_the_recipes_of_the_paper_have_its_runs(shipped):
     assert names(shipped["compare-gpt2"]) == ["wechsel", "wechsel-tfr", "transinner", "fullrand"]
     assert set(names(shipped["freezing-gpt2"])) == {
         "wechsel", "wechsel-frozen", "transinner", "random", "transinner-shuffle", "shuffle",
@@ -544,7 +544,7 @@ def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
     assert recipe.held_out is None
 
 
-def test_a_bilingual_step_takes_what_it_does_not_say_from_ramen_and_is_written_back(write):
+def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
     steps = '[[bilingual.training.stages]]\nname = "both"\nsteps = 9\nwarmup_steps = 4\n'
     text = TOP + '[bilingual]\nlanguages = ["en", "sw"]\nsource_corpus = "en.txt"\n[bilingual.training]\nbatch = 8\n'
     step = read_recipe(write(text + steps)).tables["bilingual"]

@@ -65,7 +65,7 @@ def test_what_counts_is_the_model_that_is_handed_on():
         best.kept("run", metric="loss")
 
 
-def test_what_is_handed_on_is_to_be_reached_not_what_came_after_it():
+def test_the_score_to_reach_is_that_of_the_kept_model():
     kept = reaches(compare(worse=WORSE, fast=FAST, keeps_best=True))
     assert kept["fast", "worse"] == (None, None)
     assert kept["worse", "fast"] == (pytest.approx(42.0), pytest.approx(100 / 42))

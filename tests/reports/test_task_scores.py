@@ -67,7 +67,7 @@ def test_the_main_score_of_a_parser_is_the_labelled_one():
     ]
 
 
-def test_a_report_tells_of_tasks_and_reads_back(tmp_path):
+def test_a_report_contains_tasks_and_is_read_back(tmp_path):
     comparison = with_tasks(**NER)
     write_report(comparison, tmp_path)
     assert Comparison.load(tmp_path / "comparison.json") == comparison

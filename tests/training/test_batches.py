@@ -163,7 +163,7 @@ def test_replaced_tokens_come_from_the_whole_vocabulary(packed, tokenizer):
     assert counts[-tenth:].mean() / counts.mean() == pytest.approx(1, abs=0.25)
 
 
-def test_the_frame_is_in_place_and_the_length_exact(packed, tokenizer):
+def test_sequences_have_special_tokens_around_them_and_the_exact_length(packed, tokenizer):
     blocks = masked(packed, tokenizer)
     batch = blocks.batch(list(range(30)))
     assert batch["input_ids"].shape == batch["labels"].shape == (30, LENGTH)

@@ -52,7 +52,7 @@ def test_the_best_measured_model_is_kept_and_not_the_last(result):
     assert result.curve.last.bits_per_byte > result.curve.best.bits_per_byte + 0.01
 
 
-def test_the_last_model_is_kept_where_nobody_asks_for_the_best(run):
+def test_the_last_model_is_kept_by_default(run):
     last = run.train(replace(OVERFITTING, keep_best=False), "last")
     assert last.selected == last.curve.last.step > last.curve.best.step
     assert measured(last) == pytest.approx(last.curve.last.bits_per_byte, abs=1e-4)

@@ -25,7 +25,7 @@ def test_points_are_put_in_order_and_the_later_of_equals_counts():
     assert Curve.of([point(10, 2.0), point(0, 4.0), point(10, 1.0)]).points == (point(0, 4.0), point(10, 1.0))
 
 
-def test_first_last_and_best_are_what_they_say():
+def test_first_last_and_best():
     assert (CURVE.first.step, CURVE.last.step) == (0, 40)
     assert CURVE.best.step == 20, "the earliest of equals"
 
@@ -57,7 +57,7 @@ numbers = st.floats(allow_nan=False)
 @given(
     st.lists(st.builds(Measurement, st.integers(0), st.integers(0), st.text(), numbers, numbers, numbers | st.none()))
 )
-def test_what_was_saved_comes_back_exactly(tmp_path_factory, points):
+def test_curves_survive_a_round_trip(tmp_path_factory, points):
     curve = Curve.of(points)
     path = curve.save(tmp_path_factory.getbasetemp() / "curve.json")
     assert Curve.load(path) == curve

@@ -40,7 +40,7 @@ def test_inner_and_embeddings_are_everything_and_share_nothing(family):
 
 @families
 @pytest.mark.parametrize("trains", ["everything", "embeddings", "inner"])
-def test_gradients_reach_what_is_trained_and_nothing_else(family, trains):
+def test_gradients_reach_exactly_the_trained_parameters(family, trains):
     model, _ = pico.pair(family)
     listed = freeze_all_but(model, trains)
     chosen = trained_names(model, trains)
@@ -49,7 +49,7 @@ def test_gradients_reach_what_is_trained_and_nothing_else(family, trains):
     assert listed == sorted(name for name, _ in model.named_parameters() if name in chosen)
 
 
-def test_names_of_known_models_are_what_people_expect():
+def test_lexical_names_of_known_models():
     gpt2, untied = pico.pair("gpt2")[0], pico.pair("llama untied")[0]
     assert trained_names(gpt2, "embeddings") == {"transformer.wte.weight", "lm_head.weight"}
     assert trained_names(untied, "embeddings") == {"model.embed_tokens.weight", "lm_head.weight"}
@@ -85,7 +85,7 @@ def test_an_invalid_expression_is_rejected():
     assert all(each.requires_grad for each in model.parameters()), "the rejected stage froze the model"
 
 
-def test_the_next_stage_thaws_what_the_last_one_froze():
+def test_the_next_stage_unfreezes_parameters_of_the_last_one():
     model, _ = pico.pair("gpt2")
     freeze_all_but(model, "embeddings")
     freeze_all_but(model, "everything")

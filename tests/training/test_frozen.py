@@ -38,7 +38,7 @@ def test_embeddings_only_changes_all_that_has_an_entry_a_token_and_nothing_else(
 
 
 @pytest.mark.parametrize("family", EMBEDDINGS)
-def test_inner_changes_everything_but_what_has_an_entry_a_token(run_of, family):
+def test_inner_changes_everything_except_parameters_with_one_entry_per_token(run_of, family):
     run = run_of(family)
     run.train(replace(HEAVY, stages=(Stage("inner", 6, "inner", 1e-2),)))
     assert changed(run.output(), run.source) == set(tensors(run.source)) - EMBEDDINGS[family]

@@ -134,7 +134,7 @@ def test_a_second_backward_is_rejected_rather_than_wrong():
         loss.backward()
 
 
-def test_gradients_flow_on_through_what_the_hidden_came_from():
+def test_gradients_flow_through_the_hidden_states():
     tensors, labels = head()
     bent = {**tensors, "hidden": tensors["hidden"].tanh() * 3}
     ours, theirs = (
@@ -200,7 +200,7 @@ def test_positions_without_a_label_may_be_left_out(positions, share, fixed, seed
         close(mine, other)
 
 
-def test_a_fixed_number_of_places_follows_from_the_shape_alone_and_spares_most_of_the_head():
+def test_a_fixed_number_of_positions_depends_only_on_the_shape_and_saves_most_of_the_head():
     counts = set()
     for seed in range(5):
         tensors, labels = head(4_096, seed=seed)
@@ -211,13 +211,13 @@ def test_a_fixed_number_of_places_follows_from_the_shape_alone_and_spares_most_o
     assert 600 < counts.pop()[0] < 1_000
 
 
-def test_more_labels_than_places_are_no_number_rather_than_a_smaller_loss():
+def test_more_labels_than_positions_give_nan_rather_than_a_smaller_loss():
     tensors, labels = head(4_096)
     assert torch.isnan(labelled_positions(tensors["hidden"], labels, 0.15, fixed=True)[2])
     assert labelled_positions(tensors["hidden"], labels, 0.15, fixed=False)[2] == 0
 
 
-def test_a_batch_that_asks_for_nothing_costs_nothing():
+def test_a_batch_without_labels_has_no_loss():
     tensors, labels = head()
     hidden, wanted, lost = labelled_positions(tensors["hidden"], torch.full_like(labels, IGNORED), 0.15, fixed=False)
     assert lost + chunked_loss(hidden, tensors["weight"], tensors["bias"], wanted) == 0

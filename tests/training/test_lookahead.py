@@ -51,7 +51,7 @@ def test_it_is_the_algorithm_of_the_paper(ahead, alpha):
 
 
 @pytest.mark.parametrize("stop", [1, 4, 5, 7])
-def test_written_and_read_it_goes_on_to_the_same_bits(stop):
+def test_saved_and_loaded_it_continues_bit_for_bit(stop):
     model, batches = problem()
     optimiser = LookaheadAdamW(model.parameters(), **OPTIONS)
     for batch in batches[:stop]:
@@ -95,7 +95,7 @@ def test_a_closure_is_called_once():
     assert len(optimiser.state) == 4
 
 
-def test_a_stage_that_asks_for_it_gets_it_with_the_options_of_the_training(tmp_path):
+def test_a_stage_with_lookahead_uses_the_options_of_the_training(tmp_path):
     from relexify.training.engine.arguments import stage_arguments
 
     training = Training(steps=10, beta2=0.97, lookahead_steps=3, lookahead_alpha=0.8)

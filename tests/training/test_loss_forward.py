@@ -189,7 +189,7 @@ def test_an_exception_leaves_the_model_as_before(family):
         assert torch.equal(model(input_ids=inputs).logits, logits)
 
 
-def test_the_cache_setting_of_the_model_comes_back_whatever_it_was():
+def test_the_cache_setting_of_the_model_is_restored():
     model, _ = pico.pair("gpt2")
     for setting in (True, False):
         model.config.use_cache = setting

@@ -100,7 +100,7 @@ def test_impossible_options_are_rejected_by_name(case):
         plan_stages(training)
 
 
-def test_the_best_is_selected_where_patience_or_the_user_asks_for_it():
+def test_the_best_is_selected_with_patience_or_on_request():
     assert not Training().selects_best
     assert Training(patience=3).selects_best
     assert Training(keep_best=True).selects_best

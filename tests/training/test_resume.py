@@ -65,7 +65,7 @@ def test_the_text_of_these_tests_is_seen_several_times(run_of, caplog):
     ],
     ids=str,
 )
-def test_a_killed_run_goes_on_to_the_bits_of_an_uninterrupted_one(run_of, uninterrupted, family, plan, moment):
+def test_a_killed_run_resumes_bit_for_bit(run_of, uninterrupted, family, plan, moment):
     run, training = run_of(family), TRAININGS[plan]
     run.train_until_killed(moment, training)
     assert not run.output().exists()

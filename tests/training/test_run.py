@@ -63,13 +63,13 @@ def test_how_often_it_is_measured_and_saved_changes_no_weights(run_of):
     assert_same_bits(seldom.output, often.output)
 
 
-def test_a_step_that_asks_for_no_token_teaches_nothing_and_breaks_nothing(run_of):
+def test_a_step_without_labels_changes_nothing(run_of):
     result = run_of("bert").train(replace(SHORT, masking=1e-9))
     assert result.curve.last.bits_per_byte == pytest.approx(result.curve.first.bits_per_byte, abs=0.05)
 
 
 @pytest.mark.parametrize("masking", [0.02, 0.08])
-def test_held_out_text_is_measured_where_training_asks_for_less(run_of, masking):
+def test_held_out_text_is_scored_whatever_the_masking_of_training(run_of, masking):
     run = run_of("bert")
     run.held_out.write_text("\n".join(pico.sentences(400, seed=1)))
     few = replace(SHORT, steps=1, batch=64, length=32, masking=masking, held_out_bytes=100_000)
@@ -108,7 +108,7 @@ def test_lines_kept_aside_are_measured_on_and_not_trained_on(run_of):
     assert aside.curve == given.curve
 
 
-def test_a_bfloat16_model_comes_back_as_one_with_its_frozen_parameters_untouched(run_of):
+def test_a_bfloat16_model_stays_bfloat16_with_its_frozen_parameters_unchanged(run_of):
     run = run_of(dtype=torch.bfloat16)
     run.train(replace(SHORT, plan="embeddings-only", weight_decay=0.5))
     before, after = tensors(run.source), tensors(run.output())
@@ -117,7 +117,7 @@ def test_a_bfloat16_model_comes_back_as_one_with_its_frozen_parameters_untouched
     assert json.loads((run.output() / "config.json").read_text())["dtype"] == "bfloat16"
 
 
-def test_what_a_graft_tells_of_itself_is_carried_over(run_of):
+def test_notes_of_a_graft_are_kept(run_of):
     run = run_of()
     source = run.folder / "graft"
     shutil.copytree(run.source, source)
@@ -142,7 +142,7 @@ def test_the_output_is_a_model_to_load_with_its_tokenizer_and_its_curve(run_of):
     assert {path.name for path in run.folder.iterdir()} == {"out"}
 
 
-def test_a_log_for_tensorboard_tells_what_was_measured(run_of):
+def test_the_tensorboard_log_contains_the_scores(run_of):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = run_of()
     training = replace(TRAINING, tensorboard=True)

@@ -79,7 +79,7 @@ def test_two_processes_train_the_masked_language_model_that_one_trains(run_of):
     assert_trained_like(run, alone)
 
 
-def test_a_killed_run_of_two_processes_goes_on_in_two_and_in_one(run_of, alone):
+def test_a_killed_run_of_two_processes_resumes_in_two_and_in_one(run_of, alone):
     run = run_of("gpt2", dropout=False)
     assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
     assert in_two_processes(train_and_die, run, Moment("step", 3), TOGETHER, "out") == -signal.SIGKILL
@@ -102,7 +102,7 @@ def train_sharded(run: Run, moment: Moment | None, training: Training, name: str
 
 
 @pytest.mark.parametrize("form", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
-def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_goes_on_when_killed(run_of, alone, form):
+def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resumes(run_of, alone, form):
     run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": form}
     killed = in_two_processes(train_sharded, run, Moment("step", 5), TOGETHER, "out", **environment)
     assert killed == -signal.SIGKILL

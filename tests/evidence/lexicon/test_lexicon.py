@@ -14,7 +14,7 @@ words = st.text("abc", min_size=1, max_size=2)
 lexicons = st.lists(st.tuples(words, words), max_size=30).map(lambda pairs: BilingualLexicon(tuple(pairs)))
 
 
-def test_exact_duplicates_are_dropped_and_the_first_keeps_its_place():
+def test_exact_duplicates_are_dropped_and_the_first_is_kept():
     lexicon = BilingualLexicon((("b", "x"), ("a", "y"), ("b", "x"), ("b", "z")))
     assert lexicon.pairs == (("b", "x"), ("a", "y"), ("b", "z"))
     assert lexicon.source_words == ("b", "a")

@@ -1,4 +1,4 @@
-"""What is validated before a transfer starts, and what its fingerprint depends on."""
+"""Validation before a transfer starts, and the fingerprint of a transfer."""
 
 from __future__ import annotations
 

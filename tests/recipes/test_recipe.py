@@ -558,7 +558,7 @@ def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
 
 
 @pytest.mark.parametrize("language", ["german", "swahili"])
-def test_the_recipes_for_the_small_encoder_go_on_from_its_head_and_measure_tasks(shipped, language):
+def test_the_recipes_for_the_small_encoder_continue_from_its_head_and_evaluate_tasks(shipped, language):
     recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
     assert recipe.model == str(english.output)
     assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]

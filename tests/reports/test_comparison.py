@@ -134,7 +134,7 @@ def test_a_saved_comparison_is_read_back_in_order(tmp_path):
     assert read.save(tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
-def test_which_model_is_handed_on_survives_saving_and_older_files_have_the_last(tmp_path):
+def test_which_model_is_kept_survives_saving_and_older_files_have_the_last(tmp_path):
     kept = compare(worse=WORSE, keeps_best=True)
     path = kept.save(tmp_path / "comparison.json")
     assert Comparison.load(path) == kept

@@ -31,7 +31,7 @@ def changed(folder: Path, source: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("family", EMBEDDINGS)
-def test_embeddings_only_changes_all_that_has_an_entry_a_token_and_nothing_else(run_of, family):
+def test_embeddings_only_changes_exactly_the_parameters_with_one_entry_per_token(run_of, family):
     run = run_of(family)
     run.train(replace(HEAVY, plan="embeddings-only"))
     assert changed(run.output(), run.source) == EMBEDDINGS[family]

@@ -63,13 +63,13 @@ def test_how_often_it_is_measured_and_saved_changes_no_weights(run_of):
     assert_same_bits(seldom.output, often.output)
 
 
-def test_a_step_without_labels_changes_nothing(run_of):
+def test_steps_without_labels_leave_the_score_unchanged(run_of):
     result = run_of("bert").train(replace(SHORT, masking=1e-9))
     assert result.curve.last.bits_per_byte == pytest.approx(result.curve.first.bits_per_byte, abs=0.05)
 
 
 @pytest.mark.parametrize("masking", [0.02, 0.08])
-def test_held_out_text_is_scored_whatever_the_masking_of_training(run_of, masking):
+def test_scores_do_not_depend_on_fixed_shapes_for_a_low_masking(run_of, masking):
     run = run_of("bert")
     run.held_out.write_text("\n".join(pico.sentences(400, seed=1)))
     few = replace(SHORT, steps=1, batch=64, length=32, masking=masking, held_out_bytes=100_000)

@@ -38,7 +38,7 @@ def demo(
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)
     options = replace(options, training=replace(options.training, steps=steps, evaluate_every=steps))
     with bars():
-        result = run_demonstration(options, tell=lambda text: console.print(f"· {escape(text)}"))
+        result = run_demonstration(options, report=lambda text: console.print(f"· {escape(text)}"))
     results.print(f"\n[bold]English[/]   {escape(result.sample[0])}\n[bold]invented[/]  {escape(result.sample[1])}\n")
     shown = table(
         "Bits per byte of held-out text (lower is better)",

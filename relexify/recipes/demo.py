@@ -109,34 +109,34 @@ class DemonstrationResult:
 
 
 def run_demonstration(
-    options: Demonstration, *, tell: Callable[[str], None] = lambda text: None
+    options: Demonstration, *, report: Callable[[str], None] = lambda text: None
 ) -> DemonstrationResult:
     """Invent a language, transfer a model to it by several methods, train for a few steps, and score.
 
     Args:
         options: What to show.
-        tell: Is called with a line of text when a part begins.
+        report: Called with a line of text at the start of each part.
     """
     check_inputs(options.output, options.model)
     check_output(options.output, overwrite=options.overwrite)
-    tell("inventing a language from the English that ships with Python")
+    report("inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
-    tell(f"loading {options.model}")
-    model, old = load_model(options.model), load_tokenizer(options.model)
-    new = train_tokenizer_like(old, lambda: material.invented, options.vocab_size)
-    mixtures = _mixtures(options, material, model, old, new, tell)
+    report(f"loading {options.model}")
+    model, source = load_model(options.model), load_tokenizer(options.model)
+    target = train_tokenizer_like(source, lambda: material.invented, options.vocab_size)
+    mixtures = _mixtures(options, material, model, source, target, report)
     text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
-    tell("measuring every initialisation on held-out text")
+    report("scoring every initialisation on held-out text")
     before = {
-        name: bits_per_byte(graft(model, new, mixture, seed=options.seed).model, new, text).value
+        name: bits_per_byte(graft(model, target, mixture, seed=options.seed).model, target, text).value
         for name, mixture in mixtures.items()
     }
     after = {}
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as folder:
         for name in ("random", "blend"):
-            tell(f"training on for {options.training.steps} steps, from {name} embeddings")
-            trained = _trained(options, material, graft(model, new, mixtures[name], seed=options.seed), place)
-            after[name] = bits_per_byte(load_model(trained), new, text).value
+            report(f"training for {options.training.steps} steps, from {name} embeddings")
+            trained = _trained(options, material, graft(model, target, mixtures[name], seed=options.seed), Path(folder))
+            after[name] = bits_per_byte(load_model(trained), target, text).value
         _save(options, material, trained)
     english = material.english[0][:300]
     sample = (english, material.language.translate(english))
@@ -162,12 +162,12 @@ def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> 
 
 
 def _mixtures(
-    options: Demonstration, material: Material, model: Any, old: Any, new: Any, tell: Callable[[str], None]
+    options: Demonstration, material: Material, model: Any, source: Any, target: Any, report: Callable[[str], None]
 ) -> dict[str, Mixture]:
-    tell("training word vectors of both languages and aligning them with the dictionary")
+    report("training word vectors of both languages and aligning them with the dictionary")
     inputs = Inputs(
-        source=old,
-        target=new,
+        source=source,
+        target=target,
         evidence=Evidence(
             corpus=Corpus.from_lines(material.invented),
             held_out=Corpus.from_lines(material.held_out),
@@ -181,27 +181,27 @@ def _mixtures(
     wechsel, blend = (METHODS[name].initialise(inputs) for name in ("wechsel", "blend"))
     rotation = wechsel.rotation
     if rotation and rotation.quality:
-        tell(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
+        report(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
     return {
-        "random": random(old, new),
-        "shuffle": shuffle(old, new, seed=options.seed),
+        "random": random(source, target),
+        "shuffle": shuffle(source, target, seed=options.seed),
         "wechsel": wechsel.mixture,
         "blend": blend.mixture,
-        "oracle": oracle(material, old, new),
+        "oracle": oracle(material, source, target),
     }
 
 
-def oracle(material: Material, old: Any, new: Any) -> Mixture:
+def oracle(material: Material, source: Any, target: Any) -> Mixture:
     """Return the best possible mixture: the true translations of every word, weighted by its frequency."""
     counts = Counter(word for line in material.invented for word in split_words(line) if word[0].isalpha())
     truth = BilingualLexicon(tuple(material.language.pairs()))
-    meanings = translations(old, new, truth, frequencies=counts, whole_words=False)
-    return first_of(special(old, new), neutral(old, new), meanings, method="oracle")
+    meanings = translations(source, target, truth, frequencies=counts, whole_words=False)
+    return first_of(special(source, target), neutral(source, target), meanings, method="oracle")
 
 
-def _trained(options: Demonstration, material: Material, grafted: Graft, place: str) -> Path:
+def _trained(options: Demonstration, material: Material, grafted: Graft, folder: Path) -> Path:
     """Train the transferred model for a few steps, and return its folder."""
-    start, trained = Path(place) / "grafted", Path(place) / "trained"
+    start, trained = folder / "grafted", folder / "trained"
     grafted.save(start, overwrite=True)
     train(
         start,
@@ -220,5 +220,7 @@ def _save(options: Demonstration, material: Material, trained: Path) -> None:
         write_file(folder / "english.txt", "\n".join(material.english) + "\n")
         write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
         write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
-        write_file(folder / "dictionary.tsv", "".join(f"{old}\t{new}\n" for old, new in material.lexicon.pairs))
+        write_file(
+            folder / "dictionary.tsv", "".join(f"{source}\t{target}\n" for source, target in material.lexicon.pairs)
+        )
         shutil.copytree(trained, folder / "model")

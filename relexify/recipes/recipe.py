@@ -156,8 +156,8 @@ def _parse(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        reason, _, place = str(error).partition(" (at ")
-        line = re.match(r"line (\d+)", place)
+        reason, _, location = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", location)
         number = int(line[1]) if line else len(text.splitlines())
         raise InputError(f"{file}, line {number}: this is not TOML ({reason}): correct the line") from error
     except (ValueError, RecursionError) as error:  # thousands of digits or of nested lists
@@ -193,14 +193,14 @@ def _build_options(step: Step, given: Mapping[str, Any], top: Mapping[str, Any],
     try:
         return build(step.options, {**given, **{name: top[name] for name in TOP if name in names}})
     except InputError as error:
-        raise InputError(f"{origin.place(step.table)}: {error}") from error
+        raise InputError(f"{origin.locate(step.table)}: {error}") from error
 
 
 def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
     try:
         step.validate(options, recipe.tables)
     except InputError as error:
-        raise InputError(f"{origin.place(step.table)}: {error}") from error
+        raise InputError(f"{origin.locate(step.table)}: {error}") from error
 
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
@@ -213,8 +213,8 @@ def _check_runs(recipe: Recipe, origin: Origin) -> None:
     for index, run in enumerate(recipe.compare.runs):
         if later and run.plan != "direct":
             raise InputError(
-                f"{origin.place(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{later[0]}] all runs are "
-                "trained as [training] says: leave the plan out"
+                f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{later[0]}] all runs "
+                "are trained as [training] says: leave the plan out"
             )
         _validate(step, replace(training, plan=run.plan), recipe, origin)
 
@@ -226,21 +226,21 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
     for index, entry in enumerate(recipe.tasks):
         key = f"tasks[{index}]"
         if entry.title in titles[:index]:
-            raise InputError(f"{origin.place(key)} is called {entry.title!r}, as is one above it: give it a name")
+            raise InputError(f"{origin.locate(key)} is called {entry.title!r}, as is one above it: give it a name")
         for name in ("language", "through"):
             value = getattr(entry, name)
             if value is not None and not languages:
                 raise InputError(
-                    f"{origin.place(f'{key}.{name}')} is {value!r}, and the model has one language: leave it out, or "
+                    f"{origin.locate(f'{key}.{name}')} is {value!r}, and the model has one language: leave it out, or "
                     "add a table for two languages"
                 )
             if value is not None and value not in languages:
                 raise InputError(
-                    f"{origin.place(f'{key}.{name}')}: there is no language {value!r}: {suggestion(value, languages)}"
+                    f"{origin.locate(f'{key}.{name}')}: there is no language {value!r}: {suggestion(value, languages)}"
                 )
         if entry.through is not None and entry.through == entry.language:
             raise InputError(
-                f"{origin.place(f'{key}.through')} is {entry.through!r}, the language that it is trained in: name the "
+                f"{origin.locate(f'{key}.through')} is {entry.through!r}, the language that it is trained in: name the "
                 "other one, or leave it out"
             )
         if languages and entry.language is None:

@@ -304,7 +304,7 @@ class Origin:
         parts = [key[:end] for end, letter in enumerate(key) if letter in ".["] + [key]
         return f"the overrides of {self._file}" if self._overridden.intersection(parts) else str(self._file)
 
-    def place(self, key: str) -> str:
+    def locate(self, key: str) -> str:
         """Return the key with where it was written."""
         return f"{self.of(key)}: {key}"
 
@@ -325,8 +325,8 @@ def explain(error: ValidationError, origin: Origin) -> str:
         add = "add it" if len(names) == 1 else "add them"
         return f"{origin.of(_key(table))}: {_table_name(_key(table))} lacks {listed}: {add}"
     if first["type"] == _INVALID:
-        return f"{origin.place(key)}{first['msg']}"
-    return f"{origin.place(key)} is {_description(first['input'])}: give {_expected(first)}"
+        return f"{origin.locate(key)}{first['msg']}"
+    return f"{origin.locate(key)} is {_description(first['input'])}: give {_expected(first)}"
 
 
 def _expected(error: ErrorDetails) -> str:

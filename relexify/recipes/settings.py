@@ -107,10 +107,10 @@ def _attribute_docs(options: type[Any]) -> dict[str, str]:
 
 
 class _CommandLine(Origin):
-    """The command line as the place where values come from."""
+    """The command line as the origin of values."""
 
     def of(self, key: str = "") -> str:
         return "--set"
 
-    def place(self, key: str) -> str:
+    def locate(self, key: str) -> str:
         return f"--set {key}"

@@ -92,15 +92,15 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
     from relexify.evaluation.evaluate import check_evaluation
 
     for index, entry in enumerate(entries):
-        place = f"{source}: tasks[{index}]"
+        location = f"{source}: tasks[{index}]"
         for key in ("train", "dev", "test"):
             file = getattr(entry, key)
             if file is not None and not file.startswith("hf:") and not Path(file).is_file():
-                raise InputError(f"{place}.{key} is {file}, which is not a file: check the path")
+                raise InputError(f"{location}.{key} is {file}, which is not a file: check the path")
         try:
             check_evaluation(model, entry.files, entry)
         except InputError as error:
-            raise InputError(f"{place}: {error}") from error
+            raise InputError(f"{location}: {error}") from error
 
 
 def evaluate_entry(model: Path, entry: TaskEntry, moment: Moment, folder: Path, *, device: str) -> TaskScores:

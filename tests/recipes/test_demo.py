@@ -13,8 +13,8 @@ from relexify.training.plan import Training
 from tests import pico
 
 MATERIAL = make_material(0, 500, limit=150_000)
-OLD = pico.byte_level(MATERIAL.english, size=2000)
-NEW = train_tokenizer_like(OLD, lambda: MATERIAL.invented, 1500)
+SOURCE = pico.byte_level(MATERIAL.english, size=2000)
+TARGET = train_tokenizer_like(SOURCE, lambda: MATERIAL.invented, 1500)
 
 
 def test_the_three_texts_share_no_paragraph_and_the_dictionary_is_true():
@@ -24,25 +24,25 @@ def test_the_three_texts_share_no_paragraph_and_the_dictionary_is_true():
 
 
 def test_the_oracle_knows_what_a_whole_word_means():
-    mixture = oracle(MATERIAL, OLD, NEW)
-    vocabulary = vocabulary_of(NEW)
+    mixture = oracle(MATERIAL, SOURCE, TARGET)
+    vocabulary = vocabulary_of(TARGET)
     checked = 0
     for english, invented in MATERIAL.lexicon.pairs[:200]:
-        ids = OLD(f" {english}", add_special_tokens=False).input_ids
+        ids = SOURCE(f" {english}", add_special_tokens=False).input_ids
         whole = [i for i, form in enumerate(vocabulary.forms) if form.starts_word and form.text == invented]
         if whole and len(ids) == 1:
             heaviest = mixture.sources(whole[0], 1)[0][0]
-            checked += heaviest == OLD.convert_ids_to_tokens(ids[0])
+            checked += heaviest == SOURCE.convert_ids_to_tokens(ids[0])
     assert checked > 50
 
 
 def test_the_oracle_agrees_with_the_dictionary_on_whole_words():
-    translated = translations(OLD, NEW, MATERIAL.lexicon)
-    known = oracle(MATERIAL, OLD, NEW)
+    translated = translations(SOURCE, TARGET, MATERIAL.lexicon)
+    known = oracle(MATERIAL, SOURCE, TARGET)
     both = np.flatnonzero(translated.known)
     agreeing = np.mean([translated.sources(int(id), 1)[0][0] == known.sources(int(id), 1)[0][0] for id in both])
     assert agreeing > 0.8
-    assert not random(OLD, NEW).known.any()
+    assert not random(SOURCE, TARGET).known.any()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -50,7 +50,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    model, tokenizer = pico.gpt2(OLD), OLD
+    model, tokenizer = pico.gpt2(SOURCE), SOURCE
     model.save_pretrained(tmp_path / "gpt2")
     tokenizer.save_pretrained(tmp_path / "gpt2")
     reported: list[str] = []
@@ -63,7 +63,7 @@ def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypa
         score_bytes=2000,
         training=Training(steps=3, batch=4, length=32),
     )
-    result = run_demonstration(options, tell=reported.append)
+    result = run_demonstration(options, report=reported.append)
     assert list(result.before) == ["random", "shuffle", "wechsel", "blend", "oracle"]
     assert set(result.after) == {"random", "blend"}
     assert all(0 < value < 40 for value in (*result.before.values(), *result.after.values()))

@@ -89,7 +89,7 @@ def _distinct(
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What is trained side by side.
+    """The runs of a comparison, and what they share.
 
     Attributes:
         runs: The runs to compare, with distinct names; a recipe may list those in `RUNS` by name.

@@ -40,7 +40,7 @@ Tagged = str | Path | Sequence[TaggedWords]
 
 @dataclass(frozen=True)
 class GridSearch:
-    """What a grid tries, and what it is scored on.
+    """The values that a grid search tries, and the scores that it compares.
 
     Attributes:
         transfer: The model, the text and the evidence; its method is one that uses vectors, its `neighbours` and

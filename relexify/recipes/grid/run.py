@@ -82,7 +82,7 @@ def run_grid(search: GridSearch) -> GridResult:
 
 @dataclass(frozen=True)
 class _Data:
-    """What is read before the work begins: evidence, text to score on, and examples, those for training first."""
+    """Data that is read before the work begins: evidence, text to score on, and examples, those for training first."""
 
     evidence: Evidence
     held_out: str

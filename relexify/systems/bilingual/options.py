@@ -22,12 +22,12 @@ RAMEN = Training(
     beta2=0.999,
     epsilon=1e-8,
 )
-"""How RAMEN trains its base models (section 3.3), for fewer steps."""
+"""The settings of RAMEN's base models (section 3.3), for fewer steps."""
 
 
 @dataclass(frozen=True)
 class BilingualOptions:
-    """How a model and its transferred copy are joined, and both languages trained together.
+    """Options of joining a model and its transferred copy, and of training both languages together.
 
     Attributes:
         languages: Names of the source and of the target language.

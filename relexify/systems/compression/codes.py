@@ -1,4 +1,4 @@
-"""How every token gets its code: k digits, of which digit i selects a row of table i.
+"""Codes of tokens: k digits, where digit i selects a row of table i.
 
     digits     Algorithm 1 of the paper: the digits of the token's index in base M
     random     distinct codes at random, a baseline that uses all rows of all tables
@@ -164,7 +164,7 @@ def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0)
     base = smallest_base(tokens, k) if base is None else base
     check_capacity(tokens, [base] * k)
     draw = np.random.default_rng(seed)
-    if base**k > MAX_NUMBERED_CODES:  # so many codes that two equal draws are practically impossible
+    if base**k > MAX_NUMBERED_CODES:  # with this many codes, two equal draws are practically impossible
         return check_codes(draw.integers(0, base, (tokens, k)), tokens)
     return _digits(draw.choice(base**k, tokens, replace=False), [base] * k)
 

@@ -61,12 +61,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CompressionReport:
-    """What a compression changed.
+    """Statistics of a compression.
 
     Attributes:
         tokens: Size of the vocabulary.
         shapes: Rows and width of each table.
-        head: What the head has become, as in `Layout`.
+        head: The form of the compressed head, as in `Layout`.
         embedding_before: Parameters of the input embedding, and of the head if it was compressed separately.
         embedding_after: Parameters of the tables.
         model_before: Parameters of the whole model; tied ones count once.
@@ -212,7 +212,7 @@ def compress_folder(
 
 
 def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = False) -> None:
-    """Write the ordinary model that a compressed one stands for.
+    """Write a compressed model as the ordinary model that it is equivalent to.
 
     Args:
         model: The folder of a compressed model.

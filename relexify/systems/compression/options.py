@@ -1,4 +1,4 @@
-"""How a model is compressed: the table `[compress]` of a recipe."""
+"""Options of compression: the table `[compress]` of a recipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Compression", "check_options", "check_values"]
 
 @dataclass(frozen=True)
 class Compression:
-    """How a model is compressed.
+    """Options of compression.
 
     Attributes:
         k: Number of tables, and digits of a code.

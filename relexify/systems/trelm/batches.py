@@ -39,7 +39,7 @@ FOLLOWS, DOES_NOT_FOLLOW = 0, 1
 _MULTIPLE = 8
 """Rows are padded to a multiple of this, so that few shapes occur."""
 _FILL = {"labels": IGNORED, "alignment": UNALIGNED}
-"""What pads an array; 0 pads the others."""
+"""The padding of these arrays; others are padded with 0."""
 _DRAWS = 7
 """Separates the random numbers of next sentences from those of the order, which have the same seed."""
 

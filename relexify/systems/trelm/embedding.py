@@ -75,7 +75,7 @@ def tokens_in_embedding_space(
         anchor_forms: The forms of the anchor's tokens [m]. If given, nothing is searched for: the map is fitted on the
             tokens that both vocabularies have.
         options: How the map is trained.
-        insist: Reject a map of skip-gram vectors that is no better than chance.
+        insist: Reject a map of skip-gram vectors that is not better than chance.
         seed: Random seed.
         device: Where to train.
 
@@ -141,7 +141,7 @@ def embedding_rows(
         pairs: Indices of rows of both that belong together [pairs × 2]; if given, the map is fitted on them, and
             nothing is searched for.
         options: How the map is trained.
-        insist: Reject a map of skip-gram vectors that is no better than chance.
+        insist: Reject a map of skip-gram vectors that is not better than chance.
         seed: Random seed.
         device: Where to train.
 

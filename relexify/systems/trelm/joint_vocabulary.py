@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["joint_rows", "joint_token_vectors", "joint_tokenizer", "sort_by_frequency", "token_counts"]
 
 COUNTED_BYTES = 8_000_000
-"""Text of the source language in which tokens are counted; enough to tell frequent tokens from rare ones."""
+"""Text of the source language in which tokens are counted; enough to distinguish frequent tokens from rare ones."""
 _BATCH = 1_000
 _VECTORS = "vectors.safetensors"
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Objective = Literal["cdlm", "tlm", "brlm"]
-"""What transfer training learns from a sentence pair. CdLM predicts the translation from the sentence. TLM predicts
+"""The objective of transfer training on a sentence pair. CdLM predicts the translation from the sentence. TLM predicts
 masked tokens of both, which are concatenated. BRLM does so too, but from the last state of the token that the masked
 one is aligned to."""
 Direction = Literal["source-to-target", "target-to-source"]
@@ -44,7 +44,7 @@ SPECIFIC = replace(COMMONALITY, steps=80_000, learning_rate=2e-5, warmup=0.0)
 
 @dataclass(frozen=True)
 class Trelm:
-    """How a masked language model is transferred to another language in three phases.
+    """Options of TreLM, which transfers a masked language model to another language in three phases.
 
     Attributes:
         languages: Names of the source language and of the target language.

@@ -62,7 +62,7 @@ def train_commonality(
         training: Steps, rates and so on; without stages.
         held_out: Text in the target language to score on; if None, one line in 100 is held out.
         source_held_out: Text in the source language to score on; likewise.
-        notes: What `relexify.json` is to say besides the training.
+        notes: Further notes for `relexify.json`.
         overwrite: Replace the output.
 
     Raises:
@@ -72,14 +72,14 @@ def train_commonality(
     processes = PartialState(cpu=not torch.cuda.is_available())
     check_halves(training, processes.num_processes)
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
         texts = [
-            language_data(learner, tokenizer, text, kept, plan, half)
+            language_data(loaded, tokenizer, text, kept, plan, half)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
-        measured = dict(zip(learner.config.languages, (text.held_out for text in texts), strict=True))
+        measured = dict(zip(loaded.config.languages, (text.held_out for text in texts), strict=True))
         return _Prepared(blocks, measured, {"texts": [text.identity for text in texts]})
 
     return _train("commonality", model, output, prepare, training, processes, overwrite, notes)
@@ -118,16 +118,16 @@ def train_direction(
     if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
         training = replace(training, compile=False)
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
-        if objective == "cdlm" and not learner.config.trilayer:
+    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+        if objective == "cdlm" and not loaded.config.trilayer:
             raise InputError("CdLM needs a TRILayer, and the model has none: choose the objective tlm or brlm")
-        measured = held_out_data(learner, tokenizers[TARGET], held_out, plan)
+        measured = held_out_data(loaded, tokenizers[TARGET], held_out, plan)
         batches = PairBatches(
             pairs,
             tokenizers,
             direction=direction,
             objective=objective,
-            segments=int(learner.config.backbone.type_vocab_size),
+            segments=int(loaded.config.backbone.type_vocab_size),
             length=plan.length,
             masking=plan.masking,
             seed=plan.seed,
@@ -185,7 +185,7 @@ def train_specific(
         training: Steps, rates and so on; without stages.
         held_out: Text to score on; if None, one line in 100 is held out.
         next_sentence: Whether to predict next sentences; if None, if the model has the head.
-        notes: What `relexify.json` is to say besides the training.
+        notes: Further notes for `relexify.json`.
         overwrite: Replace the output.
 
     Raises:
@@ -198,9 +198,9 @@ def train_specific(
     if follows and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
-    def prepare(plan: Training, learner: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_data(learner, tokenizer, corpus, held_out, plan, plan.batch)
+        text = language_data(loaded, tokenizer, corpus, held_out, plan, plan.batch)
         blocks: Batches = text.blocks
         if follows:
             blocks = SegmentPairs(
@@ -254,24 +254,24 @@ def _train(
 
     def job(plan: Training) -> TrainingJob:
         with processes.main_process_first():
-            learner = _load(model)
-            tokenizers = load_tokenizers(model, learner.config)
-        dtype, learner = learner.dtype, learner.float()
-        check_trainable(learner, plan)
-        check_tokenizers(learner, tokenizers)
+            loaded = _load(model)
+            tokenizers = load_tokenizers(model, loaded.config)
+        dtype, loaded = loaded.dtype, loaded.float()
+        check_trainable(loaded, plan)
+        check_tokenizers(loaded, tokenizers)
         with processes.main_process_first():
-            found = prepare(plan, learner, tokenizers)
+            found = prepare(plan, loaded, tokenizers)
 
         def write(trained: TriLayerForMaskedLM, folder: Path) -> None:
             trained.save_pretrained(folder)
-            save_tokenizers(tokenizers, folder, learner.config)
+            save_tokenizers(tokenizers, folder, loaded.config)
 
         return TrainingJob(
-            learner,
+            loaded,
             dtype,
             TrainingData(found.batches, found.held_out, "encoder"),
-            {"model": fingerprint(learner), "phase": phase, **found.identity},
-            source_notes(model) | {"held_out": _sizes(found.held_out, learner.config.languages)} | (notes or {}),
+            {"model": fingerprint(loaded), "phase": phase, **found.identity},
+            source_notes(model) | {"held_out": _sizes(found.held_out, loaded.config.languages)} | (notes or {}),
             lambda folder: load_model(folder or model),
             write,
         )

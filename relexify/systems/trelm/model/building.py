@@ -1,4 +1,4 @@
-"""How models with a TRILayer are made: from a masked language model, and from another one, for one language alone.
+"""Build models with a TRILayer: from a masked language model, or from another one, for one language alone.
 
 The parameters start as section 3.3 says: everything that the masked language model has is copied, the TRILayer is a
 copy of the layer below it, and the language embeddings are orthogonal. The paper does not say how [P] starts: here, as
@@ -26,7 +26,7 @@ __all__ = ["with_one_language", "with_trilayer"]
 
 _WORDS = "embeddings.word_embeddings.weight"
 _LEXICAL = (_WORDS, "embeddings.position_ids", "embeddings.token_type_ids")
-"""What the state of an encoder has for one language only, and buffers."""
+"""Entries in the state of an encoder that belong to one language, and buffers."""
 _VOCABULARY_ENTRIES = ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
 """Entries of a config that belong to the vocabulary."""
 _EXPECTED = "give the model that the other was transferred from, and the other as relexify transfer wrote it"

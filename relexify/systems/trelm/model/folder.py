@@ -32,7 +32,7 @@ __all__ = [
 LANGUAGES = "languages"
 
 Tokenizers = tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast]
-"""Of the source language and of the target language; twice the same if the vocabulary is joint."""
+"""The tokenizers of the source and the target language; the same one twice if the vocabulary is joint."""
 
 
 def load_tokenizers(folder: str | Path, config: TriLayerConfig) -> Tokenizers:

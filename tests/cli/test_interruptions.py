@@ -51,7 +51,7 @@ def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, 
     command = ("transfer", world.gpt2, folder / "out", "--corpus", long_text, "--vocab-size", SIZE)
     options = ("--source-corpus", world.source_corpus, "--dictionary", world.dictionary)
     process = start(*command, *options, cache=cache)
-    wait_for("tokenizers/[0-9a-f]*/tokenizer.json", cache, process)
+    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -67,7 +67,7 @@ def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, 
 def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, tmp_path, cache):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
     process = start(*command, "--source-corpus", long_text, cache=cache)
-    wait_for("tokenizers/[0-9a-f]*/tokenizer.json", cache, process)
+    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=10)
     assert process.returncode == 130
@@ -90,14 +90,14 @@ def test_full_disk_is_reported_and_nothing_is_left_on_it(world, small_disk):
     assert relexify(*command).status == 0
 
 
-def test_full_cache_is_reported(world, small_disk, tmp_path, monkeypatch):
+def test_full_cache_is_reported_and_does_not_stop_a_run(world, small_disk, tmp_path, monkeypatch):
     monkeypatch.setenv("RELEXIFY_CACHE", str(small_disk))
     (small_disk / "ballast").write_bytes(b"x" * 1_040_000)
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "fvt", "--set", "score=false")
-    assert outcome.status == 2
+    assert outcome.status == 0, outcome.err
     assert str(small_disk) in outcome.err
     assert "No space left" in outcome.err
-    assert not (tmp_path / "out").exists()
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
 
 def test_a_process_of_its_own_prints_results_and_nothing_of_the_libraries(world, tmp_path, cache):

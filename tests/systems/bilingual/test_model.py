@@ -32,20 +32,20 @@ def pairs(family: str) -> tuple[Any, Any, Any, Any]:
     """An English model and its graft, each with its tokenizer; nobody changes them."""
     model, tokenizer = pico.pair(family)
     lines = pico.sentences(400, words=pico.foreign_words())
-    new = pico.FAMILIES[family][0](lines)
-    grafted = rx.graft(model, new, rx.methods.fvt(tokenizer, new), seed=1).model.eval()
+    target = pico.FAMILIES[family][0](lines)
+    grafted = rx.graft(model, target, rx.methods.fvt(tokenizer, target), seed=1).model.eval()
     with torch.no_grad():  # as after a stage that trains the embeddings alone
         for name, parameter in grafted.named_parameters():
-            if parameter.shape[0] == len(new):
+            if parameter.shape[0] == len(target):
                 noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name)))
                 parameter.add_(noise, alpha=0.01)
-    return model, tokenizer, grafted, new
+    return model, tokenizer, grafted, target
 
 
 def bilingual(family: str) -> BilingualBundle:
-    model, tokenizer, grafted, new = pairs(family)
+    model, tokenizer, grafted, target = pairs(family)
     return BilingualBundle(
-        BilingualModel.join(model, grafted, LANGUAGES), dict(zip(LANGUAGES, (tokenizer, new), strict=True))
+        BilingualModel.join(model, grafted, LANGUAGES), dict(zip(LANGUAGES, (tokenizer, target), strict=True))
     )
 
 
@@ -124,9 +124,9 @@ def test_transformers_finds_the_classes_by_the_type_of_the_model(tmp_path):
 
 
 def test_the_dtype_is_kept(tmp_path):
-    model, tokenizer, grafted, new = pairs("gpt2")
+    model, tokenizer, grafted, target = pairs("gpt2")
     halves = [copy.deepcopy(each).to(torch.bfloat16) for each in (model, grafted)]
-    both = BilingualBundle(BilingualModel.join(*halves, LANGUAGES), {"en": tokenizer, "xx": new})
+    both = BilingualBundle(BilingualModel.join(*halves, LANGUAGES), {"en": tokenizer, "xx": target})
     both.save(tmp_path / "both")
     loaded = BilingualBundle.load(tmp_path / "both").model
     assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}

@@ -90,8 +90,8 @@ def root_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         for name, lines in texts.items():
             (root / f"{name}.txt").write_text("\n".join(lines))
         model, tokenizer = load_model(root / "source"), load_tokenizer(root / "source")
-        new = pico.FAMILIES[family][0](pico.sentences(400, words=pico.foreign_words()))
-        rx.graft(model, new, rx.methods.fvt(tokenizer, new)).save(root / "target")
+        target = pico.FAMILIES[family][0](pico.sentences(400, words=pico.foreign_words()))
+        rx.graft(model, target, rx.methods.fvt(tokenizer, target)).save(root / "target")
         return root
 
     return make

@@ -170,7 +170,7 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     pictures = ("-o", tmp_path / "embeddings.svg", "--layers", tmp_path / "layers.png")
     outcome = relexify("geometry", transferred[0], compressed[0], *pictures, "--text", world.corpus)
     assert outcome.status == 0, outcome.err
-    assert "variance on 3 axes" in outcome.out
+    assert "variance explained by 3 axes" in outcome.out
     assert "small" in outcome.out
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")

@@ -175,4 +175,4 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
     rejects(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
-    rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")
+    rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "given twice")

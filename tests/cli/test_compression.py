@@ -27,7 +27,7 @@ def compressed(transferred, tmp_path_factory):
 
 def test_a_transferred_model_is_compressed_and_the_report_shows_the_loss(compressed, transferred):
     output, outcome = compressed
-    for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "relative error", "nearest", "at random"):
+    for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "relative error", "nearest", "a random token"):
         assert words in outcome.out
     notes = json.loads((output / "relexify.json").read_text())
     assert notes["compression"]["embedding_after"] == 640
@@ -170,9 +170,9 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     pictures = ("-o", tmp_path / "embeddings.svg", "--layers", tmp_path / "layers.png")
     outcome = relexify("geometry", transferred[0], compressed[0], *pictures, "--text", world.corpus)
     assert outcome.status == 0, outcome.err
-    assert "variance on 3 axes" in outcome.out
+    assert "variance explained by 3 axes" in outcome.out
     assert "small" in outcome.out
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
     rejects(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
-    rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "named twice")
+    rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "given twice")

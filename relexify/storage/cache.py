@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.checksums import checksums, find_damage
-from relexify.storage.files import write_folder
+from relexify.storage.files import MARKER, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.version import __version__
 
@@ -125,10 +125,15 @@ def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
     try:
         with write_folder(path, internal=True) as folder:
             write(folder)
-            (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": checksums(folder)}))
+            (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": _checksums(folder)}))
     except OutputError as error:
         if _read(kind, path, lambda folder: folder) is not None:
             return True  # another process has written the same entry in the meantime
         logger.warning("The cache cannot be written, so this %s is not kept (%s). Set RELEXIFY_CACHE.", kind, error)
         return False
     return True
+
+
+def _checksums(folder: Path) -> dict[str, dict[str, int]]:
+    """Return the checksums of an entry, without the marker, which is completed when the folder is finished."""
+    return {name: entry for name, entry in checksums(folder).items() if name != MARKER}

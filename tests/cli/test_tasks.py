@@ -268,5 +268,5 @@ def test_train_adds_a_head_on_request(world, tmp_path):
     AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "relexify.json").read_text())["head_added_to"] == str(tmp_path / "bare")
     again = relexify(*command, "--add-head")
-    assert "already" in again.err, "the same command should find its result"
+    assert "up to date" in again.err, "the same command should find its result"
     assert_error(relexify("train", world.bert, tmp_path / "other", *options, "--add-head"), "has a head already")

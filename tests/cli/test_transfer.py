@@ -244,7 +244,7 @@ def test_swapped_parallel_text_is_reported(world, tmp_path):
     pairs = [line.split("\t") for line in world.bitext.read_text().splitlines()]
     swapped.write_text("".join(f"{b}\t{a}\n" for a, b in pairs))
     (tmp_path / "links.txt").write_text("0-0\n" * len(pairs))
-    options = ("--alignment", tmp_path / "links.txt", "--set", "score=false", "--method", "ramen")
+    options = ("--set", f"alignment={tmp_path / 'links.txt'}", "--set", "score=false", "--method", "ramen")
     warned = relexify("transfer", world.gpt2, tmp_path / "a", *world.text, "--bitext", swapped, *options)
     plain = relexify("transfer", world.gpt2, tmp_path / "b", *world.text, "--bitext", world.bitext, *options)
     assert warned.status == plain.status == 0, warned.err

@@ -101,3 +101,15 @@ def test_an_error_while_making_leaves_no_entry(cache: Path):
     with pytest.raises(InputError, match="no evidence"):
         cached("numbers", "a", make=fail, save=save, load=load)
     assert not has_entries("numbers")
+
+
+def test_an_entry_with_notes_of_its_own_is_intact(cache: Path, caplog: pytest.LogCaptureFixture):
+    def write(folder: Path) -> None:
+        save([4], folder)
+        (folder / "relexify.json").write_text('{"note": 1}')
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            folder = cached_folder("models", "a", write)
+    assert load(folder) == [4]
+    assert "corrupt" not in caplog.text

@@ -1,1 +1,11 @@
-"""Evaluate a model on tasks: classification, tagging, parsing, probing."""
+"""Evaluate a model: on text, or on tasks by fine-tuning, parsing and probing.
+
+text.py       score held-out text
+evaluate.py   evaluate a model on a task
+registry.py   what a task is; each file in tasks/ registers some
+options.py, results.py   how a model is evaluated, and the scores of each seed
+training.py   the Trainer that fine-tuning and parsing share
+metrics.py    accuracy, F1, correlations
+data/         readers of task data
+finetuning/, parsing/, probing/   the three ways to evaluate
+"""

@@ -1,1 +1,11 @@
-"""Recipes: a run as a TOML file."""
+"""Recipes: a run as a TOML file.
+
+recipe.py      read and write a recipe file
+schema.py      from dataclasses to validation, and from errors to one sentence
+overrides.py, paths.py, settings.py   values from the command line, names of files, `--set` of a single verb
+run.py         run the steps of a recipe in a work folder, then its tasks
+tasks.py       the tables `[[tasks]]`
+compare/       variants of a recipe, trained side by side
+grid/          k and τ of WECHSEL before training
+demo.py        the demonstration
+"""

@@ -1,1 +1,9 @@
-"""Storage: atomic files, fingerprints, the cache, work folders and checkpoints."""
+"""Storage: how results are identified, cached, resumed and written. Everything that touches the disk goes through here.
+
+fingerprint.py   one name for everything that a result depends on, by content
+cache.py         results of slow steps, found again by their fingerprint, with checksums
+work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
+checkpoints.py   seal, find and rotate the checkpoints of a training
+files.py         write files and folders atomically, and check what may be replaced
+checksums.py     detect damaged folders
+"""

@@ -1,1 +1,13 @@
-"""The training engine: stages, data, loss and checkpoints. It knows no particular system."""
+"""The training engine. It knows no particular system: models describe themselves through `protocol.py`.
+
+plan.py       `Training` and `Stage`: the options, and the plans of the papers
+run.py        `train`: stage after stage in a work folder, resumable, then the result
+job.py        what is trained: model, data, and how to load and save them
+protocol.py   what a model or an output head may tell the engine: its loss, its heads, its lexical parameters
+engine/       one stage with the Hugging Face Trainer
+data/         tokenised text, packed once, and batches of it
+loss/         the language-modelling loss without full logits
+result.py, curve.py   the result, and the held-out scores along the way
+trainable.py  validation before any work
+recipe.py     the tables `[training]` and `[fresh]`
+"""

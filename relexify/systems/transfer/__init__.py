@@ -1,1 +1,9 @@
-"""Transfer: WECHSEL and every other initialisation. Evidence in, a grafted model out."""
+"""Transfer: WECHSEL and every other initialisation. Evidence in, a grafted model out.
+
+    options.py   `Transfer`: everything that one transfer needs
+    run.py       evidence, tokenizer, mixture, graft, scores, output
+    checks.py    validation before any work
+    recipe.py    the table `[transfer]`
+
+The initialisations themselves are in `relexify.methods`.
+"""

@@ -34,6 +34,8 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
         names = []
     if not names or not all(isinstance(name, str | Path) for name in names):
         raise InputError(f"a corpus cannot be read from {describe_type(source)}: give paths, or use Corpus.from_lines")
+    if not all(str(name).strip() for name in names if isinstance(name, str)):  # an unset shell variable
+        raise InputError("the name of a corpus is empty: give a file, a folder or hf:NAME")
     return tuple(found for name in names for found in _find(name, field))
 
 

@@ -190,6 +190,8 @@ def test_a_bad_byte_far_into_a_file_has_the_right_line_number(tmp_path: Path) ->
     ("source", "message"),
     [
         ("/nowhere/at/all.txt", r"all\.txt does not exist"),
+        ("", "name of a corpus is empty"),
+        (["  "], "name of a corpus is empty"),
         ("/nowhere/*.txt", r"matches no file"),
         ("a text taken for a path " * 200, r"cannot be opened|does not exist"),
         ([], r"a corpus cannot be read from a list"),

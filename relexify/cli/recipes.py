@@ -62,9 +62,9 @@ def compare(recipe: Recipe, settings: Settings = None, device: Device = "auto", 
     with bars():
         comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite)
     for comparison in comparisons:
-        mean = ", mean of both languages" if comparison.earlier else ""
+        mean = ", mean of both languages" if comparison.languages else ""
         _print_rows(f"{comparison.title}: bits per byte{mean} (lower is better)", score_rows(comparison))
-        if comparison.earlier:
+        if comparison.languages and comparison.earlier:
             _print_rows("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
             _print_rows(TASKS, task_rows(comparison))
@@ -99,9 +99,9 @@ def grid(
 
     Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.grid.cells import GridSearch, grid_rows
-    from relexify.recipes.grid.run import run_grid
     from relexify.recipes.recipe import read_recipe
+    from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
+    from relexify.systems.transfer.grid.run import run_grid
 
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:

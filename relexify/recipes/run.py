@@ -21,7 +21,7 @@ from relexify.errors import InputError
 from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entry, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
-from relexify.storage.files import MARKER, check_inputs
+from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 
@@ -121,7 +121,7 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
     model = context.source_model
     for step in steps:
         folder = work / step.table
-        if not (folder / MARKER).exists():
+        if not is_written(folder):
             run_step(step, replace(context, overwrite=False), model, folder)
         model = str(folder)
     return model

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
 try:
@@ -128,7 +128,7 @@ class WorkFolder:
             make: Fills an empty folder, which then appears under its name at once.
         """
         folder = self.path / name
-        if not (folder / MARKER).exists():
+        if not is_written(folder):
             with write_folder(folder, internal=True) as beside:
                 make(beside)
         return folder

@@ -188,7 +188,7 @@ def test_a_comparison_killed_during_evaluation_resumes_with_the_same_scores(reci
     one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.epochs=4", "--set", "tasks.0.seeds=[0]")
     process = start("compare", recipe, *one, cache=cache)
     deadline = time.monotonic() + 120
-    pattern = "out/runs/fvt-seed0.work/tasks/ner-end-*/seed-*/checkpoint-*/relexify.json"
+    pattern = "out/runs/fvt-seed0.work/tasks/ner-end-*/seed-*/checkpoint-*/sealed.json"
     while not list(tmp_path.glob(pattern)):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -111,7 +111,7 @@ def test_killed_training_resumes_bit_for_bit(world, tmp_path, cache):
     )
     process = start(*command, cache=cache)
     deadline = time.monotonic() + 90
-    while not list(tmp_path.glob("killed.training/*/checkpoint-*/relexify.json")):
+    while not list(tmp_path.glob("killed.training/*/checkpoint-*/sealed.json")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -19,7 +19,7 @@ from relexify.recipes.run import inputs_of, run_identity
 from relexify.recipes.tasks import Moment, check_tasks
 from relexify.reports import Comparison, TaskScores, write_report
 from relexify.steps import RunContext, TrainingSettings
-from relexify.storage.files import MARKER, write_file
+from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.training.curve import Curve
@@ -48,7 +48,7 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
     """
     compare, training = _check_recipe(recipe)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    if recipe.output.exists() and any(recipe.output.iterdir()) and not (recipe.output / MARKER).exists():
+    if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
         size: _trials(recipe, compare, size, device=device, overwrite=overwrite)

@@ -28,7 +28,7 @@ from relexify.recipes.run import run_steps
 from relexify.recipes.tasks import Moment, TaskEntry, evaluate_entry, finished_scores
 from relexify.reports import TaskScores
 from relexify.steps import RunContext, Step
-from relexify.storage.files import MARKER, check_inputs
+from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
 
@@ -87,7 +87,7 @@ class Trial:
         """Whether its result lacks at most scores on tasks, which the model that was kept can still be evaluated on."""
         if not self.work.is_finished() or _load_curve(self.folder / _CURVE, "training again") is None:
             return False
-        return (self.folder / _MODEL / MARKER).exists() or not self.missing("end", self.folder / _TASKS)
+        return is_written(self.folder / _MODEL) or not self.missing("end", self.folder / _TASKS)
 
     def missing(self, moment: Moment, folder: Path) -> list[TaskEntry]:
         """Return the tasks whose scores at a moment are not in a folder yet."""

@@ -55,7 +55,9 @@ RUNS: Mapping[str, Run] = MappingProxyType(
 
 def _named_run(run: object) -> object:
     """Return a run that is given by name as a table."""
-    return asdict(RUNS[checked(choose, run, RUNS, "run")]) if isinstance(run, str) else run
+    if not isinstance(run, str):
+        return run
+    return asdict(RUNS[checked(choose, run, RUNS, "run")])
 
 
 def _bytes(size: object) -> object:

@@ -206,17 +206,19 @@ def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
     """Make sure that every run of a comparison can be trained by its plan."""
     training = recipe.tables.get("training")
-    if recipe.compare is None or training is None or training.stages:
+    if recipe.compare is None or training is None:
         return
     step = STEPS["training"]
     later = [each.table for each in recipe.steps if each.order > step.order]
     for index, run in enumerate(recipe.compare.runs):
-        if later and run.plan != "direct":
+        if run.plan is None:
+            continue
+        if later:
             raise InputError(
                 f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{later[0]}] all runs "
                 "are trained as [training] says: leave the plan out"
             )
-        _validate(step, replace(training, plan=run.plan), recipe, origin)
+        _validate(step, replace(training, plan=run.plan, stages=()), recipe, origin)
 
 
 def _check_tasks(recipe: Recipe, origin: Origin) -> None:

@@ -63,12 +63,18 @@ class WorkFolder:
         overwrite: Whether an older output, and unfinished work of another run, may be replaced.
     """
 
-    def __init__(self, output: str | Path, name: str, identity: Mapping[str, object], *, overwrite: bool = False):
+    def __init__(
+        self, output: str | Path, name: str, identity: Mapping[str, object] | None = None, *, overwrite: bool = False
+    ):
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.{name}")
-        self.identity: dict[str, Any] = describe(identity)
+        self.identity: dict[str, Any] = describe(identity or {})
         self.overwrite = overwrite
         self._name = name
+
+    def identify(self, identity: Mapping[str, object]) -> None:
+        """Set the identity, for a run that validates its output before it reads its inputs."""
+        self.identity = describe(identity)
 
     @property
     def fingerprint(self) -> str:

@@ -167,11 +167,11 @@ def _variant(tables: Mapping[str, Any], run: Run, seed: int, corpus: Corpus, hel
     transfer = with_method(tables["transfer"], run.method)
     changed["transfer"] = replace(transfer, seed=seed, corpus=corpus, held_out=held_out)
     changed["training"] = replace(tables["training"], seed=seed)
+    if run.plan is not None:
+        changed["training"] = replace(changed["training"], plan=run.plan, stages=())
     if "bilingual" in tables:  # all runs are trained as [training] says, then in both languages
         both = tables["bilingual"]
         changed["bilingual"] = replace(both, training=replace(both.training, seed=seed))
-    else:
-        changed["training"] = replace(changed["training"], plan=run.plan, stages=())
     return changed
 
 

@@ -12,13 +12,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import (
+from relexify.cli.console import console, log_to_console, quieten_libraries, results
+from relexify.cli.verbs import (
     align,
     bilingual,
     compress,
     demo,
     evaluate,
     geometry,
+    grid,
     inspect,
     methods,
     recipes,
@@ -27,7 +29,6 @@ from relexify.cli import (
     trelm,
     vectors,
 )
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 
 __all__ = ["app", "main"]
@@ -54,7 +55,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
     },
-    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": recipes.grid, "options": methods.options},
+    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
         "bilingual": bilingual.bilingual,
         "export": bilingual.export,

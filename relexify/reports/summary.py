@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import MissingExtra
+from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
-from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows, stage_rows, task_rows
+from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores
 from relexify.storage.files import write_file
 
@@ -48,7 +49,7 @@ def _draw(comparison: Comparison, path: Path) -> Path | None:
 
 
 def _text(comparison: Comparison, picture: Path | None) -> str:
-    of_both = ", the mean of both languages" if comparison.earlier else ""
+    of_both = ", the mean of both languages" if comparison.languages else ""
     parts = [
         f"# {comparison.title}\n",
         _notes(comparison),
@@ -58,7 +59,7 @@ def _text(comparison: Comparison, picture: Path | None) -> str:
         *_cut_short(comparison),
         *(_kept_apart(comparison) if comparison.keeps_best else ()),
         _table(score_rows(comparison)),
-        *(_stages(comparison) if comparison.earlier else ()),
+        *(_stages(comparison) if comparison.languages and comparison.earlier else ()),
         *(_tasks(comparison) if comparison.tasks else ()),
         *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
     ]
@@ -96,7 +97,8 @@ def _tasks(comparison: Comparison) -> list[str]:
     means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
     several = any(mean.statistic.seeds > 1 for mean in means)
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
-    when = "after training (end)" if comparison.earlier else "before training (step 0) and after it (end)"
+    at_start = any(scores.moment == "start" for found in comparison.tasks.values() for scores in found)
+    when = "before training (step 0) and after it (end)" if at_start else "after training (end)"
     return [
         "## Tasks\n",
         f"Each run {when}; the arrow points to where scores are better, the best of a column is bold{seeds}.\n",
@@ -137,7 +139,7 @@ def _kept_apart(comparison: Comparison) -> list[str]:
     """Return which models count, and the runs whose seeds have theirs at different steps."""
     steps = {run: [curve.best.step for curve in seeds] for run, seeds in comparison.curves.items()}
     return [
-        "Every seed hands on its best measured model, and that one counts.\n",
+        "Each seed keeps the model with its best score, and its results are those of that model.\n",
         *(
             f"The seeds of {run} are at their best at the steps {', '.join(f'{step:,}' for step in found)}.\n"
             for run, found in steps.items()
@@ -148,4 +150,4 @@ def _kept_apart(comparison: Comparison) -> list[str]:
 
 def _table(rows: list[list[str]]) -> str:
     header, *body = rows
-    return markdown(header, body)
+    return markdown_table(header, body)

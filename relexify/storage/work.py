@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
 try:
@@ -36,6 +36,7 @@ except ImportError:  # not on Windows
 __all__ = [
     "RUN_FILE",
     "WorkFolder",
+    "check_claim",
     "claim_folder",
     "finished_run",
     "inherited_notes",
@@ -96,7 +97,16 @@ class WorkFolder:
         Raises:
             OutputError: It exists and may not be replaced, or cannot be written.
         """
-        check_output(self.output, overwrite=self.overwrite)
+        check_output(self.output, overwrite=self.overwrite or self.is_finished())
+
+    def check_claim(self) -> None:
+        """Validate, before any work, that `claim` will not be rejected.
+
+        Raises:
+            InputError: The work folder belongs to another run and may not be replaced.
+        """
+        if not self.overwrite:
+            check_claim(self.path, self.identity)
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -124,7 +134,7 @@ class WorkFolder:
             make: Fills an empty folder, which then appears under its name at once.
         """
         folder = self.path / name
-        if not (folder / MARKER).exists():
+        if not is_written(folder):
             with write_folder(folder, internal=True) as beside:
                 make(beside)
         return folder
@@ -136,7 +146,8 @@ class WorkFolder:
         Args:
             notes: What `relexify.json` says about the result, besides which run it is the result of.
         """
-        with write_folder(self.output, overwrite=self.overwrite) as folder:
+        # An older result of this very run may always be replaced.
+        with write_folder(self.output, overwrite=self.overwrite or self.is_finished()) as folder:
             yield folder
             _write_notes(folder, {**read_notes(folder), **(notes or {})}, self._name, self.fingerprint)
         self.clear()
@@ -163,6 +174,18 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
     Raises:
         InputError: It belongs to another run, or contains files that relexify did not write.
     """
+    check_claim(folder, identity)
+    path = folder / RUN_FILE
+    if not path.exists():
+        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
+
+
+def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
+    """Validate that a folder is that of a run, or empty.
+
+    Raises:
+        InputError: It belongs to another run, or contains files that relexify did not write.
+    """
     path = folder / RUN_FILE
     if not path.exists():
         if folder.exists() and any(folder.iterdir()):
@@ -170,7 +193,6 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
             )
-        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
         return
     before, here = read_json(path), json.loads(json.dumps(describe(identity)))
     if before is None:

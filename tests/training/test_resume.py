@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relexify.storage.files import MARKER
+from relexify.storage.checkpoints import SEAL
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
@@ -104,7 +104,7 @@ def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted,
     run.train_until_killed(Moment("sealing", 2))
     stage = run.work() / "1-everything"
     assert (stage / "checkpoint-4" / "model.safetensors").exists()
-    assert not (stage / "checkpoint-4" / MARKER).exists()
+    assert not (stage / "checkpoint-4" / SEAL).exists()
     with caplog.at_level("INFO"):
         run.train_until_killed(Moment("step", 1))
         assert checkpoints(run.work()) == {"1-everything/checkpoint-2"}
@@ -117,6 +117,6 @@ def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted,
 def test_checkpoints_hold_no_pickles_of_options(run_of):
     run = run_of()
     run.train_until_killed(Moment("step", 5))
-    listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / MARKER).read_text())
+    listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / SEAL).read_text())
     assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= set(listed)
     assert "training_args.bin" not in listed

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import copy
 import re
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import (
     AlbertConfig,
     AlbertForMaskedLM,
@@ -414,6 +418,25 @@ def test_a_parser_can_use_it_as_encoder(backbone: Any, tmp_path: Any) -> None:
     assert torch.equal(parser.encoder(inputs["input_ids"], inputs["attention_mask"]).last_hidden_state, hidden)
     again = BiaffineParser.from_pretrained(tmp_path)
     values = again.state_dict()
+    assert all(torch.equal(value, values[name]) for name, value in parser.state_dict().items())
+
+
+def test_a_saved_parser_loads_in_a_process_that_has_not_seen_a_trilayer(tmp_path: Any) -> None:
+    _, tokenizer = pico.pair("bert")
+    parser = BiaffineParser.on_top_of(with_trilayer(bert()), ["nsubj", "root"], arc_size=8, label_size=4).eval()
+    parser.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    code = """
+        import sys
+        from safetensors.torch import save_file
+        from relexify.evaluation.parsing.training import load_parser
+        folder, output = sys.argv[1:]
+        save_file(load_parser(folder)[0].state_dict(), output)
+    """
+    loaded = tmp_path / "loaded.safetensors"
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code), tmp_path, loaded], check=True)
+    values = load_file(loaded)
+    assert values.keys() == parser.state_dict().keys()
     assert all(torch.equal(value, values[name]) for name, value in parser.state_dict().items())
 
 

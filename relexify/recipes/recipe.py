@@ -227,9 +227,11 @@ def _check_runs(recipe: Recipe, origin: Origin) -> None:
     if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
+        if run.plan is None:
+            continue  # trained as [training] says
         if "plan" in step.varies:
             _validate(step, step.varies["plan"](recipe.tables[step.table], run.plan), recipe, origin)
-        elif run.plan != "direct":
+        else:
             raise InputError(
                 f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{step.table}] all runs "
                 "are trained as the recipe says: leave the plan out"

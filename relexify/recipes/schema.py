@@ -115,6 +115,7 @@ def table_type(options: type[Any], default: Any = None) -> Any:
             if shared and isinstance(table.get(name), list):
                 usual = options() if default is None else default
                 values = {key: table.get(key, getattr(usual, key)) for key in shared}
+                values = {key: value for key, value in values.items() if value is not None}
                 completed[name] = [values | item if isinstance(item, dict) else item for item in table[name]]
         return completed
 

@@ -65,13 +65,17 @@ class WorkFolder:
     """
 
     def __init__(
-        self, output: str | Path, name: str, identity: Mapping[str, object], *, overwrite: bool = False
+        self, output: str | Path, name: str, identity: Mapping[str, object] | None = None, *, overwrite: bool = False
     ) -> None:
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.{name}")
-        self.identity: dict[str, Any] = describe(identity)
+        self.identity: dict[str, Any] = describe(identity or {})
         self.overwrite = overwrite
         self._name = name
+
+    def identify(self, identity: Mapping[str, object]) -> None:
+        """Set the identity, for a run that validates its output before it reads its inputs."""
+        self.identity = describe(identity)
 
     @property
     def fingerprint(self) -> str:

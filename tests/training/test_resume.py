@@ -16,7 +16,8 @@ from relexify.training.result import TrainingResult
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
 
 EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)
-TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST}
+OWN_PLAN = replace(TRAINING, plan="relexify", learning_rate=None)
+TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST, "relexify": OWN_PLAN}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,8 @@ def test_the_text_of_these_tests_is_seen_several_times(run_of, caplog):
         ("gpt2", "direct", Moment("rotating", 1)),
         ("gpt2", "direct", Moment("finishing", 1)),
         ("bert", "direct", Moment("step", 7)),
+        ("gpt2", "relexify", Moment("step", 5)),
+        ("bert", "relexify", Moment("step", 7)),
         ("gpt2", "embeddings-first", Moment("step", 2)),
         ("gpt2", "embeddings-first", Moment("keeping a stage", 1)),
         ("gpt2", "embeddings-first", Moment("stage", 2)),

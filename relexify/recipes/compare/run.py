@@ -127,8 +127,9 @@ def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corp
     shared = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
     tables = dict(recipe.tables)
     for step in recipe.steps:
-        # Only the last training follows the plan of the run; earlier ones are the same in all runs.
-        settings = {**shared, "plan": run.plan} if step is recipe.last_training else shared
+        # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+        follows = run.plan is not None and step is recipe.last_training
+        settings = {**shared, "plan": run.plan} if follows else shared
         for name, change in step.varies.items():
             if name in settings:
                 tables[step.table] = change(tables[step.table], settings[name])

@@ -39,8 +39,8 @@ __all__ = ["UnigramReport", "add_unigram_prior"]
 _LINES, _CHARACTERS = 20_000, 500
 """Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
 _WINDOW = 256
-_WINDOWS = {"decoder": 16, "encoder": 32, "encoder-decoder": 32}
-"""Windows to measure predictions in: a decoder predicts every token of them, the others a part."""
+_READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
+"""Tokens to read when predictions are measured; a decoder predicts every one of them, the others a part."""
 _MASK_STRIDE = 7
 """One token in this many is masked for an encoder: about the 15 % that it was trained with."""
 _PASSES = 2
@@ -102,7 +102,7 @@ def add_unigram_prior(
     check_fit(model, tokenizer)
     stream = _sample_tokens(tokenizer, corpus, seed)
     length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
-    starts = np.unique(np.linspace(0, len(stream) - length, _WINDOWS[kind]).astype(np.int64))
+    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
     batches = [_batch(tokenizer, stream[start : start + length], kind) for start in starts]
     positions = sum(len(batch.labels) for batch in batches)
     if not positions:
@@ -189,7 +189,7 @@ class _Predictions:
     def direction(self) -> torch.Tensor:
         """Return b [d] with h · b close to 1 for every h, and 1 on average."""
         penalty = _RIDGE * self.moments.diagonal().mean() * torch.eye(len(self.hidden), dtype=torch.float64)
-        direction = torch.linalg.solve(self.moments + penalty, self.hidden)
+        direction: torch.Tensor = torch.linalg.solve(self.moments + penalty, self.hidden)
         return direction / (self.hidden @ direction)
 
 

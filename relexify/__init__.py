@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_tokenizer
     from relexify.recipes.compare.run import run_comparison as compare
-    from relexify.recipes.grid.cells import GridSearch
-    from relexify.recipes.grid.run import run_grid as grid
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
     from relexify.systems.bilingual.training import train_bilingual as bilingual
     from relexify.systems.compression.compress import compress_folder as compress
     from relexify.systems.compression.compress import expand_folder as expand
     from relexify.systems.compression.options import Compression
+    from relexify.systems.transfer.grid.cells import GridSearch
+    from relexify.systems.transfer.grid.run import run_grid as grid
     from relexify.systems.transfer.options import Transfer
     from relexify.systems.transfer.run import run_transfer as transfer
     from relexify.systems.trelm.options import Trelm
@@ -95,7 +95,7 @@ _MODULES = {
     "Corpus": "text",
     "Evaluation": "evaluation.options",
     "Graft": "grafting",
-    "GridSearch": "recipes.grid.cells",
+    "GridSearch": "systems.transfer.grid.cells",
     "Mixture": "mixture",
     "Recipe": "recipes.recipe",
     "RelexifyError": "errors",
@@ -113,7 +113,7 @@ _MODULES = {
     "expand": "systems.compression.compress:expand_folder",
     "export": "pretrained.languages:export_language",
     "graft": "grafting",
-    "grid": "recipes.grid.run:run_grid",
+    "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
     "read_recipe": "recipes.recipe",

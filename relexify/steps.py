@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from relexify.registry import Registry
 
 if TYPE_CHECKING:
     from relexify.text import Corpus
 
-__all__ = ["INHERITED", "STEPS", "Flattened", "ModelName", "RunContext", "Step"]
+__all__ = ["INHERITED", "STEPS", "Flattened", "ModelName", "RunContext", "Step", "StepTraining", "TrainingSettings"]
 
 ModelName = Annotated[str, "model"]
 """A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
@@ -61,6 +61,31 @@ class RunContext:
     overwrite: bool = False
 
 
+class TrainingSettings(Protocol):
+    """What the report of a comparison says about the training of its runs."""
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens seen in one step."""
+
+    @property
+    def selects_best(self) -> bool:
+        """Whether the model with the best score is kept instead of the last one."""
+
+
+@dataclass(frozen=True)
+class StepTraining:
+    """The training of a step that trains a model.
+
+    Attributes:
+        settings: Returns the training in the options of the step.
+        curve: Reads the curve of held-out scores (`relexify.training.curve`) from the folder that the step wrote.
+    """
+
+    settings: Callable[[Any], TrainingSettings]
+    curve: Callable[[Path], Any]
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a run.
@@ -69,6 +94,9 @@ class Step:
     a text or a list of names, `ModelName` a model, a `Path` any file, `Annotated[str, REGISTRY]` a name in a registry.
     Fields called `model`, `output`, `corpus` and `held_out` are filled from the top of the recipe, `device` and
     `overwrite` by the runner. Nested options that a recipe gives in part keep the rest of the field's default.
+
+    A comparison runs the steps of one recipe several times. The runs differ in what `varies` lists; a recipe can be
+    compared if one of its steps varies the method and one of them trains.
 
     Attributes:
         table: The name of the recipe table.
@@ -84,6 +112,12 @@ class Step:
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
+        languages: Returns the names of the languages of the model that it writes, if there are several. The tasks of
+            the recipe name one of them, so they can be evaluated only after this step.
+        training: How it trains the model; None if it does not.
+        varies: How the options change with the setting of a run, by the name of the setting: `method`, `plan`, `seed`,
+            `corpus` or `held_out`. Each function takes the options and the value, and returns the changed options.
+        incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
     """
 
     table: str
@@ -99,6 +133,10 @@ class Step:
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False
+    languages: Callable[[Any], Sequence[str]] = lambda options: ()
+    training: StepTraining | None = None
+    varies: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    incomparable: Callable[[Any], str] = lambda options: ""
 
 
 STEPS: Registry[Step] = Registry("recipe table")

@@ -19,6 +19,8 @@ import relexify
 from relexify.cli.app import app
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.text import TextScoring
+from relexify.methods.registry import METHODS
+from relexify.recipes.compare.options import RUNS
 from relexify.recipes.settings import apply_settings, describe_options
 
 ROOT = Path(__file__).parents[1]
@@ -127,6 +129,14 @@ def test_links_lead_to_files_and_headings_that_exist(page):
             assert heading in _headings(target), f"{page.name}: {link}"
 
 
+def test_every_method_has_a_section_and_every_named_run_is_listed():
+    methods = [line.removeprefix("## ") for line in (ROOT / "docs" / "methods.md").read_text().splitlines()]
+    assert [name for name in METHODS if name not in methods] == []
+    listed = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "recipes.md").read_text(), flags=re.MULTILINE)
+    named = [name for cell in listed for name in re.findall(r"`([\w-]+)`", cell)]
+    assert [name for name in RUNS if name not in METHODS and name not in named] == []
+
+
 def _commands(path: Path) -> list[list[str]]:
     """Return the words after `relexify` of every command in a page or in the comments of a recipe."""
     text = path.read_text()
@@ -145,8 +155,6 @@ def _commands(path: Path) -> list[list[str]]:
 
 
 def _is_option_of_a_method(setting: str) -> bool:
-    from relexify.methods.registry import METHODS
-
     key = setting.partition("=")[0].removeprefix("transfer.").partition(".")[0]
     own = {name for method in METHODS.values() if method.options for name in method.options.__dataclass_fields__}
     return key in own | {"overrides"}

@@ -12,13 +12,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli import (
+from relexify.cli.console import console, log_to_console, quieten_libraries, results
+from relexify.cli.verbs import (
     align,
     bilingual,
     compress,
     demo,
     evaluate,
     geometry,
+    grid,
     inspect,
     methods,
     recipes,
@@ -27,7 +29,6 @@ from relexify.cli import (
     trelm,
     vectors,
 )
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
 from relexify.errors import RelexifyError
 
 __all__ = ["app", "main"]
@@ -54,7 +55,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
     },
-    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": recipes.grid, "options": methods.options},
+    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
         "bilingual": bilingual.bilingual,
         "export": bilingual.export,
@@ -89,7 +90,12 @@ def options(
 ) -> None:
     """Options of every verb."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    log_to_console(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    level = logging.INFO
+    if debug:
+        level = logging.DEBUG
+    elif quiet:
+        level = logging.WARNING
+    log_to_console(level)
     if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
@@ -127,7 +133,9 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, RelexifyError):
         return str(error), 2
     if isinstance(error, OSError):
-        return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
+        if not error.strerror:
+            return str(error), 2
+        return f"{error.filename or 'the system'}: {error.strerror}", 2
     if hasattr(error, "format_message"):  # a usage error, found by typer
         return _explain_usage(error), 2
     name = type(error).__name__

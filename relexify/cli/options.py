@@ -1,4 +1,4 @@
-"""Options that several verbs share, each defined once."""
+"""Options that several verbs share, each defined once, and what their values mean."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ __all__ = [
     "SourceCorpus",
     "SourceHeldOut",
     "Steps",
+    "chosen_device",
     "split_languages",
 ]
 
@@ -87,7 +88,7 @@ Languages = Annotated[
 Steps = Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)]
 Batch = Annotated[int, typer.Option(help="Sequences per step, over all devices.", rich_help_panel=PLAN)]
 Length = Annotated[int, typer.Option(help="Tokens per sequence.", rich_help_panel=PLAN)]
-LearningRate = Annotated[float, typer.Option(help="Peak learning rate.", rich_help_panel=PLAN)]
+LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate.", rich_help_panel=PLAN)]
 Patience = Annotated[
     int | None,
     typer.Option(
@@ -110,6 +111,25 @@ Settings = Annotated[
         show_default=False,
     ),
 ]
+
+
+def chosen_device(name: str) -> str:
+    """Return the device to use; `auto` is a GPU if there is one.
+
+    Raises:
+        InputError: torch does not know the device, or it is not available.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"--device {name!r} is not a device: use cpu, cuda or auto") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"--device {name} is not available: torch finds no GPU; use --device cpu")
+    return name
 
 
 def split_languages(names: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from relexify.training.curve import Curve
     from relexify.training.result import TrainingResult
 
-__all__ = ["print_alignment", "print_measured", "print_model_folder", "print_training", "print_transfer"]
+__all__ = ["print_alignment", "print_measured", "print_model_folder", "print_rows", "print_training", "print_transfer"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are printed."""
@@ -79,9 +79,24 @@ def print_measured(scores: Iterable[Score]) -> None:
     results.print(shown)
 
 
+def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of text as a table, the header first; cells between two `**` are bold."""
+    header, *body = rows
+    shown = table(title, *header)
+    for row in body:
+        shown.add_row(*map(_cell, row))
+    results.print(shown)
+
+
 def print_model_folder(output: Path) -> None:
     """Print where the model is."""
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+
+
+def _cell(text: str) -> str:
+    if text.startswith("**"):
+        return f"[bold]{escape(text.strip('*'))}[/]"
+    return escape(text)
 
 
 def _print_origins(origins: dict[str, int]) -> None:

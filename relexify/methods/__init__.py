@@ -1,14 +1,7 @@
 """Initialisation methods: evidence in, a Mixture out. One paper, one file; each registers itself in `METHODS`.
 
-    blend         the default: neighbours in aligned vectors, translations and source pieces in equal parts
-    wechsel       softmax over neighbours in aligned vectors (also wechsel-tfr)
-    ramen         translation probabilities from parallel text, or sparsemax in aligned vectors
-    trans_tokens  counts of aligned tokens in parallel text
-    focus         sparsemax over shared tokens
-    fvt           mean of the source pieces
-    random, shuffle, fullrand    baselines
-
-`registry.py` defines a method, `inputs.py` what it may use. `copying.py` and `translations.py` are shared parts.
+`relexify methods` lists them, and `docs/methods.md` describes each. `registry.py` defines a method, `inputs.py` what it
+may use. `copying.py` and `translations.py` are shared parts.
 """
 
 from relexify.methods.blend import blended

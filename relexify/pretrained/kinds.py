@@ -13,7 +13,7 @@ This module and those that register kinds do not import torch; they import the c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from relexify.registry import Registry
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["MODEL_KINDS", "ModelKind", "kind_of_config", "kind_of_folder", "read_config_file"]
+__all__ = ["MODEL_KINDS", "ModelKind", "kind_of_config", "kind_of_entries", "kind_of_folder", "read_config_file"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,12 @@ def kind_of_config(config: PreTrainedConfig) -> ModelKind | None:
 
 def kind_of_folder(name: str | Path) -> ModelKind | None:
     """Return the kind of model in a folder; None for an ordinary one, a Hub name, or a folder without a config."""
-    return _find(read_config_file(name).get)
+    return kind_of_entries(read_config_file(name))
+
+
+def kind_of_entries(entries: Mapping[str, Any]) -> ModelKind | None:
+    """Return the kind of model that the entries of a config.json describe; None for an ordinary one."""
+    return _find(entries.get)
 
 
 def read_config_file(folder: str | Path) -> dict[str, Any]:

@@ -6,6 +6,5 @@ overrides.py, paths.py, settings.py   values from the command line, names of fil
 run.py         run the steps of a recipe in a work folder, then its tasks
 tasks.py       the tables `[[tasks]]`
 compare/       variants of a recipe, trained side by side
-grid/          k and τ of WECHSEL before training
 demo.py        the demonstration
 """

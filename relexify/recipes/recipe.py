@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -54,7 +54,7 @@ from relexify.registry import suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
 
-__all__ = ["Recipe", "read_recipe", "recipe_text"]
+__all__ = ["Recipe", "read_recipe", "recipe_text", "tables_beside"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,17 @@ class Recipe:
     def steps(self) -> list[Step]:
         """The steps of the run in their order."""
         return sorted((STEPS[table] for table in self.tables), key=lambda step: step.order)
+
+    @property
+    def last_training(self) -> Step | None:
+        """The last step that trains; the runs of a comparison differ in its plan, if it has one."""
+        return next((step for step in reversed(self.steps) if step.training is not None), None)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The names of the languages of the last model; empty if it has one."""
+        named = [tuple(step.languages(self.tables[step.table])) for step in self.steps]
+        return next((names for names in reversed(named) if names), ())
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -144,6 +155,11 @@ def recipe_text(recipe: Recipe) -> str:
     if recipe.tasks:
         table["tasks"] = [table_of(entry) for entry in recipe.tasks]
     return tomli_w.dumps(table)
+
+
+def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
+    """Return the tables of a kind of step that go together with another table, as a part of a message."""
+    return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
 
 def _parse(file: Path) -> dict[str, Any]:
@@ -205,24 +221,27 @@ def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
     """Make sure that every run of a comparison can be trained by its plan."""
-    training = recipe.tables.get("training")
-    if recipe.compare is None or training is None or training.stages:
+    step = recipe.last_training
+    if recipe.compare is None or step is None:
         return
-    step = STEPS["training"]
-    later = [each.table for each in recipe.steps if each.order > step.order]
+    if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
+        return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
-        if later and run.plan != "direct":
+        if run.plan is None:
+            continue  # trained as the recipe says
+        if "plan" in step.varies:
+            _validate(step, step.varies["plan"](recipe.tables[step.table], run.plan), recipe, origin)
+        else:
             raise InputError(
-                f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{later[0]}] all runs "
-                "are trained as [training] says: leave the plan out"
+                f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{step.table}] all runs "
+                "are trained as the recipe says: leave the plan out"
             )
-        _validate(step, replace(training, plan=run.plan), recipe, origin)
 
 
 def _check_tasks(recipe: Recipe, origin: Origin) -> None:
     """Make sure that tasks have distinct names, and name languages of the model that they are evaluated on."""
     titles = [entry.title for entry in recipe.tasks]
-    languages = next((each.languages for each in recipe.tables.values() if hasattr(each, "languages")), ())
+    languages = recipe.languages
     for index, entry in enumerate(recipe.tasks):
         key = f"tasks[{index}]"
         if entry.title in titles[:index]:

@@ -18,10 +18,10 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.recipes.recipe import Recipe
+from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entry, output_scores, write_output_scores
-from relexify.steps import RunContext, Step
-from relexify.storage.files import MARKER, check_inputs
+from relexify.steps import STEPS, RunContext, Step
+from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 
@@ -48,10 +48,13 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
         OutputError: The output exists and is not the result of this recipe, or cannot be written.
     """
     if not recipe.steps:
-        raise InputError(f"{recipe.source} has neither [transfer] nor [training]: add the steps of the run")
-    if recipe.tasks and not _trains(recipe.steps):
+        tables = " or ".join(f"[{table}]" for table in STEPS)
+        raise InputError(f"{recipe.source} has no steps: add {tables}")
+    if recipe.tasks and recipe.last_training is None:
+        tables = tables_beside("tasks", lambda step: step.training is not None)
         raise InputError(
-            f"{recipe.source} has [[tasks]] for a trained model and no [training]: add it, or use relexify evaluate"
+            f"{recipe.source} has [[tasks]] for a trained model and no table that trains it: add {tables}, or use "
+            "relexify evaluate"
         )
     held_out = None if recipe.held_out is None else Corpus.open(recipe.held_out)
     context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
@@ -118,7 +121,7 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
     model = context.source_model
     for step in steps:
         folder = work / step.table
-        if not (folder / MARKER).exists():
+        if not is_written(folder):
             run_step(step, replace(context, overwrite=False), model, folder)
         model = str(folder)
     return model
@@ -146,13 +149,9 @@ def inputs_of(recipe: Recipe) -> list[Any]:
     return inputs
 
 
-def _trains(steps: Sequence[Step]) -> bool:
-    return any(step.distributed for step in steps)  # training alone uses several processes
-
-
 def _has_trained(steps: Sequence[Step], work: Path) -> bool:
     """Whether a work folder holds models or checkpoints of steps that train, which take long."""
-    return any(list(work.glob(f"{step.table}*")) for step in steps if step.distributed)
+    return any(list(work.glob(f"{step.table}*")) for step in steps if step.training is not None)
 
 
 def _is_evaluated(recipe: Recipe) -> bool:

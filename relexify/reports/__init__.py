@@ -8,7 +8,6 @@ from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
 from relexify.reports.tables import (
     effort_rows,
-    markdown,
     reach_rows,
     score_rows,
     stage_rows,
@@ -26,7 +25,6 @@ __all__ = [
     "TaskScores",
     "effort_rows",
     "layer_similarities",
-    "markdown",
     "plot_curves",
     "plot_embedding",
     "plot_similarities",

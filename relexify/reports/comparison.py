@@ -56,7 +56,8 @@ class Comparison:
         notes: Further facts (machine, model, …), as plain data for json.
         tasks: The scores on tasks, by the run's name; those of all seeds in one list.
         keeps_best: Whether every seed keeps its best model instead of its last one.
-        earlier: For bilingual models, the curves of the target language trained alone, as in `curves`.
+        earlier: If models were trained twice, the curves of the first training, as in `curves`. For bilingual models,
+            that is the target language trained alone.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
@@ -86,6 +87,12 @@ class Comparison:
                     f"the seeds of the run {run!r} of {self.title!r} have no step in common: "
                     "measure all of them at the same steps"
                 )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of bilingual models, the source language first; empty for others."""
+        first = next(iter(self.curves.values()))[0].first
+        return tuple(first.by_language or ())
 
     def mean_curve(self, run: str) -> Curve:
         """Return the mean over the seeds of a run, at the steps that all of them share."""
@@ -141,16 +148,17 @@ class Comparison:
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""
-        content = {
+        content: dict[str, Any] = {
             "kind": "comparison",
             "title": self.title,
             "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
             "keeps_best": self.keeps_best,
             "curves": _plain(self.curves),
-            **({"earlier": _plain(self.earlier)} if self.earlier else {}),
             "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
         }
+        if self.earlier:
+            content["earlier"] = _plain(self.earlier)
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
     @classmethod

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import MissingExtra
+from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
 from relexify.reports.plots import plot_curves
-from relexify.reports.tables import effort_rows, markdown, reach_rows, score_rows, stage_rows, task_rows
+from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores
 from relexify.storage.files import write_file
 
@@ -48,37 +49,37 @@ def _draw(comparison: Comparison, path: Path) -> Path | None:
 
 
 def _text(comparison: Comparison, picture: Path | None) -> str:
-    of_both = ", the mean of both languages" if comparison.earlier else ""
-    parts = [
-        f"# {comparison.title}\n",
-        _notes(comparison),
-        "" if picture is None else f"![bits per byte against steps]({picture.name})\n",
-        "## Scores\n",
-        f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n",
-        *_cut_short(comparison),
-        *(_kept_apart(comparison) if comparison.keeps_best else ()),
-        _table(score_rows(comparison)),
-        *(_stages(comparison) if comparison.earlier else ()),
-        *(_tasks(comparison) if comparison.tasks else ()),
-        *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
-    ]
-    return "\n".join(part for part in parts if part)
+    of_both = ", the mean of both languages" if comparison.languages else ""
+    parts = [f"# {comparison.title}\n", _notes(comparison)]
+    if picture is not None:
+        parts.append(f"![bits per byte against steps]({picture.name})\n")
+    parts.append("## Scores\n")
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n")
+    parts += _cut_short(comparison)
+    if comparison.keeps_best:
+        parts += _kept_apart(comparison)
+    parts.append(_table(score_rows(comparison)))
+    if comparison.languages and comparison.earlier:
+        parts += _stages(comparison)
+    if comparison.tasks:
+        parts += _tasks(comparison)
+    if len(comparison.curves) > 1:
+        parts += _pairs(comparison)
+    return "\n".join(parts)
 
 
 def _pairs(comparison: Comparison) -> list[str]:
-    which, when, worst = (
-        ("best", "at its best", "whose best is worst")
-        if comparison.keeps_best
-        else ("end", "in the end", "that ends worst")
-    )
+    if comparison.keeps_best:
+        which, when, score, worst = "best", "at its best", "best", "whose best is worst"
+    else:
+        which, when, score, worst = "end", "in the end", "final", "that ends worst"
     return [
         f"## Steps to reach another run's {which}\n",
         f"Where the run of a row is as good as the run of a column is {when}, by straight lines between "
         "measurements; in brackets, how many steps the run of the column took for each of these.\n",
         _table(reach_rows(comparison)),
         "## Training effort\n",
-        f"How much training each run needs for the {'best' if comparison.keeps_best else 'final'} score of the run "
-        f"{worst}; the least effort is 1.\n",
+        f"How much training each run needs for the {score} score of the run {worst}; the least effort is 1.\n",
         _table(effort_rows(comparison)),
     ]
 
@@ -96,7 +97,8 @@ def _tasks(comparison: Comparison) -> list[str]:
     means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
     several = any(mean.statistic.seeds > 1 for mean in means)
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
-    when = "after training (end)" if comparison.earlier else "before training (step 0) and after it (end)"
+    at_start = any(scores.moment == "start" for found in comparison.tasks.values() for scores in found)
+    when = "before training (step 0) and after it (end)" if at_start else "after training (end)"
     return [
         "## Tasks\n",
         f"Each run {when}; the arrow points to where scores are better, the best of a column is bold{seeds}.\n",
@@ -137,7 +139,7 @@ def _kept_apart(comparison: Comparison) -> list[str]:
     """Return which models count, and the runs whose seeds have theirs at different steps."""
     steps = {run: [curve.best.step for curve in seeds] for run, seeds in comparison.curves.items()}
     return [
-        "Every seed hands on its best measured model, and that one counts.\n",
+        "Each seed keeps the model with its best score, and its results are those of that model.\n",
         *(
             f"The seeds of {run} are at their best at the steps {', '.join(f'{step:,}' for step in found)}.\n"
             for run, found in steps.items()
@@ -148,4 +150,4 @@ def _kept_apart(comparison: Comparison) -> list[str]:
 
 def _table(rows: list[list[str]]) -> str:
     header, *body = rows
-    return markdown(header, body)
+    return markdown_table(header, body)

@@ -8,9 +8,8 @@ Every function here returns a list of rows, the header first:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from relexify.errors import InputError
 from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import MOMENTS, TaskMean, TaskScores, mean_scores
@@ -18,7 +17,6 @@ from relexify.training.curve import Curve
 
 __all__ = [
     "effort_rows",
-    "markdown",
     "reach_rows",
     "score_rows",
     "stage_rows",
@@ -101,7 +99,7 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
     Args:
         comparison: Of bilingual models, each with another curve for the target language alone.
     """
-    source, target = _languages(comparison)
+    source, target = comparison.languages
     header = ["initialisation", f"{target}, initialised", f"{target}, embeddings trained", f"{target}, end"]
     rows = [[*header, f"{source}, start", f"{source}, end", f"{source}, change"]]
     for run, earlier in comparison.earlier.items():
@@ -147,22 +145,6 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
             ((_, mean),) = mean_scores([alone]).items()
             rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
     return rows
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in GitHub's Markdown, aligned; columns after the first are numbers.
-
-    Raises:
-        InputError: A row is longer or shorter than the header.
-    """
-    cells = [[_escape(cell) for cell in row] for row in (header, *rows)]
-    wrong = next((row for row in cells if len(row) != len(header)), None)
-    if wrong is not None:
-        raise InputError(f"the row {wrong} does not fit the {len(header)} columns of its table: give one cell each")
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    rule = [("-" * width if column == 0 else "-" * (width - 1) + ":") for column, width in enumerate(widths)]
-    lines = [[_pad(cell, widths[column], column) for column, cell in enumerate(row)] for row in cells]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
 
 
 def tokens_text(tokens: float) -> str:
@@ -229,19 +211,6 @@ def _worst(comparison: Comparison) -> str:
     return max(ends, key=lambda run: ends[run] if math.isfinite(ends[run]) else -math.inf)
 
 
-def _escape(cell: str) -> str:
-    return " ".join(cell.replace("\\", "\\\\").replace("|", "\\|").split())
-
-
-def _pad(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)
-
-
-def _languages(comparison: Comparison) -> tuple[str, str]:
-    source, target = _by_language(next(iter(comparison.curves.values()))[0])
-    return source, target
-
-
 def _by_language(curve: Curve) -> dict[str, float]:
     """Return the scores at the start of training in both languages."""
     return dict(curve.first.by_language or {})
@@ -253,13 +222,12 @@ def _kept(curve: Curve, best: bool) -> dict[str, float]:
 
 def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[str]:
     known = [mean for mean in means if mean is not None]
-    texts = [_NOTHING if mean is None else mean.statistic.text() for mean in means]
-    if len(means) > 1:
-        best = _best(known)
-        texts = [
-            f"**{text}**" if mean is not None and f"{mean.score.value:.3f}" == best else text
-            for mean, text in zip(means, texts, strict=True)
-        ]
+    best = _best(known) if len(means) > 1 else None
+    texts = []
+    for mean in means:
+        text = _NOTHING if mean is None else mean.statistic.text()
+        is_best = mean is not None and f"{mean.score.value:.3f}" == best
+        texts.append(f"**{text}**" if is_best else text)
     return [f"{task}: {_measure(known[0])}, {MOMENTS[moment]}", *texts]
 
 

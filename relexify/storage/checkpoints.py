@@ -1,6 +1,6 @@
 """Checkpoints of a training run: each is complete or ignored.
 
-A checkpoint is sealed last: its marker lists all files with their sizes and checksums. A folder without a seal was
+A checkpoint is sealed last: its seal lists all files with their sizes and checksums. A folder without a seal was
 left by a killed run and is removed. A checkpoint whose files differ from its seal is damaged, and the run resumes from
 the one before it.
 """
@@ -14,10 +14,11 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.storage.checksums import checksums, find_damage
-from relexify.storage.files import MARKER, sync_to_disk, write_file
+from relexify.storage.files import sync_to_disk, write_file
 from relexify.storage.work import read_json, restart_advice
 
 __all__ = [
+    "SEAL",
     "drop_checkpoint",
     "find_checkpoint",
     "remove_unsealed",
@@ -26,6 +27,8 @@ __all__ = [
     "sealed_checkpoints",
 ]
 
+SEAL = "sealed.json"
+"""The file in a checkpoint that shows that it is complete, and how to find out whether it is intact."""
 _PREFIX = "checkpoint-"
 
 logger = logging.getLogger(__name__)
@@ -36,12 +39,12 @@ def seal(checkpoint: Path) -> None:
     for path in checkpoint.rglob("*"):
         if path.is_file():
             sync_to_disk(path)
-    write_file(checkpoint / MARKER, json.dumps(checksums(checkpoint), indent=1) + "\n")
+    write_file(checkpoint / SEAL, json.dumps(checksums(checkpoint), indent=1) + "\n")
 
 
 def sealed_checkpoints(folder: Path) -> list[Path]:
     """Return the sealed checkpoints in a folder, oldest first, including damaged ones."""
-    found = [path for path in folder.glob(f"{_PREFIX}*") if (path / MARKER).exists()]
+    found = [path for path in folder.glob(f"{_PREFIX}*") if (path / SEAL).exists()]
     return sorted(found, key=_step)
 
 
@@ -66,7 +69,7 @@ def find_checkpoint(folder: Path) -> Path | None:
 def remove_unsealed(folder: Path) -> None:
     """Remove checkpoints that a killed run did not complete."""
     for path in folder.glob(f"{_PREFIX}*"):
-        if not (path / MARKER).exists():
+        if not (path / SEAL).exists():
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -89,13 +92,13 @@ def rotate_checkpoints(folder: Path, *, current: int, keep: int, best: int | Non
 
 def drop_checkpoint(checkpoint: Path) -> None:
     """Remove a checkpoint, its seal first, so that a partial one is never taken for complete."""
-    (checkpoint / MARKER).unlink(missing_ok=True)
+    (checkpoint / SEAL).unlink(missing_ok=True)
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _damage(checkpoint: Path) -> str:
     """Describe what is wrong with a sealed checkpoint; empty if it is intact."""
-    entries = read_json(checkpoint / MARKER)
+    entries = read_json(checkpoint / SEAL)
     return find_damage(checkpoint, entries) if isinstance(entries, dict) else "its list of files cannot be read"
 
 
@@ -104,7 +107,7 @@ def _damage_of_best(checkpoint: Path) -> str:
     state = read_json(checkpoint / "trainer_state.json")
     step = state.get("best_global_step") if isinstance(state, dict) else None
     best = checkpoint.with_name(f"{_PREFIX}{step}")
-    if best == checkpoint or not (best / MARKER).exists():
+    if best == checkpoint or not (best / SEAL).exists():
         return ""
     reason = _damage(best)
     return f"the best one so far, {best.name}, is: {reason}" if reason else ""

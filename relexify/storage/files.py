@@ -36,6 +36,7 @@ __all__ = [
     "check_inputs",
     "check_output",
     "check_written",
+    "is_written",
     "load_arrays",
     "record_file",
     "save_arrays",
@@ -48,7 +49,10 @@ __all__ = [
 
 
 MARKER = "relexify.json"
-"""The file that marks a folder as written by relexify; its entry `files` lists everything that relexify wrote there."""
+"""The file that marks a folder as written by relexify, with notes about its content.
+
+The entry `files` lists everything that relexify wrote there. A checkpoint is no such folder: it has a seal.
+"""
 _FILES = "files"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
@@ -142,6 +146,11 @@ def check_inputs(output: str | Path, *inputs: Any) -> None:
                 raise OutputError(
                     f"{output} is, or contains, the input {path}, which would be replaced: choose another output"
                 )
+
+
+def is_written(folder: Path) -> bool:
+    """Whether relexify wrote a folder; `write_folder` lets it appear only when it is complete."""
+    return (folder / MARKER).exists()
 
 
 def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = True) -> None:

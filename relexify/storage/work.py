@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
 try:
@@ -36,6 +36,7 @@ except ImportError:  # not on Windows
 __all__ = [
     "RUN_FILE",
     "WorkFolder",
+    "check_claim",
     "claim_folder",
     "finished_run",
     "inherited_notes",
@@ -63,12 +64,18 @@ class WorkFolder:
         overwrite: Whether an older output, and unfinished work of another run, may be replaced.
     """
 
-    def __init__(self, output: str | Path, name: str, identity: Mapping[str, object], *, overwrite: bool = False):
+    def __init__(
+        self, output: str | Path, name: str, identity: Mapping[str, object] | None = None, *, overwrite: bool = False
+    ) -> None:
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.{name}")
-        self.identity: dict[str, Any] = describe(identity)
+        self.identity: dict[str, Any] = describe(identity or {})
         self.overwrite = overwrite
         self._name = name
+
+    def identify(self, identity: Mapping[str, object]) -> None:
+        """Set the identity, for a run that validates its output before it reads its inputs."""
+        self.identity = describe(identity)
 
     @property
     def fingerprint(self) -> str:
@@ -90,7 +97,16 @@ class WorkFolder:
         Raises:
             OutputError: It exists and may not be replaced, or cannot be written.
         """
-        check_output(self.output, overwrite=self.overwrite)
+        check_output(self.output, overwrite=self.overwrite or self.is_finished())
+
+    def check_claim(self) -> None:
+        """Validate, before any work, that `claim` will not be rejected.
+
+        Raises:
+            InputError: The work folder belongs to another run and may not be replaced.
+        """
+        if not self.overwrite:
+            check_claim(self.path, self.identity)
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -118,7 +134,7 @@ class WorkFolder:
             make: Fills an empty folder, which then appears under its name at once.
         """
         folder = self.path / name
-        if not (folder / MARKER).exists():
+        if not is_written(folder):
             with write_folder(folder, internal=True) as beside:
                 make(beside)
         return folder
@@ -130,7 +146,8 @@ class WorkFolder:
         Args:
             notes: What `relexify.json` says about the result, besides which run it is the result of.
         """
-        with write_folder(self.output, overwrite=self.overwrite) as folder:
+        # An older result of this very run may always be replaced.
+        with write_folder(self.output, overwrite=self.overwrite or self.is_finished()) as folder:
             yield folder
             _write_notes(folder, {**read_notes(folder), **(notes or {})}, self._name, self.fingerprint)
         self.clear()
@@ -146,13 +163,27 @@ class WorkFolder:
         if (self.path / RUN_FILE).exists():
             # The identity goes last: a folder without it would not be recognised as ours after a kill.
             for entry in self.path.iterdir():
-                if entry.name != RUN_FILE:
-                    shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                elif entry.name != RUN_FILE:
+                    entry.unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
 
 
 def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
     """Mark a folder as that of a run, or make sure that it is.
+
+    Raises:
+        InputError: It belongs to another run, or contains files that relexify did not write.
+    """
+    check_claim(folder, identity)
+    path = folder / RUN_FILE
+    if not path.exists():
+        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
+
+
+def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
+    """Validate that a folder is that of a run, or empty.
 
     Raises:
         InputError: It belongs to another run, or contains files that relexify did not write.
@@ -164,7 +195,6 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
             )
-        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
         return
     before, here = read_json(path), json.loads(json.dumps(describe(identity)))
     if before is None:

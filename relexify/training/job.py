@@ -48,11 +48,17 @@ class TrainingData:
         batches: Sequences to train on.
         held_out: Text to score on, by language; the key is None for a model with one language.
         kind: Kind of the model.
+        count: Number of different sequences; None if it is not known.
     """
 
     batches: Batches
     held_out: Mapping[str | None, HeldOut]
     kind: Architecture
+    count: int | None = None
+
+    def epochs(self, sequences: int) -> float:
+        """Return how many times the text is seen in this number of sequences; at most once if that is not known."""
+        return sequences / self.count if self.count else 1.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def language_model_job(
     return TrainingJob(
         model=model,
         dtype=dtype,
-        data=TrainingData(data.blocks, {None: data.held_out}, architecture_of(model)),
+        data=TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count),
         identity={"model": fingerprint(model), **data.identity},
         notes=source_notes(source),
         load=lambda folder: load_model(folder or source),

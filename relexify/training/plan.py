@@ -1,4 +1,4 @@
-"""Training options: stages, and the plans that the papers describe.
+"""Training options: stages, relexify's own plan, and the plans that the papers describe.
 
 A stage names what it trains; everything else stays bit-identical. Each stage has its own Trainer run, with its own
 optimizer and schedule, because a run whose frozen parameters change halfway cannot be resumed.
@@ -21,8 +21,11 @@ __all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identi
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
-ADAM, LOOKAHEAD = "adamw", "lookahead"
-OPTIMISERS = (ADAM, LOOKAHEAD)
+ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
+OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
+OWN_PLAN = "relexify"
+PAPERS_RATE = 5e-4
+"""Learning rate of AdamW if none is given (Minixhofer et al. 2022, Table 6)."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,20 @@ class Stage:
         steps: Optimizer steps.
         trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
-        learning_rate: Peak learning rate.
+        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If None, it is 5e-4, or with `muon`
+            follows from model and text (`rates.py`).
+        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; if None, it follows likewise.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
             steps of warm-up, sqrt(w / s) of the peak).
-        optimiser: `adamw`, or `lookahead` around it.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
 
     name: str
     steps: int
     trains: str = EVERYTHING
-    learning_rate: float = field(default=5e-4, metadata=INHERITED)
+    learning_rate: float | None = field(default=None, metadata=INHERITED)
+    embedding_learning_rate: float | None = field(default=None, metadata=INHERITED)
     warmup_steps: int = 0
     schedule: str = field(default="linear", metadata=INHERITED)
     optimiser: str = field(default=ADAM, metadata=INHERITED)
@@ -52,18 +58,19 @@ class Stage:
 
 @dataclass(frozen=True)
 class Training:
-    """Training options; the defaults are those of the WECHSEL paper (Table 6), for fewer steps.
+    """Training options. Learning rates follow from model and text; other defaults are those of WECHSEL (Table 6).
 
     Attributes:
         steps: Optimizer steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
-        learning_rate: Peak learning rate.
+        learning_rate: As in `Stage`.
+        embedding_learning_rate: As in `Stage`.
         plan: One of `PLANS`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of the steps in which the rate rises.
         schedule: As in `Stage`.
-        optimiser: As in `Stage`.
+        optimiser: As in `Stage`; if None, that of the plan.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
         weight_decay: Weight decay of all parameters but biases and norms.
@@ -90,12 +97,13 @@ class Training:
     steps: int = 1_000
     batch: int = 64
     length: int = 512
-    learning_rate: float = 5e-4
-    plan: str = "direct"
+    learning_rate: float | None = None
+    embedding_learning_rate: float | None = None
+    plan: str = OWN_PLAN
     stages: tuple[Stage, ...] = ()
     warmup: float = 0.1
     schedule: str = "linear"
-    optimiser: str = ADAM
+    optimiser: str | None = None
     lookahead_steps: int = 5
     lookahead_alpha: float = 0.5
     weight_decay: float = 0.01
@@ -149,22 +157,31 @@ class Training:
 
 @dataclass(frozen=True)
 class Plan:
-    """A sequence of stages from a paper.
+    """A sequence of stages.
 
     Attributes:
         summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: The paper and section.
+        optimiser: The optimizer, unless another one is given.
     """
 
     summary: str
     parts: tuple[tuple[str, float, str, float], ...]
     paper: str
+    optimiser: str = ADAM
 
 
 PLANS: Mapping[str, Plan] = {
+    OWN_PLAN: Plan(
+        "everything from the first step: Muon for inner matrices, a higher learning rate for the embeddings; rates "
+        "follow from model and text",
+        (("everything", 1.0, EVERYTHING, 0.1),),
+        "relexify's own; Muon is from Jordan et al. 2024 and Liu et al. 2025",
+        MUON,
+    ),
     "direct": Plan(
-        "everything from the first step: one warm-up, then decay",
+        "everything from the first step with AdamW: one warm-up, then decay",
         (("everything", 1.0, EVERYTHING, 0.1),),
         "Minixhofer et al. 2022, section 4 (WECHSEL and FullRand)",
     ),
@@ -183,7 +200,7 @@ PLANS: Mapping[str, Plan] = {
 
 
 def plan_stages(training: Training) -> tuple[Stage, ...]:
-    """Return the stages of a training, after validating the options.
+    """Return the stages of a training, after validating the options; learning rates may still be open.
 
     Raises:
         InputError: An option has an impossible value.
@@ -206,7 +223,8 @@ def training_identity(training: Training) -> dict[str, Any]:
     best model is selected.
     """
     options: dict[str, Any] = describe(training)
-    for name in ("steps", "plan", "learning_rate", "warmup", "schedule", "optimiser", "held_out_bytes"):
+    in_stages = ("steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "optimiser")
+    for name in (*in_stages, "held_out_bytes"):
         del options[name]
     options["stages"] = describe(plan_stages(training))
     options["evaluate_every"] = training.evaluation_interval if training.selects_best else None
@@ -216,7 +234,8 @@ def training_identity(training: Training) -> dict[str, Any]:
 def _from_plan(training: Training) -> tuple[Stage, ...]:
     if training.plan not in PLANS:
         raise InputError(f"there is no training plan {training.plan!r}: choose one of {', '.join(PLANS)}")
-    parts = PLANS[training.plan].parts
+    plan = PLANS[training.plan]
+    parts = plan.parts
     if training.steps < len(parts):
         raise InputError(
             f"steps = {training.steps} is too few for the {len(parts)} stages of the plan {training.plan}: give more"
@@ -234,9 +253,10 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
                 steps=end - start,
                 trains=trains,
                 learning_rate=training.learning_rate,
+                embedding_learning_rate=training.embedding_learning_rate,
                 warmup_steps=warmup_steps,
                 schedule=training.schedule,
-                optimiser=training.optimiser,
+                optimiser=training.optimiser or plan.optimiser,
             )
         )
         start = end
@@ -284,12 +304,20 @@ def _check_stage(stage: Stage) -> None:
         raise InputError(f"a stage is called {stage.name!r}, which names no folder: use letters, digits, '-' and '.'")
     if stage.steps < 1:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
-    if not 0 < stage.learning_rate < math.inf:
-        raise InputError(f"learning_rate = {stage.learning_rate} is not possible: give a number above 0, such as 5e-4")
+    for name in ("learning_rate", "embedding_learning_rate"):
+        rate = getattr(stage, name)
+        if rate is not None and not 0 < rate < math.inf:
+            raise InputError(f"{name} = {rate} is not possible: give a number above 0, such as 5e-4")
     if stage.schedule not in SCHEDULES:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
     if stage.optimiser not in OPTIMISERS:
         raise InputError(f"there is no optimiser {stage.optimiser!r}: choose one of {', '.join(OPTIMISERS)}")
+    if stage.embedding_learning_rate is not None and stage.optimiser != MUON:
+        raise InputError(
+            f"embedding_learning_rate = {stage.embedding_learning_rate} has no effect with the optimiser "
+            f"{stage.optimiser}, which has one rate for all parameters: leave it out, or choose the plan {OWN_PLAN} or "
+            f"the optimiser {MUON}"
+        )
     if not 0 <= stage.warmup_steps <= stage.steps:
         raise InputError(f"the stage {stage.name!r} warms up for {stage.warmup_steps} of its {stage.steps} steps")
     try:

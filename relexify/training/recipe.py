@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.work import WorkFolder
 from relexify.training.plan import Training, plan_stages
 from relexify.training.result import TrainingResult, load_result
@@ -17,6 +18,8 @@ from relexify.training.run import train
 from relexify.training.trainable import check_trainable_name
 
 __all__ = ["check_training", "run_fresh", "run_training_step", "validate_training"]
+
+_STAGES = "it has [[training.stages]], and the runs of [compare] have plans of their own: leave out one"
 
 
 def validate_training(options: Training, tables: Mapping[str, Any]) -> None:
@@ -106,5 +109,11 @@ STEPS.add(
         validate=validate_training,
         load=load_result,
         distributed=True,
+        training=StepTraining(settings=lambda options: options, curve=lambda folder: load_result(folder).curve),
+        varies={
+            "plan": lambda options, plan: replace(options, plan=plan),
+            "seed": lambda options, seed: replace(options, seed=seed),
+        },
+        incomparable=lambda options: _STAGES if options.stages else "",
     ),
 )

@@ -27,6 +27,7 @@ from relexify.training.curve import Curve, Measurement
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.plan import Stage, Training, plan_stages, training_identity
+from relexify.training.rates import settle
 from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
 
 __all__ = ["run_training", "train"]
@@ -91,16 +92,17 @@ def run_training(
         overwrite: Replace the output, and unfinished work of another run.
     """
     start, output = time.monotonic(), Path(output)
-    stages = plan_stages(training)
-    training = replace(training, steps=sum(stage.steps for stage in stages))
-    work = WorkFolder(output, "training", {}, overwrite=overwrite)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
+    work = WorkFolder(output, "training", overwrite=overwrite)
     for folder in (output, work.path):
         check_inputs(folder, *inputs)
     is_main = processes.is_main_process
     if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
         work.check()
     job = prepare(training)
-    work = WorkFolder(output, "training", {**job.identity, **training_identity(training)}, overwrite=overwrite)
+    training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
+    stages = plan_stages(training)
+    work.identify({**job.identity, **training_identity(training)})
     if not overwrite and work.is_finished():
         logger.info("%s is up to date; nothing to train", output)
         if is_main:

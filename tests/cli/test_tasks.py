@@ -164,7 +164,7 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
         found = [(scores["task"], scores["moment"], len(scores["per_seed"])) for scores in report["tasks"][run]]
         assert found == [("ner", "start", 2), ("nli-probe", "start", 1), ("ner", "end", 2), ("nli-probe", "end", 1)]
         folder = tmp_path / "out" / "runs" / f"{run}-seed0"
-        assert {path.name for path in folder.iterdir()} == {"curve.json", "run.json", "tasks"}, "models were left"
+        assert {path.name for path in folder.iterdir()} == {"curve.json", "relexify.json", "tasks"}, "models were left"
         assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
     files = sorted((tmp_path / "out" / "runs").glob("*/tasks/*.json"))
     times = [path.stat().st_mtime_ns for path in files]
@@ -188,7 +188,7 @@ def test_a_comparison_killed_during_evaluation_resumes_with_the_same_scores(reci
     one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.epochs=4", "--set", "tasks.0.seeds=[0]")
     process = start("compare", recipe, *one, cache=cache)
     deadline = time.monotonic() + 120
-    pattern = "out/runs/fvt-seed0/tasks/ner-end-*/seed-*/checkpoint-*/relexify.json"
+    pattern = "out/runs/fvt-seed0.work/tasks/ner-end-*/seed-*/checkpoint-*/sealed.json"
     while not list(tmp_path.glob(pattern)):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -196,12 +196,15 @@ def test_a_comparison_killed_during_evaluation_resumes_with_the_same_scores(reci
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    starts = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/runs/*/tasks/*-start-*.json")}
-    assert len(starts) == 2
-    assert (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists(), "the model is needed until it is measured"
-    assert relexify("compare", recipe, *one).status == 0
-    assert {path: path.stat().st_mtime_ns for path in starts} == starts, "finished work was repeated"
-    assert not (tmp_path / "out" / "runs" / "fvt-seed0" / "model").exists()
+    runs = tmp_path / "out" / "runs"
+    assert len(list(runs.glob("fvt-seed0.work/tasks/*-start-*.json"))) == 2
+    assert (runs / "fvt-seed0.work" / "training").exists(), "the model is needed until it is measured"
+    outcome = relexify("compare", recipe, *one)
+    assert outcome.status == 0
+    assert "at the end of training" in outcome.err
+    assert "at the start of training" not in outcome.err, "finished work was repeated"
+    assert [path.name for path in runs.iterdir()] == ["fvt-seed0"]
+    assert not (runs / "fvt-seed0" / "model").exists()
     assert relexify("compare", recipe, *one, "--set", f"output={tmp_path / 'whole'}").status == 0
     resumed, whole = (json.loads((tmp_path / name / "comparison.json").read_text()) for name in ("out", "whole"))
     assert resumed["tasks"] == whole["tasks"]

@@ -111,7 +111,7 @@ def test_killed_training_resumes_bit_for_bit(world, tmp_path, cache):
     )
     process = start(*command, cache=cache)
     deadline = time.monotonic() + 90
-    while not list(tmp_path.glob("killed.training/*/checkpoint-*/relexify.json")):
+    while not list(tmp_path.glob("killed.training/*/checkpoint-*/sealed.json")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -191,7 +191,7 @@ def test_compare_judges_by_the_best_model_where_that_is_kept(recipe, tmp_path):
     assert outcome.status == 0, outcome.err
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["keeps_best"] is True
     assert "another run's best score" in outcome.out
-    assert "that one counts" in (tmp_path / "out" / "comparison.md").read_text()
+    assert "keeps the model with its best score" in (tmp_path / "out" / "comparison.md").read_text()
 
 
 def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_path):

@@ -18,7 +18,7 @@ from relexify.recipes.recipe import Recipe, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
-from relexify.training.plan import PLANS, Stage, Training, plan_stages
+from relexify.training.plan import Stage, Training, plan_stages
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
@@ -380,8 +380,8 @@ def test_every_preset_is_a_run_that_can_be_made():
     for name, run in RUNS.items():
         assert run.name == name
         assert run.method in {*METHODS, "fullrand"}
-        assert run.plan in PLANS
-    assert {name for name, run in RUNS.items() if run.plan == "embeddings-first"} == {
+        assert run.plan in {None, "embeddings-first"}
+    assert {name for name, run in RUNS.items() if run.plan is not None} == {
         "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen", "ramen-frozen",
     }  # fmt: skip
 
@@ -406,6 +406,12 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert recipe.output == recipe.source.parents[1] / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
         assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
+
+
+def test_shipped_recipes_name_their_plan_so_that_a_new_default_changes_none_of_them(shipped):
+    for name, recipe in shipped.items():
+        training = recipe.tables.get("training")
+        assert training is None or training.stages or "\nplan = " in recipe.source.read_text(), name
 
 
 def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
@@ -529,7 +535,9 @@ def test_the_recipes_of_the_paper_have_its_runs(shipped):
 def test_the_recipes_for_one_gpu_compare_seven_runs_alike(shipped, language):
     recipe = shipped[f"smollm2-{language}"]
     assert len(names(recipe)) == 7
-    assert recipe.tables["training"] == Training(steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25)
+    assert recipe.tables["training"] == Training(
+        plan="direct", steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25
+    )
     assert recipe.tables["transfer"].vocab_size == 32_000
     assert recipe.tables["transfer"].dictionary.name == f"{language}.txt"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.reports import effort_rows, markdown, reach_rows, score_rows
+from relexify.reports import effort_rows, reach_rows, score_rows
 from relexify.reports.tables import tokens_text
 from tests.reports.curves import FAST, SLOW, WORSE, compare
 
@@ -118,25 +118,3 @@ def test_tokens_have_three_digits(tokens, text):
 @pytest.mark.parametrize(("value", "text"), [(18.34, "18.3"), (12_345.6, "12,346"), (3e7, "3.0e+07"), (1e999, "inf")])
 def test_perplexities_have_the_digits_they_deserve(value, text):
     assert score_rows(compare(run={0: value / 10}))[1][-2] == text
-
-
-def test_markdown_is_aligned_and_escapes_what_would_end_a_cell():
-    assert markdown(["run", "score"], [["a|b", "1.0"], ["c\\|d\ne", "10.0 ± 0.5"]]) == (
-        "| run      |      score |\n"
-        "| -------- | ---------: |\n"
-        "| a\\|b     |        1.0 |\n"
-        "| c\\\\\\|d e | 10.0 ± 0.5 |\n"
-    )
-
-
-def test_markdown_of_no_rows_is_a_header():
-    assert markdown(["a", "b"], []) == "| a   |   b |\n| --- | --: |\n"
-
-
-def test_markdown_rejects_rows_that_do_not_fit():
-    with pytest.raises(InputError, match=r"does not fit the 2 columns"):
-        markdown(["a", "b"], [["1"]])
-    with pytest.raises(InputError, match=r"does not fit the 1 columns"):
-        markdown(["a"], [["1", "2"]])
-    with pytest.raises(InputError, match=r"does not fit the 1 columns"):
-        markdown(["a"], [[]])

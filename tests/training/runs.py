@@ -33,6 +33,7 @@ TRAINING = Training(
     batch=BATCH,
     length=LENGTH,
     learning_rate=1e-2,
+    plan="direct",
     evaluate_every=3,
     save_every=2,
     tensorboard=False,

@@ -17,7 +17,7 @@ from transformers import Trainer
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.progress import report_to
-from relexify.storage.files import MARKER
+from relexify.storage.checkpoints import SEAL
 from relexify.storage.work import only_one
 from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
@@ -154,9 +154,9 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "flipped": ("model.safetensors", flip, "model.safetensors has a wrong checksum"),
     "truncated": ("optimizer.pt", truncate, r"optimizer.pt has \d+ bytes instead of \d+"),
     "removed": ("rng_state.pth", Path.unlink, "rng_state.pth is missing"),
-    "unreadable": (MARKER, lambda path: path.write_text("{"), "its list of files cannot be read"),
-    "empty": (MARKER, lambda path: path.write_text("{}"), "its list of files is empty"),
-    "foreign": (MARKER, lambda path: path.write_text("[]"), "its list of files cannot be read"),
+    "unreadable": (SEAL, lambda path: path.write_text("{"), "its list of files cannot be read"),
+    "empty": (SEAL, lambda path: path.write_text("{}"), "its list of files is empty"),
+    "foreign": (SEAL, lambda path: path.write_text("[]"), "its list of files cannot be read"),
 }
 
 

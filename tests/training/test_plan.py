@@ -64,7 +64,10 @@ def test_every_plan_names_its_paper():
 
 
 INVALID = {
-    "plan": (Training(plan="all"), r"no training plan 'all': choose one of direct, embeddings-first, embeddings-only"),
+    "plan": (
+        Training(plan="all"),
+        r"no training plan 'all': choose one of relexify, direct, embeddings-first, embeddings-only",
+    ),
     "too few steps": (Training(steps=1, plan="embeddings-first"), r"steps = 1 is too few for the 2 stages"),
     "no steps": (Training(steps=0), r"steps = 0 is too few"),
     "batch": (Training(batch=0), r"batch = 0 is not possible: give 1 or more"),

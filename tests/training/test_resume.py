@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from relexify.storage.files import MARKER
+from relexify.storage.checkpoints import SEAL
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
 
 EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)
-TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST}
+OWN_PLAN = replace(TRAINING, plan="relexify", learning_rate=None)
+TRAININGS = {"direct": TRAINING, "embeddings-first": EMBEDDINGS_FIRST, "relexify": OWN_PLAN}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,8 @@ def test_the_text_of_these_tests_is_seen_several_times(run_of, caplog):
         ("gpt2", "direct", Moment("rotating", 1)),
         ("gpt2", "direct", Moment("finishing", 1)),
         ("bert", "direct", Moment("step", 7)),
+        ("gpt2", "relexify", Moment("step", 5)),
+        ("bert", "relexify", Moment("step", 7)),
         ("gpt2", "embeddings-first", Moment("step", 2)),
         ("gpt2", "embeddings-first", Moment("keeping a stage", 1)),
         ("gpt2", "embeddings-first", Moment("stage", 2)),
@@ -101,7 +104,7 @@ def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted,
     run.train_until_killed(Moment("sealing", 2))
     stage = run.work() / "1-everything"
     assert (stage / "checkpoint-4" / "model.safetensors").exists()
-    assert not (stage / "checkpoint-4" / MARKER).exists()
+    assert not (stage / "checkpoint-4" / SEAL).exists()
     with caplog.at_level("INFO"):
         run.train_until_killed(Moment("step", 1))
         assert checkpoints(run.work()) == {"1-everything/checkpoint-2"}
@@ -114,6 +117,6 @@ def test_a_checkpoint_without_a_seal_is_ignored_and_swept(run_of, uninterrupted,
 def test_checkpoints_hold_no_pickles_of_options(run_of):
     run = run_of()
     run.train_until_killed(Moment("step", 5))
-    listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / MARKER).read_text())
+    listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / SEAL).read_text())
     assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= set(listed)
     assert "training_args.bin" not in listed

@@ -26,7 +26,7 @@ from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
 from relexify.pretrained.architecture import IGNORED, inner_encoder
-from relexify.pretrained.kinds import kind_of_config
+from relexify.pretrained.kinds import kind_of_config, kind_of_entries
 
 __all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser"]
 
@@ -62,6 +62,9 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
         **rest: Any,
     ) -> None:
         if isinstance(encoder, dict):
+            # transformers finds a config class by its `model_type`, and in a new process it does not have ours yet.
+            if (kind := kind_of_entries(encoder)) is not None:
+                kind.register()
             encoder = AutoConfig.for_model(**encoder)
         self.encoder = encoder
         self.relations = list(relations)

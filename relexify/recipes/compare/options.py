@@ -29,12 +29,12 @@ class Run:
     Attributes:
         name: Its name in tables, figures and folders.
         method: One of `METHODS`.
-        plan: One of `PLANS`.
+        plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
     """
 
     name: FolderName
     method: Annotated[str, METHODS]
-    plan: Annotated[str, PLANS] = "direct"
+    plan: Annotated[str | None, PLANS] = None
 
 
 RUNS: Mapping[str, Run] = MappingProxyType(
@@ -55,7 +55,10 @@ RUNS: Mapping[str, Run] = MappingProxyType(
 
 def _named_run(run: object) -> object:
     """Return a run that is given by name as a table."""
-    return asdict(RUNS[checked(choose, run, RUNS, "run")]) if isinstance(run, str) else run
+    if not isinstance(run, str):
+        return run
+    named = RUNS[checked(choose, run, RUNS, "run")]
+    return {name: value for name, value in asdict(named).items() if value is not None}
 
 
 def _bytes(size: object) -> object:

@@ -11,6 +11,7 @@ from relexify.training.plan import LOOKAHEAD, Training
 __all__ = ["RAMEN", "BilingualOptions"]
 
 RAMEN = Training(
+    plan="direct",
     batch=64,
     length=256,
     learning_rate=1e-4,

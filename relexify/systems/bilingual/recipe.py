@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from accelerate import PartialState
@@ -9,7 +10,7 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained.languages import check_languages
 from relexify.pretrained.loading import meta_model
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
 from relexify.systems.bilingual.training import train_bilingual
@@ -18,9 +19,9 @@ from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
 
-__all__ = ["FIRST_STEP_FILE", "check_bilingual", "run_bilingual"]
+__all__ = ["check_bilingual", "run_bilingual"]
 
-FIRST_STEP_FILE = "first_step.json"
+_FIRST_STEP_FILE = "first_step.json"
 """The curve of the target language trained alone, in the folder of the bilingual model."""
 
 
@@ -61,7 +62,7 @@ def run_bilingual(options: BilingualOptions, context: RunContext, model: str, ou
         overwrite=context.overwrite,
     )
     if "training" in context.tables and PartialState().is_main_process:
-        Curve.load(Path(model) / CURVE_FILE).save(record_file(output / FIRST_STEP_FILE))
+        Curve.load(Path(model) / CURVE_FILE).save(record_file(output / _FIRST_STEP_FILE))
     return result
 
 
@@ -89,5 +90,12 @@ STEPS.add(
         validate=lambda options, tables: check_languages(options.languages),
         load=load_result,
         distributed=True,
+        languages=lambda options: options.languages,
+        training=StepTraining(
+            settings=lambda options: options.training, curve=lambda folder: load_result(folder).curve
+        ),
+        varies={
+            "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
+        },
     ),
 )

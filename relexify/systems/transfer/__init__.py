@@ -4,6 +4,7 @@
     run.py       evidence, tokenizer, mixture, graft, scores, output
     checks.py    validation before any work
     recipe.py    the table `[transfer]`
+    grid/        which k and τ suit a language, before training
 
 The initialisations themselves are in `relexify.methods`.
 """

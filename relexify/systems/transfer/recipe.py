@@ -7,7 +7,7 @@ from pathlib import Path
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer
+from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
 
@@ -58,5 +58,11 @@ STEPS.add(
         inputs=transfer_inputs,
         validate=lambda options, tables: validate_transfer(options),
         load=load_transfer,
+        varies={
+            "method": with_method,
+            "seed": lambda options, seed: replace(options, seed=seed),
+            "corpus": lambda options, corpus: replace(options, corpus=corpus),
+            "held_out": lambda options, held_out: replace(options, held_out=held_out),
+        },
     ),
 )

@@ -33,7 +33,14 @@ Direction = Literal["source-to-target", "target-to-source"]
 """The two models of transfer training (Algorithm 1)."""
 
 COMMONALITY = Training(
-    steps=20_000, batch=128, length=511, learning_rate=3e-5, beta2=0.999, epsilon=1e-8, weight_decay=0.01
+    plan="direct",
+    steps=20_000,
+    batch=128,
+    length=511,
+    learning_rate=3e-5,
+    beta2=0.999,
+    epsilon=1e-8,
+    weight_decay=0.01,
 )
 """Section 4.1; one of the paper's 512 tokens is the placeholder [P]."""
 TRANSFER = COMMONALITY

@@ -9,7 +9,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.scoring import Score
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 
@@ -89,5 +89,9 @@ STEPS.add(
             "tasks": "relexify evaluate --task parse scores a model with a TRILayer",
         },
         distributed=True,
+        languages=lambda options: options.languages,
+        training=StepTraining(
+            settings=lambda options: getattr(options, options.until), curve=lambda folder: load_result(folder).curve
+        ),
     ),
 )

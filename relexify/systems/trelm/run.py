@@ -28,7 +28,7 @@ from transformers import BertForPreTraining, PreTrainedConfig, PreTrainedModel
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, must_be_local, resolve
 from relexify.scoring import Score
-from relexify.storage.files import MARKER, check_inputs
+from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
@@ -174,7 +174,7 @@ def _run_phases(model: str | Path, work: WorkFolder, corpus: Any, held_out: Any,
 
 def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> None:
     """Train both directions, and combine them (Algorithm 1)."""
-    if (work / _COMBINED / MARKER).exists():
+    if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
         pairs = load_pairs(load_tokenizers(work / _START, load_config(work / _START)), options)

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
+from relexify.training.engine.muon import MuonAdamW
 from relexify.training.engine.trainer import BITS
-from relexify.training.plan import LOOKAHEAD, Stage, Training
+from relexify.training.plan import ADAM, MUON, Stage, Training
+from relexify.training.rates import stage_rates
 
 __all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]
 
@@ -86,12 +89,24 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
 
 
 def stage_optimiser(
-    stage: Stage, training: Training, arguments: TrainingArguments
+    model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments, *, compiled: bool
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
-    """Return class and options of an optimizer that the Trainer does not have; None for its own."""
-    if stage.optimiser != LOOKAHEAD:
+    """Return class and options of an optimizer that the Trainer does not have; None for its own.
+
+    Args:
+        model: The model, whose parameters that are not trained are frozen.
+        stage: The stage, with learning rates.
+        training: All other options.
+        arguments: As `stage_arguments` returns them.
+        compiled: Compile what the optimizer computes.
+    """
+    if stage.optimiser == ADAM:
         return None
     _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    if stage.optimiser == MUON:
+        groups = parameter_groups(model, stage_rates(stage), training.weight_decay)
+        options = {"params": groups, "betas": options["betas"], "eps": options["eps"], "compiled": compiled}
+        return MuonAdamW, options
     return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
 
 

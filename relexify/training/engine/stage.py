@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from relexify.errors import TrainingError
+from relexify.errors import InputError, TrainingError
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
@@ -31,7 +31,7 @@ from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import Stage, Training
+from relexify.training.plan import MUON, Stage, Training
 
 __all__ = ["StageResult", "train_stage"]
 
@@ -79,7 +79,8 @@ def train_stage(
         is_last: Whether it is the last stage, the only one that `patience` may stop.
 
     Raises:
-        InputError: All checkpoints are damaged, or the batch cannot be divided as requested.
+        InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimizer cannot train
+            a model that is distributed in this way.
         TrainingError: The loss is NaN or infinite, or the memory is too small.
         OutputError: A checkpoint cannot be written.
     """
@@ -120,9 +121,14 @@ def train_stage(
             sequences,
             data,
             [*stage_callbacks(training, folder, is_last), monitor],
-            optimiser=stage_optimiser(stage, training, arguments),
+            optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
             captured=is_compiled and on_one_gpu,
         )
+        if stage.optimiser == MUON and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
+            raise InputError(
+                "Muon needs whole matrices, but FSDP 1 makes one flat parameter of many: set fsdp_version to 2, or "
+                "choose the plan direct"
+            )
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:

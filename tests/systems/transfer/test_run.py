@@ -26,16 +26,8 @@ from tests import pico
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def options(tmp_path, cache):
-    model, tokenizer = pico.pair("gpt2")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    pico.saved("gpt2", tmp_path / "model")
     (tmp_path / "source.txt").write_text("\n".join(pico.sentences(200)))
     text = [*pico.sentences(400, words=pico.foreign_words()), *pico.sentences(40)]
     (tmp_path / "target.txt").write_text("\n".join(text))

@@ -10,8 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results, table
-from relexify.cli.device import chosen_device
-from relexify.cli.options import RUN, Device, HeldOut, Model, Settings
+from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.errors import InputError
 

@@ -13,9 +13,9 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
 from relexify.progress import report_to
 from relexify.recipes.demo import make_material
-from relexify.recipes.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
-from relexify.recipes.grid.run import run_grid
 from relexify.scoring import Score
+from relexify.systems.transfer.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
+from relexify.systems.transfer.grid.run import run_grid
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, split_words

@@ -20,12 +20,18 @@ from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import check_roles, graft
+from relexify.markdown import markdown_table
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.recipes.grid.cells import (
+from relexify.scoring import Score, language_model_scores
+from relexify.storage.files import write_file
+from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import read_json
+from relexify.systems.transfer.checks import check_transfer
+from relexify.systems.transfer.grid.cells import (
     BITS,
     NLI,
     PERPLEXITY,
@@ -39,12 +45,6 @@ from relexify.recipes.grid.cells import (
     grid_rows,
     plan_cells,
 )
-from relexify.reports import markdown
-from relexify.scoring import Score, language_model_scores
-from relexify.storage.files import write_file
-from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import read_json
-from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
 
@@ -76,7 +76,7 @@ def run_grid(search: GridSearch) -> GridResult:
             advance(1)
     result = GridResult(tuple(cells.values()), best_cell(list(cells.values())), Path(options.output))
     header, *rows = grid_rows(result)
-    write_file(result.output / "grid.md", markdown(header, rows))
+    write_file(result.output / "grid.md", markdown_table(header, rows))
     return result
 
 

@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results
-from relexify.cli.device import chosen_device
-from relexify.cli.options import Device, OutputFile, Overwrite, Seed
+from relexify.cli.options import Device, OutputFile, Overwrite, Seed, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_alignment
 from relexify.errors import InputError

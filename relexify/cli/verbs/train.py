@@ -12,7 +12,6 @@ from relexify.cli.options import (
     Batch,
     Corpus,
     HeldOut,
-    LearningRate,
     Length,
     Model,
     OutputFolder,
@@ -38,7 +37,14 @@ def train(
     steps: Steps = Training.steps,
     batch: Batch = Training.batch,
     length: Length = Training.length,
-    learning_rate: LearningRate = Training.learning_rate,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]",
+            show_default=False,
+            rich_help_panel="Training",
+        ),
+    ] = None,
     plan: Annotated[
         str,
         typer.Option(

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import results
-from relexify.cli.device import chosen_device
 from relexify.cli.options import (
     TEXT,
     Bitext,
@@ -22,6 +21,7 @@ from relexify.cli.options import (
     Seed,
     Settings,
     SourceCorpus,
+    chosen_device,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_transfer

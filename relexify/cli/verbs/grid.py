@@ -1,0 +1,68 @@
+"""`relexify grid`: which k and τ suit a language."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from relexify.cli.console import results
+from relexify.cli.options import Device, Recipe, Settings, chosen_device
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_rows
+from relexify.errors import InputError
+
+__all__ = ["grid"]
+
+
+def grid(
+    recipe: Recipe,
+    neighbours: Annotated[str, typer.Option(help="Values of k, separated by commas.")] = "1,10,50",
+    temperatures: Annotated[str, typer.Option(help="Values of τ, separated by commas.")] = "0.1,1",
+    nli: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="TRAIN TEST", help="Files for an NLI probe.", show_default=False)
+    ] = None,
+    pos: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="TRAIN TEST", help="Files for a POS probe: columns or .conllu.", show_default=False),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(help="Train probes on the first N examples.", metavar="N", show_default=False)
+    ] = None,
+    settings: Settings = None,
+    device: Device = "auto",
+) -> None:
+    """Score every combination of k and τ before training, on held-out text and with linear probes.
+
+    The neighbours are searched once. Finished cells are kept in the recipe's output folder: if interrupted, run the
+    same command again to resume.
+
+    Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
+    """
+    from relexify.recipes.recipe import read_recipe
+    from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
+    from relexify.systems.transfer.grid.run import run_grid
+
+    read = read_recipe(recipe, settings or ())
+    if "transfer" not in read.tables:
+        raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
+    search = GridSearch(
+        replace(read.tables["transfer"], device=chosen_device(device)),
+        neighbours=[int(value) for value in _numbers(neighbours, "--neighbours")],
+        temperatures=_numbers(temperatures, "--temperatures"),
+        nli=nli,
+        pos=pos,
+        training_examples=examples,
+    )
+    with bars():
+        result = run_grid(search)
+    print_rows("Before training", grid_rows(result))
+    results.print(f"best: k = {result.best.neighbours}, τ = {result.best.temperature}", highlight=False)
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"{option} {text!r} is not a list of numbers: write them as 1,10,50") from error

@@ -1,0 +1,230 @@
+"""Muon for inner matrices and AdamW for all other parameters, as one optimizer.
+
+Muon (Jordan et al., 2024) replaces the momentum M = U S Vᵀ of a matrix by U Vᵀ, its nearest orthogonal matrix, so that
+a step changes all directions by the same amount. U Vᵀ is approximated with matrix products alone, by the polynomials
+of Polar Express (Amsel et al., 2025). The update is scaled by 0.2 √max(rows, columns), which gives it the root mean
+square of an update of AdamW (Liu et al., 2025), and weight decay is decoupled:
+
+    M ← μ M + (1 − μ) G,    W ← (1 − η λ) W − η · 0.2 √max(rows, columns) · orthogonalise(μ M + (1 − μ) G)
+
+Matrices of one shape are orthogonalised in one batch. On a GPU this is done in bfloat16, which suffices: the singular
+values need not be exactly 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor, Replicate
+from torch.optim.adamw import adamw
+
+__all__ = ["MuonAdamW", "orthogonalise"]
+
+POLYNOMIALS = (
+    (8.287212, -23.595887, 17.300387),
+    (4.107059, -2.947850, 0.544843),
+    (3.948691, -2.908902, 0.551819),
+    (3.318420, -2.488488, 0.510049),
+    (2.300652, -1.668904, 0.418807),
+    (1.891301, -1.267996, 0.376804),
+)
+"""a, b and c of p(x) = a x + b x³ + c x⁵. Each takes the interval that the one before it leaves, at first [0.001, 1],
+as close to 1 as any polynomial of this degree can (Amsel et al., 2025, Algorithm 1, with its cushion of 0.0241). The
+first n of them are the best for n iterations."""
+ITERATIONS = 5
+SAFETY = 1.01
+"""Each polynomial but the last is stretched by this, because rounding may push a value beyond its interval, where the
+polynomial diverges (Amsel et al., 2025, section 4.4)."""
+RMS_OF_ADAM = 0.2
+"""Usual root mean square of an update of AdamW before the learning rate."""
+SMALLEST = 1e-7
+
+Group = dict[str, Any]
+
+
+class MuonAdamW(torch.optim.Optimizer):
+    """Muon for groups with `"muon": True`, and AdamW for all others.
+
+    Args:
+        groups: Parameters and their options. Besides those below, a group has `lr` and may have `weight_decay`. A Muon
+            group contains matrices [rows × columns], or batches of them [experts × rows × columns], and may have
+            `transposed` (stored as inputs × outputs, like the `Conv1D` of transformers) and `parts` (number of equal
+            parts along the outputs that are matrices of their own, such as query, key and value).
+        lr: Learning rate of groups without one.
+        weight_decay: Weight decay of groups without one.
+        momentum: μ of Muon.
+        row_decay: If given, the rows of a Muon update are brought to similar sizes, as NorMuon does (Li et al., 2025):
+            each is divided by the root of a moving average, with this decay, of its mean square; the norm of the whole
+            update stays the same.
+        betas: β1 and β2 of AdamW.
+        eps: ε of AdamW.
+        compiled: Compile the orthogonalisation.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[Group],
+        *,
+        lr: float = 1e-3,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+        row_decay: float | None = None,
+        betas: tuple[float, float] = (0.9, 0.98),
+        eps: float = 1e-6,
+        compiled: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "muon": False,
+            "transposed": False,
+            "parts": 1,
+            "momentum": momentum,
+            "row_decay": row_decay,
+            "betas": betas,
+            "eps": eps,
+        }
+        super().__init__(groups, defaults)
+        self._orthogonalise: Callable[..., torch.Tensor] = (
+            torch.compile(orthogonalise, dynamic=False) if compiled else orthogonalise
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step with all parameters that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            if not group["muon"]:
+                self._adam_step(group)
+        self._muon_step([group for group in self.param_groups if group["muon"]])
+        return loss
+
+    def _adam_step(self, group: Group) -> None:
+        trained = [parameter for parameter in group["params"] if parameter.grad is not None]
+        for parameter in trained:
+            if not self.state[parameter]:
+                self.state[parameter] = {
+                    "step": torch.zeros((), device=parameter.device),
+                    "exp_avg": torch.zeros_like(parameter),
+                    "exp_avg_sq": torch.zeros_like(parameter),
+                }
+        states = [self.state[parameter] for parameter in trained]
+        adamw(
+            trained,
+            [parameter.grad for parameter in trained],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=True,
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=False,
+        )
+
+    def _muon_step(self, groups: Sequence[Group]) -> None:
+        trained = [[each for each in group["params"] if each.grad is not None] for group in groups]
+        directions = [self._directions(group, own) for group, own in zip(groups, trained, strict=True) if own]
+        groups = [group for group, own in zip(groups, trained, strict=True) if own]
+        trained = [own for own in trained if own]
+        matrices = [
+            _matrices(direction, group) for group, own in zip(groups, directions, strict=True) for direction in own
+        ]
+        updates = iter(_in_batches(matrices, self._orthogonalise))
+        for group, own in zip(groups, trained, strict=True):
+            changes = [self._update(parameter, next(updates), group) for parameter in own]
+            if group["weight_decay"]:
+                torch._foreach_mul_(own, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(own, changes, alpha=-group["lr"])
+
+    def _directions(self, group: Group, trained: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Update the momentum of a group's parameters, and return it one step ahead (Nesterov)."""
+        for parameter in trained:
+            if "momentum" not in self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[parameter]["momentum"] for parameter in trained]
+        gradients = [parameter.grad for parameter in trained]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        return list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+
+    def _update(self, parameter: torch.Tensor, matrices: torch.Tensor, group: Group) -> torch.Tensor:
+        """Return the update of a parameter, in its shape, from its orthogonalised matrices [n × outputs × inputs]."""
+        if group["row_decay"] is not None:
+            matrices = self._normalise_rows(parameter, matrices.float(), group["row_decay"])
+        shape = parameter.mT.shape if group["transposed"] else parameter.shape
+        update = matrices.reshape(shape)
+        update = update.mT if group["transposed"] else update
+        if isinstance(parameter, DTensor):
+            # Every process has computed the whole update, so each takes its own part of it without communication.
+            whole = DTensor.from_local(update, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)
+            return whole.redistribute(placements=parameter.placements)
+        return update
+
+    def _normalise_rows(self, parameter: torch.Tensor, matrices: torch.Tensor, decay: float) -> torch.Tensor:
+        squares = matrices.square().mean(dim=2, keepdim=True)  # [n × outputs × 1]
+        state = self.state[parameter]
+        if "row_squares" not in state:
+            state["row_squares"] = squares.clone()
+        else:
+            state["row_squares"].lerp_(squares, 1 - decay)
+        scaled = matrices / state["row_squares"].sqrt().clamp(min=SMALLEST)
+        norms = torch.linalg.matrix_norm(matrices, keepdim=True), torch.linalg.matrix_norm(scaled, keepdim=True)
+        return scaled * (norms[0] / norms[1].clamp(min=SMALLEST))
+
+
+def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    """Return the nearest matrices with orthonormal rows, times a scale, up to the precision of a few products.
+
+    Singular values below 0.001 of the Frobenius norm do not reach 1. A matrix of zeros stays one.
+
+    Args:
+        matrices: [n × rows × columns] with rows ≤ columns; computed in bfloat16 on a GPU, else as they are.
+        scale: Factor of the result.
+    """
+    x = matrices.bfloat16() if matrices.is_cuda else matrices
+    norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
+    x = x / (SAFETY * norms).clamp(min=SMALLEST).to(x.dtype)
+    for number, (a, b, c) in enumerate(POLYNOMIALS[:ITERATIONS], start=1):
+        is_last = number == ITERATIONS
+        stretch, factor = (1.0, scale) if is_last else (SAFETY, 1.0)
+        squares = x @ x.mT
+        # (b A + c A²) X + a X with A = X Xᵀ, each product with its sum in one call
+        inner = torch.baddbmm(squares, squares, squares, beta=factor * b / stretch**3, alpha=factor * c / stretch**5)
+        x = torch.baddbmm(x, inner, x, beta=factor * a / stretch)
+    return x
+
+
+def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
+    """Return a parameter-shaped tensor as matrices [n × outputs × inputs]; a distributed one is gathered."""
+    whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    rows = whole.mT if group["transposed"] else whole
+    return rows.unflatten(-2, (group["parts"], -1)).flatten(0, -3)
+
+
+def _in_batches(
+    matrices: Sequence[torch.Tensor], orthogonalise: Callable[[torch.Tensor, float], torch.Tensor]
+) -> list[torch.Tensor]:
+    """Orthogonalise batches [n × rows × columns] in as few calls as there are shapes; tall ones are transposed."""
+    by_shape: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, each in enumerate(matrices):
+        rows, columns = each.shape[1:]
+        by_shape[min(rows, columns), max(rows, columns)].append(index)
+    found: dict[int, torch.Tensor] = {}
+    for (rows, columns), indices in by_shape.items():
+        is_tall = {index: matrices[index].shape[1] > rows for index in indices}
+        stacked = torch.cat([matrices[index].mT if is_tall[index] else matrices[index] for index in indices])
+        result = orthogonalise(stacked, RMS_OF_ADAM * math.sqrt(columns))
+        for index, part in zip(indices, result.split([len(matrices[index]) for index in indices]), strict=True):
+            found[index] = part.mT if is_tall[index] else part
+    return [found[index] for index in range(len(matrices))]

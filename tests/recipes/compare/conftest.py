@@ -1,0 +1,75 @@
+"""Three tables that no system has: one with a method, and two that train, in no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relexify.methods.registry import METHODS
+from relexify.steps import STEPS, Step, StepTraining
+from relexify.storage.files import write_folder
+from relexify.training.curve import Curve, Measurement
+
+START, CURVE = "start.txt", "learned.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of all three steps."""
+
+    method: str = "blend"
+    steps: int = 4
+    plan: str = "direct"
+    seed: int = 0
+    tokens_per_step: int = 8
+    selects_best: bool = False
+
+
+def first_bits(method: str, seed: int) -> float:
+    """Return where the curve of a run begins."""
+    return 2.0 + list(METHODS).index(method) + seed / 100
+
+
+def _begin(options: Options, context: object, model: str, output: Path) -> None:
+    with write_folder(output) as folder:
+        (folder / START).write_text(str(first_bits(options.method, options.seed)))
+
+
+def _learn(options: Options, context: object, model: str, output: Path) -> None:
+    """Write a curve from the number of the model that it takes down to half of it."""
+    bits = float(Path(model, START).read_text())
+    points = [Measurement(0, 0, options.plan, bits, 2.0), Measurement(options.steps, 8, options.plan, bits / 2, 2.0)]
+    with write_folder(output) as folder:
+        Curve.of(points).save(folder / CURVE)
+        (folder / START).write_text(str(bits / 2))
+
+
+def _varying(*names: str) -> Mapping[str, Callable[[Any, Any], Any]]:
+    return {name: lambda options, value, name=name: replace(options, **{name: value}) for name in names}  # type: ignore[misc]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Register the tables, and return a function that writes a recipe."""
+    common: dict[str, Any] = {"options": Options, "check": lambda options, context: None, "summary": ""}
+    training = StepTraining(settings=lambda options: options, curve=lambda folder: Curve.load(folder / CURVE))
+    assert STEPS, "those of the systems are there before these are added"
+    for step in (
+        Step("begin", order=11, run=_begin, varies=_varying("method", "seed"), **common),
+        Step("learn", order=41, run=_learn, varies=_varying("plan"), training=training, **common),
+        Step("refine", order=42, run=_learn, training=training, **common),
+    ):
+        monkeypatch.setitem(STEPS._entries, step.table, step)
+    (tmp_path / "text.txt").write_text("one line\n" * 50)
+    (tmp_path / "model").mkdir()
+
+    def written(tables: str) -> Path:
+        file = tmp_path / "recipe.toml"
+        file.write_text(f'output = "out"\nmodel = "./model"\ncorpus = "text.txt"\n{tables}')
+        return file
+
+    return written

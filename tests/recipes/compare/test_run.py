@@ -1,0 +1,47 @@
+"""A comparison of tables that a new system adds: nothing in recipes knows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.recipes.compare.run import run_comparison
+from relexify.recipes.recipe import read_recipe
+from tests.recipes.compare.conftest import first_bits
+
+ONE = "{name = 'a', method = 'fvt'}"
+TWO = "{name = 'b', method = 'random', plan = 'embeddings-only'}"
+
+
+def test_runs_differ_in_the_method_the_plan_and_the_seed(write, tmp_path):
+    recipe = read_recipe(write(f"[begin]\n[learn]\nsteps = 6\n[compare]\nseeds = [0, 3]\nruns = [{ONE}, {TWO}]"))
+    (comparison,) = run_comparison(recipe)
+    for run, method, plan in (("a", "fvt", "direct"), ("b", "random", "embeddings-only")):
+        curves = comparison.curves[run]
+        assert [curve.first.bits_per_byte for curve in curves] == [first_bits(method, seed) for seed in (0, 3)]
+        assert {(curve.last.stage, curve.last.step) for curve in curves} == {(plan, 6)}
+    assert (comparison.tokens_a_step, comparison.keeps_best, comparison.earlier) == (8, False, {})
+    names = {f"{run}-seed{seed}" for run in "ab" for seed in (0, 3)}
+    assert {path.name for path in (tmp_path / "out" / "runs").iterdir()} == names
+    assert run_comparison(recipe) == [comparison]
+
+
+def test_of_two_trainings_both_curves_are_kept_and_neither_takes_a_plan(write):
+    recipe = read_recipe(write(f"[begin]\n[learn]\n[refine]\nsteps = 9\n[compare]\nruns = [{ONE}]"))
+    (comparison,) = run_comparison(recipe)
+    (last,), (earlier,) = comparison.curves["a"], comparison.earlier["a"]
+    assert (earlier.last.step, last.last.step) == (4, 9)
+    assert earlier.last.bits_per_byte == last.first.bits_per_byte
+    with pytest.raises(
+        InputError, match=r"runs\[0\] has the plan .*with \[refine\] all runs are trained as the recipe"
+    ):
+        read_recipe(write(f"[begin]\n[learn]\n[refine]\n[compare]\nruns = [{TWO}]"))
+
+
+RUNS = f"[compare]\nruns = [{ONE}]"
+
+
+@pytest.mark.parametrize("tables", [f"[begin]\n{RUNS}", f"[learn]\n{RUNS}", "[begin]\n[learn]"])
+def test_a_recipe_without_a_method_a_training_or_runs_is_rejected_with_the_tables_that_there_are(write, tables):
+    with pytest.raises(InputError, match=r"\[transfer\] or \[begin\], .*\[learn\] or \[refine\], and \[compare\]"):
+        run_comparison(read_recipe(write(tables)))

@@ -1,0 +1,189 @@
+"""Muon and AdamW in one optimizer: orthogonal updates in batches, and AdamW as torch has it."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.training.engine.muon import POLYNOMIALS, RMS_OF_ADAM, MuonAdamW, orthogonalise
+
+CUSHION = 0.02407327424182761  # Amsel et al. 2025, appendix
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def minimax(low: float, high: float) -> np.ndarray:
+    """The odd polynomial of degree 5 nearest to 1 on an interval, by the Remez exchange."""
+    points = np.array([low, (3 * low + high) / 4, (low + 3 * high) / 4, high])
+    for _ in range(100):
+        powers = np.stack([points, points**3, points**5, (-1.0) ** np.arange(4)], axis=1)
+        a, b, c, _ = np.linalg.solve(powers, np.ones(4))
+        roots = np.sqrt(np.sort(np.roots([5 * c, 3 * b, a]).real))
+        points = np.array([low, *roots, high])
+    return np.array([a, b, c])
+
+
+def test_the_polynomials_are_the_best_for_the_interval_that_those_before_leave():
+    low, high = 1e-3, 1.0
+    for expected in POLYNOMIALS:
+        found = minimax(max(low, CUSHION * high), high)
+        at_low, at_high = (found @ np.array([x, x**3, x**5]) for x in (low, high))
+        if low < CUSHION * high:
+            found *= 2 / (at_low + at_high)
+        assert found == pytest.approx(expected, abs=2e-6)
+        low = found @ np.array([low, low**3, low**5])
+        high = 2 - low
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (1, 1, 5)])
+def test_orthogonalise_keeps_singular_vectors_and_brings_singular_values_to_one(shape):
+    matrices = random(*shape)
+    left, _, right = torch.linalg.svd(matrices, full_matrices=False)
+    diagonal = left.mT @ orthogonalise(matrices) @ right.mT
+    values = diagonal.diagonal(dim1=1, dim2=2)
+    assert (diagonal - torch.diag_embed(values)).abs().max() < 1e-4
+    assert values.min() > 0.8
+    assert values.max() < 1.2
+
+
+def test_orthogonalise_does_not_depend_on_the_size_and_keeps_zeros():
+    matrices = random(2, 6, 9)
+    assert torch.allclose(orthogonalise(1e-4 * matrices), orthogonalise(matrices), atol=1e-5)
+    assert torch.allclose(orthogonalise(matrices, 3.0), 3 * orthogonalise(matrices), atol=1e-5)
+    assert not orthogonalise(torch.zeros(1, 3, 4)).any()
+
+
+def stepped(shapes: list[tuple[int, ...]], steps: int = 3, **group: object) -> list[torch.Tensor]:
+    """Parameters after some steps of Muon; each has gradients of its own seed."""
+    parameters = [torch.nn.Parameter(random(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
+    optimizer = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True, **group}])
+    for step in range(steps):
+        for seed, parameter in enumerate(parameters):
+            parameter.grad = random(*parameter.shape, seed=100 * step + seed)
+        optimizer.step()
+    return [parameter.detach() for parameter in parameters]
+
+
+def test_a_step_is_that_of_the_equation():
+    shape, steps, rate, decay, momentum = (6, 10), 3, 0.1, 0.3, 0.95
+    (found,) = stepped([shape], steps, weight_decay=decay)
+    weight, mean = random(*shape), torch.zeros(shape)
+    for step in range(steps):
+        gradient = random(*shape, seed=100 * step)
+        mean = momentum * mean + (1 - momentum) * gradient
+        update = orthogonalise((momentum * mean + (1 - momentum) * gradient)[None])[0]
+        weight = (1 - rate * decay) * weight - rate * RMS_OF_ADAM * math.sqrt(10) * update
+    torch.testing.assert_close(found, weight, rtol=1e-4, atol=1e-5)
+
+
+def test_matrices_in_a_batch_are_trained_as_each_alone():
+    shapes = [(6, 10), (10, 6), (6, 10), (4, 4), (2, 6, 10)]
+    together = stepped(shapes)
+    for seed, shape in enumerate(shapes):
+        parameter = torch.nn.Parameter(random(*shape, seed=seed))
+        alone = MuonAdamW([{"params": [parameter], "lr": 0.1, "muon": True}])
+        for step in range(3):
+            parameter.grad = random(*shape, seed=100 * step + seed)
+            alone.step()
+        torch.testing.assert_close(parameter.detach(), together[seed], rtol=1e-4, atol=1e-5)
+
+
+def test_experts_and_parts_are_matrices_of_their_own():
+    (experts,) = stepped([(3, 4, 8)])
+    (parts,) = stepped([(12, 8)], parts=3)
+    weight, gradient = random(3, 4, 8), random(3, 4, 8)
+    one_step = [
+        weight[index] - 0.1 * RMS_OF_ADAM * math.sqrt(8) * orthogonalise(gradient[index : index + 1])[0]
+        for index in range(3)
+    ]
+    torch.testing.assert_close(stepped([(3, 4, 8)], 1)[0], torch.stack(one_step), rtol=1e-4, atol=1e-5)
+    # The same random numbers in another shape.
+    torch.testing.assert_close(parts.unflatten(0, (3, 4)), experts, rtol=1e-4, atol=1e-5)
+
+
+def test_a_transposed_parameter_is_trained_as_its_transpose():
+    weight = random(8, 12)
+    plain, stored = torch.nn.Parameter(weight.mT.clone()), torch.nn.Parameter(weight.clone())
+    optimizers = [
+        MuonAdamW([{"params": [plain], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9}]),
+        MuonAdamW([{"params": [stored], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9, "transposed": True}]),
+    ]
+    for step in range(3):
+        stored.grad = random(8, 12, seed=step + 1)
+        plain.grad = stored.grad.mT.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(stored.detach().mT, plain.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_normalised_rows_are_of_one_size_and_the_update_keeps_its_norm():
+    start = random(6, 10)
+    plain, normalised = (stepped([(6, 10)], 1, row_decay=decay)[0] - start for decay in (None, 0.9))
+    assert float(normalised.norm()) == pytest.approx(float(plain.norm()), rel=1e-4)
+    rows = normalised.norm(dim=1)
+    assert float(rows.max()) == pytest.approx(float(rows.min()), rel=1e-4)
+    assert torch.nn.functional.cosine_similarity(plain, normalised).min() > 0.999
+
+
+def test_other_groups_are_trained_by_adamw():
+    ours, theirs = ([torch.nn.Parameter(random(5, 3)), torch.nn.Parameter(random(4))] for _ in range(2))
+    groups = [
+        ({"params": [one], "lr": rate, "weight_decay": 0.1}, rate) for one, rate in zip(ours, (0.1, 0.2), strict=True)
+    ]
+    optimizer = MuonAdamW([group for group, _ in groups], betas=(0.8, 0.9), eps=1e-5)
+    oracle = torch.optim.AdamW(
+        [{"params": [one], "lr": rate} for one, (_, rate) in zip(theirs, groups, strict=True)],
+        betas=(0.8, 0.9),
+        eps=1e-5,
+        weight_decay=0.1,
+        fused=True,
+    )
+    for step in range(4):
+        for seed, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            one.grad = random(*one.shape, seed=10 * step + seed)
+            other.grad = one.grad.clone()
+        optimizer.step()
+        oracle.step()
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_a_restored_state_continues_bit_for_bit():
+    def make() -> tuple[list[torch.nn.Parameter], MuonAdamW]:
+        parameters = [torch.nn.Parameter(random(*shape)) for shape in ((4, 6), (3, 4, 5), (7,), (5, 2))]
+        groups = [
+            {"params": parameters[:2], "lr": 0.1, "muon": True, "row_decay": 0.9},
+            {"params": parameters[2:], "lr": 0.1},
+        ]
+        return parameters, MuonAdamW(groups)
+
+    def train(parameters: list[torch.nn.Parameter], optimizer: MuonAdamW, steps: range) -> None:
+        for step in steps:
+            for parameter in parameters:
+                parameter.grad = random(*parameter.shape, seed=step)
+            optimizer.step()
+
+    parameters, optimizer = make()
+    train(parameters, optimizer, range(3))
+    others, resumed = make()
+    with torch.no_grad():
+        for parameter, other in zip(parameters, others, strict=True):
+            other.copy_(parameter)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    train(parameters, optimizer, range(3, 6))
+    train(others, resumed, range(3, 6))
+    assert all(torch.equal(one, other) for one, other in zip(parameters, others, strict=True))
+
+
+def test_parameters_without_a_gradient_stay_as_they_are():
+    trained, still = torch.nn.Parameter(random(4, 6)), torch.nn.Parameter(random(4, 6))
+    optimizer = MuonAdamW([{"params": [trained, still], "lr": 0.1, "muon": True, "weight_decay": 0.1}, {"params": []}])
+    trained.grad = random(4, 6)
+    optimizer.step()
+    assert torch.equal(still, random(4, 6))
+    assert not torch.equal(trained, random(4, 6))

@@ -18,9 +18,17 @@ from relexify.evidence.alignment import Rotation, align
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, subwords_from_words, train_vectors
+from relexify.evidence.vectors import (
+    Subwords,
+    SubwordVectors,
+    VectorTraining,
+    WordVectors,
+    subword_vectors,
+    subwords_from_words,
+    train_vectors,
+)
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.wechsel import Neighbours, Subwords, search_neighbours, subword_vectors
+from relexify.methods.token_space import TokenSpace
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AlignedBy",
     "Inputs",
-    "TokenSpace",
     "TokensInSpace",
     "choose_lexicon",
     "embedding_vectors",
@@ -53,35 +60,6 @@ TokensInSpace = Callable[[WordVectors], SubwordVectors]
 _VECTORS = "vectors.safetensors"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class TokenSpace:
-    """Vectors of the tokens of both vocabularies in one space.
-
-    Attributes:
-        source: Vectors of the source tokens.
-        target: Vectors of the target tokens.
-        rotation: The vector alignment that brought them together.
-    """
-
-    source: SubwordVectors
-    target: SubwordVectors
-    rotation: Rotation
-    _found: Neighbours | None = None
-
-    def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
-        """Return the nearest source tokens of every covered target token.
-
-        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
-
-        Raises:
-            InputError: The two sides have different widths.
-            EvidenceError: One side has no vector at all.
-        """
-        if self._found is None or self._found.columns.shape[1] < neighbours:
-            self._found = search_neighbours(self.source, self.target, neighbours=neighbours, device=device)
-        return self._found.first(neighbours)
 
 
 @dataclass(frozen=True)
@@ -168,7 +146,7 @@ class Inputs:
         """Return vectors of source and target tokens in one space.
 
         Args:
-            subwords: How tokens are composed, see `wechsel`.
+            subwords: How tokens are composed, see `subword_vectors`.
             with_dictionary: Whether a dictionary may align the word vectors; otherwise identical words do.
             top_words: Compose tokens from this number of the most frequent words only.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.

@@ -48,7 +48,7 @@ def test_rows_are_translation_probabilities_counted_by_hand():
     assert mixture.sources(other) == [(SOURCE.tokens[330], 1.0)]
     assert mixture.origin[word] == Origin.MIXED
     assert not mixture.known[WORDS[2]]
-    assert mixture.origin[WORDS[2]] == Origin.RANDOM
+    assert mixture.origin[WORDS[2]] == Origin.NONE
     assert mixture.method == "ramen"
 
 

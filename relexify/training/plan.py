@@ -218,9 +218,8 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
 def training_identity(training: Training) -> dict[str, Any]:
     """Return the options that the trained parameters depend on, as plain data.
 
-    Beside the fields that are marked at their definition, left out are those that are part of something else: the
-    stages follow from the plan, and the held-out text counts by its content. How often it is scored counts only if the
-    best model is selected.
+    Omits fields that the stages or the held-out text already determine. How often held-out text is scored counts only
+    if the best model is selected.
     """
     options: dict[str, Any] = describe(training)
     in_stages = ("steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "optimiser")

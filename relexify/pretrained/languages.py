@@ -93,7 +93,7 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
     """
     kind = kind_of_folder(name)
     if kind is None or kind.export_language is None:
-        writers = " or ".join(each.written_by for each in MODEL_KINDS.values() if each.export_language is not None)
+        writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.export_language))
         raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
     return kind.export_language(name, language, output, overwrite)
 

@@ -28,7 +28,7 @@ Entry = TypeVar("Entry")
 class Registry(Mapping[str, Entry]):
     """Entries by name, in the order in which they are listed."""
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: str) -> None:
         """Create an empty registry; `kind` says in messages what an entry is, such as `"method"`."""
         self.kind = kind
         self._entries: dict[str, Entry] = {}

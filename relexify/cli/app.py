@@ -90,7 +90,12 @@ def options(
 ) -> None:
     """Options of every verb."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    log_to_console(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    level = logging.INFO
+    if debug:
+        level = logging.DEBUG
+    elif quiet:
+        level = logging.WARNING
+    log_to_console(level)
     if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
@@ -128,7 +133,9 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, RelexifyError):
         return str(error), 2
     if isinstance(error, OSError):
-        return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
+        if not error.strerror:
+            return str(error), 2
+        return f"{error.filename or 'the system'}: {error.strerror}", 2
     if hasattr(error, "format_message"):  # a usage error, found by typer
         return _explain_usage(error), 2
     name = type(error).__name__

@@ -84,15 +84,19 @@ def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
     header, *body = rows
     shown = table(title, *header)
     for row in body:
-        shown.add_row(
-            *(f"[bold]{escape(cell.strip('*'))}[/]" if cell.startswith("**") else escape(cell) for cell in row)
-        )
+        shown.add_row(*map(_cell, row))
     results.print(shown)
 
 
 def print_model_folder(output: Path) -> None:
     """Print where the model is."""
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+
+
+def _cell(text: str) -> str:
+    if text.startswith("**"):
+        return f"[bold]{escape(text.strip('*'))}[/]"
+    return escape(text)
 
 
 def _print_origins(origins: dict[str, int]) -> None:

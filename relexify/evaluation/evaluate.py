@@ -11,6 +11,7 @@ import torch
 from relexify.evaluation.data.files import TaskFiles, read_task
 from relexify.evaluation.finetuning.encoder import encoder_config
 from relexify.evaluation.finetuning.problem import find_labels
+from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
@@ -49,7 +50,17 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         if task.probe is not None and isinstance(probing, Probing):
             score = task.probe(load_model(name).to(device), load_tokenizer(name), data, probing)
             return TaskResult((SeedResult(0, (score,)),))
-        return task.evaluate(name, data, options, Path(folder))
+        if task.evaluate is not None:
+            return task.evaluate(name, data, options, Path(folder))
+        return fine_tune(
+            name,
+            options.task,
+            data,
+            options.training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
+            seeds=options.seeds,
+            folder=Path(folder),
+            through=options.through,
+        )
 
 
 def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
-__all__ = ["TASKS", "Evaluator", "Metric", "Probe", "Table", "Task", "fine_tuned"]
+__all__ = ["TASKS", "Evaluator", "Metric", "Probe", "Table", "Task"]
 
 Evaluator = Callable[[str, "TaskData", "Evaluation", Path], "TaskResult"]
 """Trains a model for a task and tests it: takes the model, the data, the options, and a folder for unfinished work."""
@@ -45,21 +45,6 @@ class Metric(Protocol):
         ...
 
 
-def fine_tuned(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
-    """Fine-tune an encoder and test it: the default `Task.evaluate`."""
-    from relexify.evaluation.finetuning.run import fine_tune
-
-    return fine_tune(
-        model,
-        options.task,
-        data,
-        options.training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
-        seeds=options.seeds,
-        folder=folder,
-        through=options.through,
-    )
-
-
 @dataclass(frozen=True)
 class Task:
     """A task.
@@ -72,7 +57,7 @@ class Task:
         training: The default training options, from the paper that the task is taken from.
         table: Scores by label; None if there are no labels.
         probe: Evaluates a linear probe; None if the task has none.
-        evaluate: Trains and tests a model.
+        evaluate: Trains and tests a model; None if it is fine-tuned like most.
         needs_encoder: Whether only encoders can be evaluated.
         needs_dev: Whether development data is required.
         packages: Optional packages that it needs, with what they are needed for.
@@ -85,7 +70,7 @@ class Task:
     training: FineTuning | ParserTraining
     table: Table | None = None
     probe: Probe | None = None
-    evaluate: Evaluator = fine_tuned
+    evaluate: Evaluator | None = None
     needs_encoder: bool = True
     needs_dev: bool = False
     packages: tuple[tuple[str, str], ...] = ()

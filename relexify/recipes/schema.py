@@ -114,7 +114,7 @@ def table_type(options: type[Any], default: Any = None) -> Any:
         for name, shared in inherited.items():
             if shared and isinstance(table.get(name), list):
                 usual = options() if default is None else default
-                values = {key: table[key] if key in table else getattr(usual, key) for key in shared}
+                values = {key: table.get(key, getattr(usual, key)) for key in shared}
                 values = {key: value for key, value in values.items() if value is not None}
                 completed[name] = [values | item if isinstance(item, dict) else item for item in table[name]]
         return completed
@@ -123,7 +123,8 @@ def table_type(options: type[Any], default: Any = None) -> Any:
         """Put the options that are keys of the same table into their field."""
         for field, names in flattened.items():
             further = {name: given.pop(name) for name in names if name in given}
-            given |= {field: further} if further else {}
+            if further:
+                given[field] = further
         return given
 
     return Annotated[keys_type(options.__name__, keys), BeforeValidator(inherit), AfterValidator(gather)]
@@ -138,7 +139,9 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
     """
 
     def check_keys(table: object) -> object:
-        unknown = next((key for key in table if key not in keys), None) if isinstance(table, dict) else None
+        if not isinstance(table, dict):
+            return table
+        unknown = next((key for key in table if key not in keys), None)
         if unknown is None:
             return table
         if unknown in ELSEWHERE:
@@ -296,7 +299,7 @@ FolderName = Annotated[str, AfterValidator(_folder_name)]
 class Origin:
     """Where the values of a recipe come from, for messages."""
 
-    def __init__(self, file: Path, overridden: frozenset[str] = frozenset()):
+    def __init__(self, file: Path, overridden: frozenset[str] = frozenset()) -> None:
         self._file = file
         self._overridden = overridden
 
@@ -338,7 +341,12 @@ def _key(location: tuple[int | str, ...]) -> str:
     """Return a location in the form `tasks[0].epochs`."""
     key = ""
     for part in location:
-        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
+        if isinstance(part, int):
+            key += f"[{part}]"
+        elif key:
+            key += f".{part}"
+        else:
+            key = part
     return key
 
 

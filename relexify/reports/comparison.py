@@ -148,16 +148,17 @@ class Comparison:
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""
-        content = {
+        content: dict[str, Any] = {
             "kind": "comparison",
             "title": self.title,
             "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
             "keeps_best": self.keeps_best,
             "curves": _plain(self.curves),
-            **({"earlier": _plain(self.earlier)} if self.earlier else {}),
             "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
         }
+        if self.earlier:
+            content["earlier"] = _plain(self.earlier)
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
     @classmethod

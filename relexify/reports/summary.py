@@ -50,36 +50,36 @@ def _draw(comparison: Comparison, path: Path) -> Path | None:
 
 def _text(comparison: Comparison, picture: Path | None) -> str:
     of_both = ", the mean of both languages" if comparison.languages else ""
-    parts = [
-        f"# {comparison.title}\n",
-        _notes(comparison),
-        "" if picture is None else f"![bits per byte against steps]({picture.name})\n",
-        "## Scores\n",
-        f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n",
-        *_cut_short(comparison),
-        *(_kept_apart(comparison) if comparison.keeps_best else ()),
-        _table(score_rows(comparison)),
-        *(_stages(comparison) if comparison.languages and comparison.earlier else ()),
-        *(_tasks(comparison) if comparison.tasks else ()),
-        *(_pairs(comparison) if len(comparison.curves) > 1 else ()),
-    ]
-    return "\n".join(part for part in parts if part)
+    parts = [f"# {comparison.title}\n", _notes(comparison)]
+    if picture is not None:
+        parts.append(f"![bits per byte against steps]({picture.name})\n")
+    parts.append("## Scores\n")
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n")
+    parts += _cut_short(comparison)
+    if comparison.keeps_best:
+        parts += _kept_apart(comparison)
+    parts.append(_table(score_rows(comparison)))
+    if comparison.languages and comparison.earlier:
+        parts += _stages(comparison)
+    if comparison.tasks:
+        parts += _tasks(comparison)
+    if len(comparison.curves) > 1:
+        parts += _pairs(comparison)
+    return "\n".join(parts)
 
 
 def _pairs(comparison: Comparison) -> list[str]:
-    which, when, worst = (
-        ("best", "at its best", "whose best is worst")
-        if comparison.keeps_best
-        else ("end", "in the end", "that ends worst")
-    )
+    if comparison.keeps_best:
+        which, when, score, worst = "best", "at its best", "best", "whose best is worst"
+    else:
+        which, when, score, worst = "end", "in the end", "final", "that ends worst"
     return [
         f"## Steps to reach another run's {which}\n",
         f"Where the run of a row is as good as the run of a column is {when}, by straight lines between "
         "measurements; in brackets, how many steps the run of the column took for each of these.\n",
         _table(reach_rows(comparison)),
         "## Training effort\n",
-        f"How much training each run needs for the {'best' if comparison.keeps_best else 'final'} score of the run "
-        f"{worst}; the least effort is 1.\n",
+        f"How much training each run needs for the {score} score of the run {worst}; the least effort is 1.\n",
         _table(effort_rows(comparison)),
     ]
 

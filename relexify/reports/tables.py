@@ -222,13 +222,12 @@ def _kept(curve: Curve, best: bool) -> dict[str, float]:
 
 def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[str]:
     known = [mean for mean in means if mean is not None]
-    texts = [_NOTHING if mean is None else mean.statistic.text() for mean in means]
-    if len(means) > 1:
-        best = _best(known)
-        texts = [
-            f"**{text}**" if mean is not None and f"{mean.score.value:.3f}" == best else text
-            for mean, text in zip(means, texts, strict=True)
-        ]
+    best = _best(known) if len(means) > 1 else None
+    texts = []
+    for mean in means:
+        text = _NOTHING if mean is None else mean.statistic.text()
+        is_best = mean is not None and f"{mean.score.value:.3f}" == best
+        texts.append(f"**{text}**" if is_best else text)
     return [f"{task}: {_measure(known[0])}, {MOMENTS[moment]}", *texts]
 
 

@@ -66,7 +66,7 @@ class WorkFolder:
 
     def __init__(
         self, output: str | Path, name: str, identity: Mapping[str, object] | None = None, *, overwrite: bool = False
-    ):
+    ) -> None:
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.{name}")
         self.identity: dict[str, Any] = describe(identity or {})
@@ -163,8 +163,10 @@ class WorkFolder:
         if (self.path / RUN_FILE).exists():
             # The identity goes last: a folder without it would not be recognised as ours after a kill.
             for entry in self.path.iterdir():
-                if entry.name != RUN_FILE:
-                    shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                elif entry.name != RUN_FILE:
+                    entry.unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -98,7 +98,7 @@ class ChunkedHead(Protocol):
 class _DenseHead:
     """The default: an `nn.Linear` of any size."""
 
-    def __init__(self, linear: nn.Linear):
+    def __init__(self, linear: nn.Linear) -> None:
         self.linear = linear
 
     def loss_weight(self) -> torch.Tensor:

@@ -14,6 +14,7 @@ from relexify.training.engine.arguments import stage_optimiser
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import OTHER_SHARE
+from tests import pico
 
 OPTIONS = {"lr": 0.05, "betas": (0.9, 0.98), "weight_decay": 0.1}
 

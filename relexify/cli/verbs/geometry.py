@@ -47,7 +47,8 @@ def geometry(
     names = _names(models)
     if text and output == layers:
         raise InputError(f"{output} cannot hold both plots: give --layers another name")
-    for plot in (output, layers) if text else (output,):
+    plots = [output, layers] if text else [output]
+    for plot in plots:
         check_inputs(plot, models, text)
         check_output(plot, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
@@ -64,8 +65,7 @@ def geometry(
     if text:
         plot_similarities(similarities, layers)
     _print(panels, similarities)
-    plots = f"{output} and {layers}" if text else str(output)
-    results.print(f"Plotted in [bold]{escape(plots)}[/]", soft_wrap=True)
+    results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
 
 
 def _names(models: list[str]) -> dict[str, str]:

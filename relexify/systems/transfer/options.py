@@ -59,7 +59,7 @@ class Transfer:
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
-            case, or only the shapes of the two spaces.
+            case, a small dictionary by self-learning, or only the shapes of the two spaces.
         overrides: Source token by target token.
         vectors: How to train vectors.
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method

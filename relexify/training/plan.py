@@ -64,13 +64,15 @@ class Training:
         steps: Optimizer steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
-        learning_rate: As in `Stage`.
-        embedding_learning_rate: As in `Stage`.
-        plan: One of `PLANS`.
+        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon` derived
+            from model and text.
+        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
+        plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of the steps in which the rate rises.
         schedule: As in `Stage`.
-        optimiser: As in `Stage`; if None, that of the plan.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
+            plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
         average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of

@@ -1,12 +1,13 @@
-"""The default: known meanings, neighbours and source pieces in equal parts, neutral tokens copied.
+"""The default: a token is half its meaning and half its source pieces; neutral tokens are copied.
 
-The order of evidence: special tokens by role > neutral tokens > in equal parts, its source pieces and its meaning, that
-is: its translations, or else those of its neighbours in the target language, or else, if there is neither a dictionary
-nor parallel text, its neighbours in aligned vectors > random. What one kind of evidence does not cover is left to the
-others: a token without a vector is the mean of its source pieces.
+The order of evidence: special tokens by role > neutral tokens > in equal parts, meaning and source pieces > random. The
+meaning of a token is that of its translations, or else of the translations of its neighbours in the target language.
+If there is neither a dictionary nor parallel text, it is that of its neighbours in aligned vectors. A token without any
+is the mean of its source pieces.
 
-Source pieces say nothing about the meaning of most tokens, but they keep tokens apart, so that the model recognises a
-word it has just read; a mean over neighbours says what a token is like, and makes similar tokens similar.
+Source pieces say little about the meaning of a word, but they keep tokens apart, so that the model recognises a word
+that it has just read; a mean over neighbours says what kind of word it is, and makes similar tokens similar. Aligned
+vectors are not used beside a dictionary: they are less precise than neighbours in one language, and make it worse.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from relexify.methods.fvt import fvt, pieces
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.translated_neighbours import translated_neighbours
-from relexify.methods.translations import translations
+from relexify.methods.translations import check_columns, translations
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import vocabulary_of
@@ -36,14 +37,11 @@ __all__ = ["blended"]
 
 logger = logging.getLogger(__name__)
 
-MOST_PRECISION = 0.9
-"""Precisions above this count as this one, so that vectors get at most nine times the share of the source pieces."""
-
 
 def blended(
     source_tokenizer: PreTrainedTokenizerFast,
     target_tokenizer: PreTrainedTokenizerFast,
-    *evidence: tuple[float, Mixture],
+    *evidence: Mixture,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
     """Compose evidence from outside with what the two tokenizers say.
@@ -54,32 +52,29 @@ def blended(
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
         evidence: Mixtures from a dictionary (`translations`), from word vectors (`translated_neighbours`,
-            `vector_neighbours`), …, each after its share; source pieces have the share 1.
+            `vector_neighbours`), …, in equal parts with each other and with the source pieces.
         overrides: Source token by target token, as `special` takes them.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     special_tokens = special(source, target, overrides=overrides)
     if set(target.forms) == set(source.forms):
         return first_of(special_tokens, shared(source, target), method="blend")
-    parts = blend(*evidence, (1.0, pieces(source_tokenizer, target_tokenizer)))
+    parts = blend(*((1.0, part) for part in (*evidence, pieces(source_tokenizer, target_tokenizer))))
     return first_of(special_tokens, neutral(source, target), parts, method="blend")
 
 
 def _build(inputs: Inputs) -> Initialisation:
     """Blend all the evidence there is; use source pieces alone if there is none."""
-    meanings = _known_meanings(inputs)
-    parts = [] if meanings is None else [(1.0, meanings)]
+    known = _known_meanings(inputs)
+    parts = [] if known is None else [known]
     rotation: Rotation | None = None
     try:
-        space = inputs.token_space()
-        if meanings is None:
-            parts.append((1.0, neighbours_in_space(space, inputs)))
+        if known is None:
+            space = inputs.token_space()
+            parts.append(neighbours_in_space(space, inputs))
+            rotation = space.rotation
         else:
-            source = vocabulary_of(inputs.source)
-            parts.append((1.0, translated_neighbours(source, space.target, meanings, device=inputs.device)))
-            if (odds := _odds(space.rotation)) > 0:
-                parts.append((odds, neighbours_in_space(space, inputs)))
-        rotation = space.rotation
+            parts.append(translated_neighbours(inputs.source, inputs.target_subwords, known, device=inputs.device))
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
     if not parts:
@@ -90,10 +85,15 @@ def _build(inputs: Inputs) -> Initialisation:
 
 
 def _known_meanings(inputs: Inputs) -> Mixture | None:
-    """Return the tokens that a dictionary or parallel text translates, in equal parts; None if there is neither."""
+    """Return the tokens that a dictionary and parallel text translate, in equal parts; None if there are none.
+
+    Raises:
+        InputError: The dictionary has its columns swapped.
+    """
     parts: list[tuple[float, Mixture]] = []
-    if inputs.evidence.lexicon is not None:
-        parts.append((1.0, translations(inputs.source, inputs.target, inputs.evidence.lexicon)))
+    if (lexicon := inputs.evidence.lexicon) is not None:
+        check_columns(inputs.source, inputs.target, lexicon)
+        parts.append((1.0, translations(inputs.source, inputs.target, lexicon)))
     if inputs.evidence.bitext is not None:
         counts, options = inputs.aligned_token_counts, inputs.evidence.aligning
         try:
@@ -103,27 +103,18 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
             parts.append((1.0, aligned))
         except EvidenceError as error:
             logger.warning("ignoring the parallel text: %s", error)
-    meanings = blend(*parts) if parts else None
-    return meanings if meanings is not None and meanings.known.any() else None
-
-
-def _odds(rotation: Rotation) -> float:
-    """Return the odds p / (1 − p) that aligned vectors translate a held-out word correctly; 0 if it is not known.
-
-    At a precision of 3 %, which is common, neighbours in aligned vectors are noise; at 50 % they count as much as
-    the source pieces.
-    """
-    precision = min(rotation.quality.precision, MOST_PRECISION) if rotation.quality else 0.0
-    return precision / (1 - precision)
+    known = blend(*parts) if parts else None
+    return known if known is not None and known.known.any() else None
 
 
 METHODS.add(
     "blend",
     Method(
-        becomes="half its source pieces (fvt), half the source pieces of its translations, or else of those of its "
-        "neighbours in the target language, and its neighbours in aligned vectors (wechsel) as far as those are "
-        "precise; digits and punctuation are copied: the default",
-        evidence="a dictionary or parallel text; vectors or text of both languages; makes do with less",
+        becomes="half its source pieces (fvt), half those of its translations, or else of the translations of its "
+        "neighbours in the target language, or, without a dictionary, its neighbours in aligned vectors (wechsel); "
+        "digits and punctuation are copied: the default",
+        evidence="a dictionary or parallel text, and vectors or text of the target language; or vectors or text of "
+        "both languages; makes do with less",
         paper="relexify's own",
         build=_build,
         uses=("vectors", "dictionary", "bitext", "neighbours", "overrides"),

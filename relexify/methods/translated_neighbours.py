@@ -7,6 +7,8 @@ which is often imprecise, is not needed.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -14,13 +16,16 @@ from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.mixture import Mixture, Origin, mixture_of_weights, rows_to_csr, softmax_weights
 from relexify.neighbours import nearest
-from relexify.tokens import Vocabulary
+from relexify.tokens import Vocabulary, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 __all__ = ["translated_neighbours"]
 
 
 def translated_neighbours(
-    source: Vocabulary,
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
     target: SubwordVectors,
     translated: Mixture,
     *,
@@ -31,7 +36,7 @@ def translated_neighbours(
     """Mix every covered token that has no translation from those of its neighbours; the others stay empty.
 
     Args:
-        source: The source vocabulary.
+        source_tokenizer: The model's tokenizer or its vocabulary.
         target: Vectors of the target tokens, in any space.
         translated: The tokens whose meaning is known, such as `translations` or `aligned_tokens` give them.
         neighbours: k. A single neighbour is rarely a synonym: with the mean of twenty, rows of held-out dictionary
@@ -53,7 +58,7 @@ def translated_neighbours(
     similar = rows_to_csr(unknown, known[columns], weights, (size, size))
     return mixture_of_weights(
         csr_array(similar @ translated.weights),
-        source,
+        vocabulary_of(source_tokenizer),
         target.vocabulary,
         method="translated neighbours",
         origin=Origin.MIXED,

@@ -96,7 +96,7 @@ def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
 
 def test_without_any_source_evidence_the_embedding_replaces_vectors(world, tmp_path):
     options = ("--target-vectors", world.target_vectors, "--dictionary", world.dictionary, "--set", "score=false")
-    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options, "--method", "wechsel")
     assert outcome.status == 0, outcome.err
     assert "· warning: neither vectors nor text" in outcome.err
     assert "warning" not in outcome.out

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from relexify.errors import EvidenceError
+from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation
+from relexify.evidence.bitext import Bitext
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.lexicon.retrieval import Quality
-from relexify.evidence.vectors import SubwordVectors, VectorTraining
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.inputs import Inputs, TokenSpace
 from relexify.methods.registry import METHODS
@@ -32,6 +33,8 @@ LEXICON = BilingualLexicon(
     (("river", VOCABULARY.forms[KNOWN[0]].text), ("water", VOCABULARY.forms[KNOWN[1]].text)), name="two words"
 )
 TRANSLATED = translations(SOURCE, TARGET, LEXICON)
+PIECES = pieces(SOURCE, TARGET).weights.toarray()
+ROTATION = Rotation(np.eye(2), pairs_used=2, coverage=1.0)
 
 
 def vectors(tokenizer, rows: dict[int, list[float]]) -> SubwordVectors:
@@ -43,42 +46,41 @@ def vectors(tokenizer, rows: dict[int, list[float]]) -> SubwordVectors:
 
 
 TOKENS = vectors(TARGET, {KNOWN[0]: [1, 0], KNOWN[1]: [0, 1], UNKNOWN: [0.8, 0.6]})
-SOURCE_WORD = SOURCE.convert_tokens_to_ids("Ġteacher")
 
 
-def space(precision: float | None) -> TokenSpace:
-    quality = None if precision is None else Quality(precision, precision, words=100, candidates=100)
-    rotation = Rotation(np.eye(2), pairs_used=2, coverage=1.0, quality=quality)
-    return TokenSpace(vectors(SOURCE, {SOURCE_WORD: [1, 1]}), TOKENS, rotation)
-
-
-def inputs(lexicon: BilingualLexicon | None, known_space: TokenSpace | EvidenceError) -> Inputs:
-    """Inputs whose vectors are already known, or cannot be aligned."""
+def inputs(lexicon: BilingualLexicon | None = LEXICON, tokens: SubwordVectors | None = TOKENS) -> Inputs:
+    """Inputs whose vectors are already known, or cannot be had."""
 
     class Known(Inputs):
         def token_space(self, *arguments: object, **options: object) -> TokenSpace:
-            if isinstance(known_space, EvidenceError):
-                raise known_space
-            return known_space
+            return TokenSpace(
+                vectors(SOURCE, {SOURCE.convert_tokens_to_ids("Ġteacher"): [1, 1]}), self.target_subwords, ROTATION
+            )
+
+        @property
+        def target_subwords(self) -> SubwordVectors:
+            if tokens is None:
+                raise EvidenceError("there are no vectors")
+            return tokens
 
     evidence = Evidence(Corpus.from_lines([]), Corpus.from_lines([]), lexicon=lexicon)
-    return Known(SOURCE, TARGET, evidence, read_embedding=lambda: np.zeros((len(SOURCE), 2)), vectors=VectorTraining())
+    return Known(SOURCE, TARGET, evidence, read_embedding=lambda: np.zeros((len(SOURCE), 2)))
 
 
-def built(lexicon: BilingualLexicon | None, known_space: TokenSpace | EvidenceError) -> np.ndarray:
+def built(inputs: Inputs) -> np.ndarray:
     """Return the weights of the default method, dense."""
-    weights: np.ndarray = METHODS["blend"].initialise(inputs(lexicon, known_space)).mixture.weights.toarray()
+    weights: np.ndarray = METHODS["blend"].initialise(inputs).mixture.weights.toarray()
     return weights
 
 
 def test_a_token_without_a_translation_takes_those_of_its_neighbours_by_similarity():
-    mixture = translated_neighbours(SOURCE_VOCABULARY, TOKENS, TRANSLATED, temperature=0.1)
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED, temperature=0.1)
     near, far = softmax_weights(np.array([[0.8, 0.6]]), 0.1)[0]
     assert dict(mixture.sources(UNKNOWN)) == pytest.approx({"Ġriver": near, "Ġwater": far}, abs=1e-6)
 
 
 def test_tokens_with_a_translation_and_tokens_without_a_vector_have_no_translated_neighbours():
-    mixture = translated_neighbours(SOURCE_VOCABULARY, TOKENS, TRANSLATED)
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED)
     assert np.flatnonzero(mixture.known).tolist() == [UNKNOWN]
 
 
@@ -88,49 +90,70 @@ def test_digits_are_no_neighbours_even_if_the_dictionary_lists_them():
     assert listed.known[digit]
     nearest = replace(TOKENS, matrix=TOKENS.matrix.copy(), covered=TOKENS.covered.copy())
     nearest.matrix[digit], nearest.covered[digit] = TOKENS.matrix[UNKNOWN], True
-    mixture = translated_neighbours(SOURCE_VOCABULARY, nearest, listed)
+    mixture = translated_neighbours(SOURCE, nearest, listed)
     assert set(dict(mixture.sources(UNKNOWN))) == {"Ġriver", "Ġwater"}
     assert not mixture.known[digit]
 
 
 def test_translated_neighbours_without_any_vector_of_a_translated_token_are_an_error():
     with pytest.raises(EvidenceError, match="no token with a translation has a vector"):
-        translated_neighbours(SOURCE_VOCABULARY, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
+        translated_neighbours(SOURCE, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
 
 
 def test_a_word_is_half_its_pieces_and_half_its_translation_or_those_of_its_neighbours():
-    weights, own = built(LEXICON, space(precision=0.0)), pieces(SOURCE, TARGET).weights.toarray()
+    similar = translated_neighbours(SOURCE, TOKENS, TRANSLATED).weights.toarray()
+    weights = built(inputs())
     for id in KNOWN:
-        assert np.allclose(weights[id], (TRANSLATED.weights.toarray()[id] + own[id]) / 2, atol=1e-6)
-    similar = translated_neighbours(SOURCE_VOCABULARY, TOKENS, TRANSLATED).weights.toarray()
-    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + own[UNKNOWN]) / 2, atol=1e-6)
-    # Neither a vector nor a translation: a token spelled alike in both languages keeps its source row.
-    covered = TOKENS.covered | TRANSLATED.known
-    assert np.allclose(weights[~covered], fvt(SOURCE, TARGET).weights.toarray()[~covered], atol=1e-6)
+        assert np.allclose(weights[id], (TRANSLATED.weights.toarray()[id] + PIECES[id]) / 2, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
 
 
-@pytest.mark.parametrize(("precision", "share"), [(None, 0.0), (0.0, 0.0), (0.5, 1.0), (0.8, 4.0), (1.0, 9.0)])
-def test_aligned_vectors_count_by_the_odds_that_they_are_right(precision, share):
-    weights = built(LEXICON, space(precision))
-    assert weights[UNKNOWN, SOURCE_WORD] == pytest.approx(share / (2 + share), abs=1e-6)
-    assert weights[KNOWN[0], SOURCE_WORD] == pytest.approx(share / (2 + share), abs=1e-6)
+def test_a_token_spelled_alike_that_has_neither_translation_nor_vector_keeps_its_source_row():
+    rest = ~(TOKENS.covered | TRANSLATED.known)
+    assert np.allclose(built(inputs())[rest], fvt(SOURCE, TARGET).weights.toarray()[rest], atol=1e-6)
+
+
+def test_beside_a_dictionary_the_vectors_of_the_source_language_are_not_needed(monkeypatch):
+    known = inputs()
+    monkeypatch.setattr(type(known), "token_space", None)
+    initialisation = METHODS["blend"].initialise(known)
+    assert initialisation.rotation is None
 
 
 @pytest.mark.parametrize("lexicon", [None, BilingualLexicon((("river", "not a token of the vocabulary"),))])
 def test_without_known_meanings_a_word_is_half_its_neighbours_in_aligned_vectors(lexicon):
-    known = space(precision=0.0)
-    weights, own = built(lexicon, known), pieces(SOURCE, TARGET).weights.toarray()
-    found = neighbours_in_space(known, inputs(lexicon, known)).weights.toarray()
-    assert np.allclose(weights[UNKNOWN], (found[UNKNOWN] + own[UNKNOWN]) / 2, atol=1e-6)
+    known = inputs(lexicon)
+    found = neighbours_in_space(known.token_space(), known).weights.toarray()
+    assert np.allclose(built(known)[UNKNOWN], (found[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
+    assert METHODS["blend"].initialise(known).rotation is ROTATION
 
 
 def test_without_vectors_a_word_is_half_its_translation_and_the_others_are_their_pieces():
-    weights, own = built(LEXICON, EvidenceError("no vectors")), pieces(SOURCE, TARGET).weights.toarray()
-    assert np.allclose(weights[KNOWN[0]], (TRANSLATED.weights.toarray()[KNOWN[0]] + own[KNOWN[0]]) / 2, atol=1e-6)
-    assert np.allclose(weights[UNKNOWN], own[UNKNOWN], atol=1e-6)
+    weights = built(inputs(tokens=None))
+    assert np.allclose(weights[KNOWN[0]], (TRANSLATED.weights.toarray()[KNOWN[0]] + PIECES[KNOWN[0]]) / 2, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], PIECES[UNKNOWN], atol=1e-6)
 
 
 def test_without_any_evidence_every_token_is_the_mean_of_its_pieces():
-    mixture = METHODS["blend"].initialise(inputs(None, EvidenceError("no vectors"))).mixture
+    mixture = METHODS["blend"].initialise(inputs(lexicon=None, tokens=None)).mixture
     assert mixture.method == "fvt"
     assert (mixture.weights != fvt(SOURCE, TARGET).weights).nnz == 0
+
+
+def test_neighbours_of_aligned_tokens_are_found_too(tmp_path):
+    (tmp_path / "pairs.tsv").write_text(f" river\t {VOCABULARY.forms[KNOWN[0]].text}\n")
+    known = inputs(lexicon=None)
+    counts = csr_array(([3.0], ([KNOWN[0]], [SOURCE.convert_tokens_to_ids("Ġriver")])), shape=TRANSLATED.weights.shape)
+    evidence = replace(known.evidence, bitext=Bitext.open(tmp_path / "pairs.tsv"))
+    known = replace(known, evidence=evidence)
+    known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
+    river = SOURCE.convert_tokens_to_ids("Ġriver")
+    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], 0.5, atol=1e-6)
+
+
+def test_a_dictionary_with_swapped_columns_is_rejected():
+    english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
+    pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]
+    assert len(pairs) >= 10
+    with pytest.raises(InputError, match=r"columns of words\.txt look swapped: 0 of .* dictionary_swapped=true"):
+        built(inputs(BilingualLexicon(tuple(pairs), name="words.txt")))

@@ -114,7 +114,7 @@ def test_random_has_no_rows_and_shuffle_has_all():
 
 def test_blend_is_half_vectors_half_pieces_with_neutral_tokens_copied():
     vectors = shuffle(SOURCE, TARGET, seed=0)
-    mixture, halves = blended(SOURCE, TARGET, (1.0, vectors)), pieces(SOURCE, TARGET)
+    mixture, halves = blended(SOURCE, TARGET, vectors), pieces(SOURCE, TARGET)
     untouched = first_of(special(SOURCE, TARGET), neutral(SOURCE, TARGET)).known
     expected = (vectors.weights + halves.weights).toarray()[~untouched] / 2
     assert np.allclose(mixture.weights.toarray()[~untouched], expected, atol=1e-6)
@@ -125,7 +125,7 @@ def test_blend_of_three_kinds_takes_a_third_of_each_for_tokens_that_all_three_co
     word = next(form.text for form in vocabulary_of(TARGET).forms if form.starts_word and len(form.text) > 4)
     dictionary = translations(SOURCE, TARGET, BilingualLexicon((("river", word),)))
     vectors = shuffle(SOURCE, TARGET, seed=0)
-    mixture, id = blended(SOURCE, TARGET, (1.0, vectors), (1.0, dictionary)), id_of(TARGET, word)
+    mixture, id = blended(SOURCE, TARGET, vectors, dictionary), id_of(TARGET, word)
     expected = (vectors.weights + dictionary.weights + pieces(SOURCE, TARGET).weights).toarray()[id] / 3
     assert np.allclose(mixture.weights.toarray()[id], expected, atol=1e-6)
     elsewhere = id_of(TARGET, next(f.text for f in vocabulary_of(TARGET).forms if f.starts_word and f.text[-1] == "a"))
@@ -134,12 +134,12 @@ def test_blend_of_three_kinds_takes_a_third_of_each_for_tokens_that_all_three_co
 
 
 def test_blend_uses_pieces_for_tokens_without_a_vector():
-    mixture = blended(SOURCE, TARGET, (1.0, random(SOURCE, TARGET)))
+    mixture = blended(SOURCE, TARGET, random(SOURCE, TARGET))
     assert (mixture.weights != fvt(SOURCE, TARGET).weights).nnz == 0
 
 
 def test_blend_of_one_vocabulary_with_itself_copies_everything():
-    mixture = blended(SOURCE, SOURCE, (1.0, shuffle(SOURCE, SOURCE, seed=0)))
+    mixture = blended(SOURCE, SOURCE, shuffle(SOURCE, SOURCE, seed=0))
     assert np.array_equal(mixture.weights.toarray(), np.eye(len(SOURCE), dtype=np.float32))
 
 

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 # A worker of pytest-xdist is given the width of a terminal, which would be kept when the console is made.
 os.environ.pop("COLUMNS", None)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for one test."""
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

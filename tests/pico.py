@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ from transformers import (
 )
 
 WIDTH = 32
+SMALL = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+"""The size of a tiny model, as most configs spell it."""
 _ENGLISH = """
 the a old young river house teacher student water bread morning evening walks sees opens closes reads writes
 quickly slowly in on under near with and but because never always small large green quiet door window book
@@ -270,10 +273,7 @@ def llama(tokenizer: Any, *, tied: bool = True) -> Any:
     return LlamaForCausalLM(
         LlamaConfig(
             **_sizes(tokenizer),
-            hidden_size=WIDTH,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
+            **SMALL,
             num_key_value_heads=1,
             max_position_embeddings=64,
             tie_word_embeddings=tied,
@@ -289,10 +289,7 @@ def gemma(tokenizer: Any) -> Any:
     return Gemma2ForCausalLM(
         Gemma2Config(
             **_sizes(tokenizer),
-            hidden_size=WIDTH,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
+            **SMALL,
             num_key_value_heads=1,
             head_dim=16,
             max_position_embeddings=64,
@@ -305,10 +302,7 @@ def bert(tokenizer: Any) -> Any:
         BertConfig(
             vocab_size=len(tokenizer),
             pad_token_id=tokenizer.pad_token_id,
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
+            **SMALL,
             max_position_embeddings=64,
         )
     )
@@ -318,10 +312,7 @@ def roberta(tokenizer: Any) -> Any:
     return RobertaForMaskedLM(
         RobertaConfig(
             **_sizes(tokenizer),
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
+            **SMALL,
             max_position_embeddings=66,
         )
     )
@@ -333,10 +324,7 @@ def modernbert(tokenizer: Any) -> Any:
             **_sizes(tokenizer),
             cls_token_id=tokenizer.cls_token_id,
             sep_token_id=tokenizer.sep_token_id,
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
+            **SMALL,
             max_position_embeddings=64,
         )
     )
@@ -399,3 +387,11 @@ def pair(family: str, seed: int = 0) -> tuple[Any, Any]:
             if name.endswith("bias"):
                 torch.nn.init.normal_(parameter, std=0.1)
     return model, tokenizer
+
+
+def saved(family: str, folder: Path) -> Path:
+    """The folder, with the model and the tokenizer of `pair` in it."""
+    model, tokenizer = pair(family)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -2,5 +2,15 @@
 
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
+from relexify.grafting.unigram import UnigramReport, add_unigram_prior
 
-__all__ = ["MIXTURE_FILE", "REPORT_FILE", "Graft", "GraftReport", "check_roles", "graft"]
+__all__ = [
+    "MIXTURE_FILE",
+    "REPORT_FILE",
+    "Graft",
+    "GraftReport",
+    "UnigramReport",
+    "add_unigram_prior",
+    "check_roles",
+    "graft",
+]

@@ -118,5 +118,6 @@ METHODS.add(
         paper="relexify's own",
         build=_build,
         uses=("vectors", "dictionary", "bitext", "neighbours", "overrides"),
+        unigram_prior=True,
     ),
 )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,8 +43,9 @@ __all__ = [
     "trained_vectors",
 ]
 
-AlignedBy = Literal["dictionary", "identical", "unsupervised"]
-"""The evidence that aligns word vectors: a dictionary, words of both languages, or the shapes of the two spaces."""
+AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised"]
+"""The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
+neighbours, or the shapes of the two spaces."""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -241,11 +242,16 @@ class Inputs:
             from relexify.evidence.alignment.unsupervised import align_unsupervised  # imports torch
 
             return align_unsupervised(source, target, lexicon=given, reduce=True, seed=self.seed, device=self.device)
-        if with_dictionary and self.aligned_by == "dictionary":
+        if with_dictionary and self.aligned_by != "identical":
             lexicon = choose_lexicon(given, source, target)
         else:
             lexicon = identical_words(source, target)
-        return align(source, target, lexicon, reduce=True, seed=self.seed)
+        refinement = None
+        if self.aligned_by == "self-learning":
+            from relexify.evidence.alignment.unsupervised import self_learn  # imports torch
+
+            refinement = partial(self_learn, device=self.device)
+        return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed)
 
 
 def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:

@@ -83,6 +83,8 @@ class Method:
         uses: What it uses if a transfer is given it.
         train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
         fresh_inner: Whether the inner parameters are drawn at random too.
+        unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
+            otherwise; the methods of papers do not do this.
         options: A dataclass of the method's own options, which validates them when it is created.
     """
 
@@ -94,6 +96,7 @@ class Method:
     uses: tuple[Input, ...] = ()
     train_tokenizer: TokenizerTraining | None = None
     fresh_inner: bool = False
+    unigram_prior: bool = False
     options: type[Any] | None = None
 
     def takes(self, kind: Input) -> bool:

@@ -228,7 +228,7 @@ def _check_runs(recipe: Recipe, origin: Origin) -> None:
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
         if run.plan is None:
-            continue  # trained as [training] says
+            continue  # trained as the recipe says
         if "plan" in step.varies:
             _validate(step, step.varies["plan"](recipe.tables[step.table], run.plan), recipe, origin)
         else:

@@ -41,14 +41,34 @@ class World:
         """Options that give text and the size of the vocabulary."""
         return ("--corpus", self.corpus, "--vocab-size", SIZE)
 
+    def bilingual_recipe(self, model: Path, languages: tuple[str, str], *, save_every: int | None = None) -> str:
+        """A recipe: transfer a model, train its embeddings, train it with both languages; four steps each."""
+        training = "steps = 4\nbatch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\ntensorboard = false"
+        if save_every is not None:
+            training += f"\nsave_every = {save_every}"
+        return f"""
+output = "out"
+model = "{model}"
+corpus = "{self.corpus}"
+[transfer]
+method = "fvt"
+vocab_size = {SIZE}
+[training]
+plan = "embeddings-only"
+{training}
+[bilingual]
+languages = ["{languages[0]}", "{languages[1]}"]
+source_corpus = "{self.source_corpus}"
+[bilingual.training]
+{training}
+"""
+
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     root = tmp_path_factory.mktemp("world")
     for family in FAMILIES:
-        model, tokenizer = pico.pair(family)
-        model.save_pretrained(root / family)
-        tokenizer.save_pretrained(root / family)
+        pico.saved(family, root / family)
     words = sorted({word for line in pico.sentences() for word in line.lower().split() if word.isalpha()})
     draw = random.Random(1)
     foreign = ["".join(draw.choices(["šo", "mü", "ra", "ki", "tên", "lo", "ба"], k=4)) for _ in words]

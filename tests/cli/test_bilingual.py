@@ -20,7 +20,6 @@ from relexify.storage.work import WorkFolder
 from relexify.systems.bilingual import recipe as bilingual_step
 from relexify.training import recipe as training_step
 from tests.cli.command import assert_error, relexify
-from tests.cli.conftest import SIZE
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
 
@@ -90,27 +89,7 @@ def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path,
 @pytest.fixture
 def recipe(world, tmp_path) -> Path:
     file = tmp_path / "recipe.toml"
-    training = "batch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\nsave_every = 2\ntensorboard = false"
-    file.write_text(
-        f"""
-output = "out"
-model = "{world.gpt2}"
-corpus = "{world.corpus}"
-[transfer]
-method = "fvt"
-vocab_size = {SIZE}
-[training]
-plan = "embeddings-only"
-steps = 4
-{training}
-[bilingual]
-languages = ["en", "xx"]
-source_corpus = "{world.source_corpus}"
-[bilingual.training]
-steps = 4
-{training}
-"""
-    )
+    file.write_text(world.bilingual_recipe(world.gpt2, ("en", "xx"), save_every=2))
     return file
 
 

@@ -11,7 +11,6 @@ import pytest
 from relexify.reports import Comparison, stage_rows
 from relexify.training.curve import Curve
 from tests.cli.command import relexify
-from tests.cli.conftest import SIZE
 
 RUNS = ("fvt", "ramen-random")
 
@@ -23,25 +22,9 @@ def recipe(world, tmp_path_factory) -> Path:
         lines = [line.split() for line in text.read_text().splitlines()[:24]]
         tagged = ("".join(f"{word}\t{'AB'[len(word) % 2]}\n" for word in words) for words in lines)
         (root / f"{name}.tsv").write_text("\n".join(tagged))
-    training = "batch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\ntensorboard = false"
     (root / "recipe.toml").write_text(
-        f"""
-output = "out"
-model = "{world.bert}"
-corpus = "{world.corpus}"
-[transfer]
-method = "fvt"
-vocab_size = {SIZE}
-[training]
-plan = "embeddings-only"
-steps = 4
-{training}
-[bilingual]
-languages = ["en", "de"]
-source_corpus = "{world.source_corpus}"
-[bilingual.training]
-steps = 4
-{training}
+        world.bilingual_recipe(world.bert, ("en", "de"))
+        + f"""
 [compare]
 runs = {list(RUNS)}
 [[tasks]]

@@ -92,12 +92,6 @@ def texts(tmp_path_factory: Any) -> Texts:
     return Texts(root)
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "160")
-
-
 def parameters(folder: Path) -> dict[str, torch.Tensor]:
     return dict(load_model(folder).named_parameters())
 

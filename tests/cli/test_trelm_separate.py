@@ -43,12 +43,6 @@ def whole(texts: Texts, grafted: Path) -> tuple[Path, Any]:  # noqa: F811 (the f
         return output, relexify("trelm", grafted, output, *texts.options(*SEPARATE, "--source-model", texts.model))
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "160")
-
-
 def test_all_phases_keep_two_vocabularies_and_report_scores(
     texts: Texts,  # noqa: F811 (the fixture)
     whole: tuple[Path, Any],

@@ -1,4 +1,4 @@
-"""Alignment without a dictionary, from the command line."""
+"""Alignment without a dictionary, or with a small one, from the command line."""
 
 from __future__ import annotations
 
@@ -36,14 +36,27 @@ def test_two_languages_are_aligned_with_no_dictionary_and_measured_with_one(fold
     assert rotation.quality.precision > 0.9
 
 
-def test_spaces_that_do_not_fit_are_rejected_in_a_sentence_and_nothing_is_written(folder, tmp_path, monkeypatch):
-    from relexify.evidence.alignment.unsupervised import options
-
-    short = options.AdversarialTraining(restarts=1, epochs=1, steps=20)
-    monkeypatch.setattr(options, "AdversarialTraining", lambda: short)
+def test_spaces_that_do_not_fit_are_rejected_in_a_sentence_and_nothing_is_written(folder, tmp_path):
     output = tmp_path / "rotation.safetensors"
     files = folder / "s.safetensors", folder / "u.safetensors"
-    outcome = relexify("align", *files, "--unsupervised", "-o", output)
+    outcome = relexify("align", *files, "--unsupervised", "--restarts", 0, "-o", output)
     assert outcome.status == 2
     assert "could not be aligned without a dictionary" in " ".join(outcome.err.split())
     assert not output.exists()
+
+
+def test_a_small_dictionary_is_extended(folder, tmp_path):
+    lines = (folder / "dictionary.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "small.tsv").write_text("".join(lines[:15]))
+    files = folder / "s.safetensors", folder / "t.safetensors"
+    output = tmp_path / "rotation.safetensors"
+    given = ("--dictionary", tmp_path / "small.tsv", "-o", output)
+    assert relexify("align", *files, *given).status == 0
+    plain = Rotation.load(output)
+    assert relexify("align", *files, *given, "--self-learning", "--overwrite").status == 0
+    learned = Rotation.load(output)
+    assert learned.pairs_used == plain.pairs_used == 15
+    assert not np.allclose(learned.matrix, plain.matrix, atol=1e-3)
+    both = relexify("align", *files, *given, "--self-learning", "--unsupervised", "--overwrite")
+    assert both.status == 2
+    assert "choose one of them" in both.err

@@ -133,8 +133,7 @@ def test_debug_may_stand_anywhere_and_shows_the_traceback(tmp_path):
     assert "Traceback" not in relexify(*arguments).err
 
 
-def test_vectors_of_tokens_are_found_by_their_spelling(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+def test_vectors_of_tokens_are_found_by_their_spelling(tmp_path):
     lines = pico.sentences(60)
     tokenizer = pico.wordpiece(lines, size=200)
     tokenizer.save_pretrained(tmp_path / "joint")

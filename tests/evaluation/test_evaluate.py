@@ -62,9 +62,7 @@ def test_invalid_options_are_rejected(options, words):
 
 @pytest.mark.parametrize(("family", "found"), [("gpt2", "a decoder"), ("t5", "an encoder-decoder"), ("bert", None)])
 def test_only_encoders_are_fine_tuned_and_all_are_probed(family, found, tmp_path):
-    model, tokenizer = pico.pair(family)
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    pico.saved(family, tmp_path)
     check_model(tmp_path, Evaluation("pos", probe=True))
     if found is None:
         check_model(tmp_path, Evaluation("pos"))
@@ -74,9 +72,7 @@ def test_only_encoders_are_fine_tuned_and_all_are_probed(family, found, tmp_path
 
 
 def test_every_seed_of_a_parser_is_tested_and_the_scores_are_means(tmp_path):
-    model, tokenizer = pico.pair("bert")
-    model.save_pretrained(tmp_path / "bert")
-    tokenizer.save_pretrained(tmp_path / "bert")
+    pico.saved("bert", tmp_path / "bert")
     (tmp_path / "a.conllu").write_text(TREE * 6)
     files = TaskFiles(*[tmp_path / "a.conllu"] * 3)
     options = Evaluation("parse", epochs=1, batch=6, seeds=(0, 1), score_learning_rate=1e-3)

@@ -13,6 +13,7 @@ from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
 from relexify.evidence.evidence import Evidence
+from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods import inputs as inputs_module
 from relexify.methods.copying import special
@@ -27,10 +28,7 @@ TINY = VectorTraining(width=8, epochs=1, minimum_count=1)
 SOURCE, TARGET = pico.byte_level(), pico.byte_level(pico.sentences(words=pico.foreign_words()))
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
@@ -97,6 +95,17 @@ def test_copies_with_other_neighbours_share_the_vectors_and_the_search(inputs, m
     copied = special(SOURCE, TARGET)
     assert (fewer.mixture.weights != first_of(copied, expected).weights).nnz == 0
     assert replace(inputs, seed=1)._spaces == {}
+
+
+def test_self_learning_starts_with_the_dictionary_and_goes_on(inputs):
+    words = [word for word in pico.foreign_words() if len(word) > 3][:4]
+    lexicon = BilingualLexicon(tuple(zip(("river", "house", "teacher", "student"), words, strict=True)))
+    given = replace(inputs, evidence=replace(inputs.evidence, lexicon=lexicon))
+    plain, learned = (
+        replace(given, aligned_by=aligned_by).token_space().rotation for aligned_by in ("dictionary", "self-learning")
+    )
+    assert plain.pairs_used == learned.pairs_used > 0
+    assert not np.allclose(plain.matrix, learned.matrix, atol=1e-3)
 
 
 def test_links_of_words_and_links_of_tokens_are_counted_as_such(bitext, tmp_path):

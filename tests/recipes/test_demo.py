@@ -46,10 +46,10 @@ def test_the_oracle_agrees_with_the_dictionary_on_whole_words():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("cache")
+def test_the_demonstration_runs_and_leaves_a_model_that_loads(tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
     model, tokenizer = pico.gpt2(SOURCE), SOURCE
     model.save_pretrained(tmp_path / "gpt2")
     tokenizer.save_pretrained(tmp_path / "gpt2")

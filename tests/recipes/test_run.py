@@ -18,11 +18,8 @@ TRAINING = "batch = 4\nlength = 16\nevaluate_every = 2\ntensorboard = false\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    model, tokenizer = pico.pair("gpt2")
-    model.save_pretrained(tmp_path / "gpt2")
-    tokenizer.save_pretrained(tmp_path / "gpt2")
+def write(tmp_path: Path, cache: Path):
+    pico.saved("gpt2", tmp_path / "gpt2")
     (tmp_path / "text.txt").write_text("\n".join(pico.sentences(300, seed=3, words=pico.foreign_words())))
 
     def written(tables: str) -> Path:

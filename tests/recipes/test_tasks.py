@@ -110,9 +110,7 @@ def test_overrides_reach_into_the_list_and_are_relative_to_the_current_folder(wr
 
 
 def test_what_would_stop_a_measurement_is_found_before_the_work(write, tmp_path):
-    model, tokenizer = pico.pair("gpt2")
-    model.save_pretrained(tmp_path / "gpt2")
-    tokenizer.save_pretrained(tmp_path / "gpt2")
+    pico.saved("gpt2", tmp_path / "gpt2")
     for name in ("train", "test"):
         (tmp_path / f"{name}.tsv").write_text("a\tO\n")
     files = {name: str(tmp_path / f"{name}.tsv") for name in ("train", "test")}

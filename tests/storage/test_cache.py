@@ -12,12 +12,6 @@ from relexify.errors import InputError
 from relexify.storage.cache import cache_folder, cached, cached_folder, has_entries
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 class Maker:
     """Counts how often a result was made."""
 

@@ -54,10 +54,9 @@ def plain_ids(tokenizer: Any, lines: list[str]) -> list[int]:
 
 
 @pytest.fixture(autouse=True)
-def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
-    """Use an empty cache; returns a function for its entries, unfinished ones included."""
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return lambda: list(tmp_path.glob("cache/packed-text/*"))
+def entries(cache: Path) -> Callable[[], list[Path]]:
+    """Return a function for the entries of the cache, unfinished ones included."""
+    return lambda: list(cache.glob("packed-text/*"))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,6 +31,10 @@ def align(
         bool,
         typer.Option("--unsupervised", help="Align without word pairs; a dictionary is then used to measure only."),
     ] = False,
+    self_learning: Annotated[
+        bool,
+        typer.Option("--self-learning", help="Extend a small dictionary by mutual neighbours, repeatedly."),
+    ] = False,
     restarts: Annotated[
         int, typer.Option(help="With --unsupervised: adversarial runs at most, minutes each on a CPU.")
     ] = 3,
@@ -43,8 +48,8 @@ def align(
 ) -> None:
     """Rotate the word vectors of one language onto those of another, and measure how well that works.
 
-    Uses orthogonal Procrustes on a dictionary or, with --unsupervised, only the two sets of vectors and word
-    frequencies.
+    Uses orthogonal Procrustes on a dictionary, which --self-learning extends, or, with --unsupervised, only the two
+    sets of vectors and word frequencies.
 
     Example: relexify align en.vec sw.vec -o en-sw.safetensors --dictionary en-sw.tsv
     """
@@ -54,6 +59,8 @@ def align(
     from relexify.methods.inputs import choose_lexicon
     from relexify.storage.files import check_inputs, check_output
 
+    if unsupervised and self_learning:
+        raise InputError("--self-learning starts with a dictionary and --unsupervised has none: choose one of them")
     check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)
     source_vectors, target_vectors = load_vectors(source), load_vectors(target)
@@ -78,8 +85,20 @@ def align(
                 device=chosen_device(device),
             )
         else:
-            pairs = choose_lexicon(lexicon, source_vectors, target_vectors)
-            rotation = fit(source_vectors, target_vectors, pairs, direction=direction, reduce=reduce, seed=seed)
+            refinement = None
+            if self_learning:
+                from relexify.evidence.alignment.unsupervised import self_learn
+
+                refinement = partial(self_learn, device=chosen_device(device))
+            rotation = fit(
+                source_vectors,
+                target_vectors,
+                choose_lexicon(lexicon, source_vectors, target_vectors),
+                direction=direction,
+                reduce=reduce,
+                refinement=refinement,
+                seed=seed,
+            )
     rotation.save(output)
     print_alignment(rotation)
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

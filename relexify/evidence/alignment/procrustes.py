@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,11 +19,22 @@ from relexify.evidence.lexicon.retrieval import Quality, translation_quality
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 
-__all__ = ["Rotation", "RotationDirection", "align", "find_reductions", "measure_translation_quality", "reduce_width"]
+__all__ = [
+    "Refinement",
+    "Rotation",
+    "RotationDirection",
+    "align",
+    "find_reductions",
+    "measure_translation_quality",
+    "reduce_width",
+]
 
 logger = logging.getLogger(__name__)
 
 RotationDirection = Literal["source-to-target", "target-to-source"]
+
+Refinement = Callable[[WordVectors, WordVectors, np.ndarray], np.ndarray]
+"""Improves a rotation [d × d] of source vectors to target vectors that was fitted to a dictionary."""
 
 MOST_HELD_OUT = 1_500
 """Source words in a test of quality, as in the test sets of MUSE."""
@@ -146,6 +158,7 @@ def align(
     *,
     direction: RotationDirection = "source-to-target",
     reduce: bool = False,
+    refinement: Refinement | None = None,
     held_out: float = 0.1,
     seed: int = 0,
 ) -> Rotation:
@@ -159,6 +172,7 @@ def align(
         lexicon: Pairs of a source word and a target word.
         direction: Which language is moved into the space of the other.
         reduce: If the widths differ, project the wider vectors on their principal directions.
+        refinement: Improves the rotation of a small dictionary, such as `self_learn`.
         held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 to skip that.
         seed: Random seed of the choice of held-out words.
 
@@ -172,17 +186,26 @@ def align(
     source_reduction, target_reduction = find_reductions(source, target, reduce)
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
-    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width)
+    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width, has_to_suffice=refinement is None)
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
-    fitted = _fit(source_vectors, target_vectors, pairs.pair_counts())
+
+    def fit(pair_counts: csr_array) -> np.ndarray:
+        fitted = _fit(source_vectors, target_vectors, pair_counts)
+        return fitted if refinement is None else refinement(narrow_source, narrow_target, fitted)
+
     held = choose_held_out(pairs, held_out, most=MOST_HELD_OUT, seed=seed)
     quality = None
     if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
-        without_held = _fit(source_vectors, target_vectors, pairs.pair_counts(~held))
-        quality = _quality(narrow_source.rotated(without_held), narrow_target, pairs, held)
+        quality = _quality(narrow_source.rotated(fit(pairs.pair_counts(~held))), narrow_target, pairs, held)
+        if not max(quality.precision, quality.csls_precision):
+            logger.warning(
+                "the rotation translates none of %d held-out words, and a random one would not either: the two sets of "
+                "vectors may have too little in common; give a larger dictionary, or vectors of more text",
+                quality.words,
+            )
     return Rotation.from_fit(
-        fitted,
+        fit(pairs.pair_counts()),
         direction,
         source_reduction=source_reduction,
         target_reduction=target_reduction,
@@ -251,9 +274,15 @@ def reduce_width(vectors: WordVectors, reduction: np.ndarray | None) -> WordVect
 
 
 def _validate_evidence(
-    pairs: Correspondences, lexicon: BilingualLexicon, source: WordVectors, target: WordVectors, *, width: int
+    pairs: Correspondences,
+    lexicon: BilingualLexicon,
+    source: WordVectors,
+    target: WordVectors,
+    *,
+    width: int,
+    has_to_suffice: bool,
 ) -> None:
-    """Validate that the dictionary fits the vectors and is not swapped; warn if it gives few pairs."""
+    """Validate that the dictionary fits the vectors and is not swapped; if it has to suffice, warn of few pairs."""
     found = pairs.entries_used
     swapped = find_correspondences(lexicon.swapped(), source.index, target.index).entries_used
     name = lexicon.name or "the dictionary"
@@ -267,10 +296,11 @@ def _validate_evidence(
             f"none of the {len(lexicon)} entries of {name} has a vector on both sides: check that its languages, their "
             "order and their script are those of the vectors"
         )
-    if found < PAIRS_PER_COMPONENT * width:
+    if has_to_suffice and found < PAIRS_PER_COMPONENT * width:
         logger.warning(
             "only %d of %d entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: "
-            "add a larger dictionary, or merge in BilingualLexicon.identical(source.words, target.words)",
+            "add a larger dictionary, extend it by self-learning, or merge in "
+            "BilingualLexicon.identical(source.words, target.words)",
             found,
             len(lexicon),
             name,

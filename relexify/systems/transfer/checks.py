@@ -144,7 +144,7 @@ def _check_values(options: Transfer) -> None:
             raise InputError(f"{name} = {value} is not possible: give {least} or more")
     if options.aligned_by not in get_args(AlignedBy):
         raise InputError(
-            f"vectors cannot be aligned by {options.aligned_by!r}: choose dictionary, identical or unsupervised"
+            f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"
         )
     if not 0 < options.temperature < float("inf"):
         raise InputError(f"temperature = {options.temperature} is not possible: give a number above 0, such as 0.1")

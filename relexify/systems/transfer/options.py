@@ -59,9 +59,11 @@ class Transfer:
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
-            case, or only the shapes of the two spaces.
+            case, a small dictionary by self-learning, or only the shapes of the two spaces.
         overrides: Source token by target token.
         vectors: How to train vectors.
+        unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
+            decides.
         options: The method's own options, by name.
         score: Measure bits per byte before training, against random and shuffled embeddings.
         score_bytes: How much text to score on.
@@ -92,6 +94,7 @@ class Transfer:
     aligned_by: AlignedBy = "dictionary"
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
+    unigram_prior: bool | None = None
     options: Annotated[Mapping[str, Any], Flattened(_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
     score_bytes: int = field(default=16_384, metadata=NO_EFFECT)

@@ -12,7 +12,7 @@ import numpy as np
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import MIXTURE_FILE, Graft, check_roles, graft
+from relexify.grafting import MIXTURE_FILE, Graft, UnigramReport, add_unigram_prior, check_roles, graft
 from relexify.methods.inputs import Inputs
 from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Initialisation
@@ -100,11 +100,13 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
     )
+    prior = _add_prior(options, result, evidence)
 
     scores = _scores(options, model, source, result, evidence) if options.score else {}
     summary = {
         "alignment": built.rotation.summary() if built.rotation else None,
         "bits_per_byte_before_training": scores,
+        "unigram_prior": asdict(prior) if prior else None,
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
@@ -177,6 +179,17 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
         save=_save_initialisation,
         load=_load_initialisation,
     )
+
+
+def _add_prior(options: Transfer, result: Graft, evidence: Evidence) -> UnigramReport | None:
+    """Give the grafted model the unigram distribution of the text, if the options or the method say so."""
+    requested = options.unigram_prior
+    if not (METHODS[options.method].unigram_prior if requested is None else requested):
+        return None
+    if architecture_of(result.model) == "headless":
+        logger.warning("%s has no language-modelling head, so it gets no unigram prior", type(result.model).__name__)
+        return None
+    return add_unigram_prior(result.model.to(options.device), result.tokenizer, evidence.corpus, seed=options.seed)
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:

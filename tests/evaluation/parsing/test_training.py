@@ -419,9 +419,7 @@ def test_the_swapped_vocabulary_may_be_larger(trained, tmp_path):
 
 
 def test_another_encoder_is_rejected(trained, tmp_path):
-    model, tokenizer = pico.pair("modernbert")
-    model.save_pretrained(tmp_path / "other")
-    tokenizer.save_pretrained(tmp_path / "other")
+    pico.saved("modernbert", tmp_path / "other")
     with pytest.raises(GraftError, match="not built like the trained one"):
         swap_lexicon(trained.parser, load_lexicon(tmp_path / "other"))
     parser, _ = noisy("roberta")

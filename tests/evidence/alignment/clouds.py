@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from relexify.evidence.alignment.unsupervised.spaces import random_rotation
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import WordVectors
 
 
 def cloud(words: int, width: int, seed: int, clusters: int = 12) -> np.ndarray:
@@ -24,3 +26,12 @@ def turned(words: int, width: int, seed: int, noise: float = 0.1) -> tuple[np.nd
     target = source @ random_rotation(width, random) + noise * source.std() * random.normal(size=source.shape)
     order = np.argsort(np.arange(words) * np.exp(0.3 * random.normal(size=words)))
     return source, target[order], np.argsort(order)
+
+
+def words_of(matrix: np.ndarray, prefix: str) -> WordVectors:
+    return WordVectors([f"{prefix}{row}" for row in range(len(matrix))], matrix.astype(np.float32))
+
+
+def dictionary(truth: np.ndarray) -> BilingualLexicon:
+    """The dictionary of two turned clouds."""
+    return BilingualLexicon(tuple((f"s{row}", f"t{position}") for row, position in enumerate(truth)))

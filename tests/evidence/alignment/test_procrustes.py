@@ -53,6 +53,17 @@ def test_a_planted_rotation_is_recovered_and_translates_all_held_out_words():
     assert np.allclose(source.rotated(rotation).lookup(["s7"]), target.lookup(["t7"]), atol=1e-5)
 
 
+def test_a_rotation_that_translates_nothing_is_reported(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("relexify"), "propagate", True)
+    source, target, _ = languages()
+    align(source, target, dictionary())
+    assert "translates none" not in caplog.text
+    unrelated = vectors(np.random.default_rng(1).normal(size=(WORDS, 8)), "t")
+    rotation = align(source, unrelated, dictionary())
+    assert rotation.quality is not None
+    assert "the rotation translates none of 20 held-out words" in caplog.text
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 60), st.integers(0, 2**32 - 1))
 def test_the_rotation_is_orthogonal_however_few_or_bad_the_pairs(width, entries, seed):

@@ -10,21 +10,11 @@ import pytest
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised, find_map
-from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import WordVectors
-from tests.evidence.alignment.clouds import cloud, turned
+from tests.evidence.alignment.clouds import cloud, dictionary, turned, words_of
 
 QUICK = AdversarialTraining(hidden=64, steps=300, epochs=3, restarts=3, learning_rate=1.0, judged=1000)
 EASY = AdversarialTraining(hidden=16, steps=20, epochs=1, restarts=1, judged=800)
 SHORT = AdversarialTraining(hidden=16, steps=10, epochs=1, restarts=1, batch=16, judged=300)
-
-
-def words_of(matrix: np.ndarray, prefix: str) -> WordVectors:
-    return WordVectors([f"{prefix}{row}" for row in range(len(matrix))], matrix.astype(np.float32))
-
-
-def dictionary(truth: np.ndarray) -> BilingualLexicon:
-    return BilingualLexicon(tuple((f"s{row}", f"t{position}") for row, position in enumerate(truth)))
 
 
 @pytest.fixture(scope="module")

@@ -34,20 +34,16 @@ from relexify.training.engine.freezing import trained_names
 from tests import pico
 
 COUNTED = Compression(k=3, codes="digits")
+MEDIUM = {
+    "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "intermediate_size": 2048,
+    "max_position_embeddings": 514, "type_vocab_size": 1,
+}  # fmt: skip
+"""The size of the models of the paper."""
 
 
 def albert(tokenizer):
-    return AlbertForMaskedLM(
-        AlbertConfig(
-            vocab_size=len(tokenizer),
-            embedding_size=16,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-            max_position_embeddings=64,
-        )
-    )
+    config = AlbertConfig(**pico.SMALL, vocab_size=len(tokenizer), embedding_size=16, max_position_embeddings=64)
+    return AlbertForMaskedLM(config)
 
 
 def pair(family):
@@ -168,15 +164,7 @@ def test_random_tables_are_drawn_as_the_model_draws_its_embedding_and_repeat_wit
     ],
 )
 def test_the_models_of_table_1_have_its_parameters(make, config, tokens, k, embedding, whole):
-    shape = config(
-        vocab_size=tokens,
-        hidden_size=512,
-        num_hidden_layers=8,
-        num_attention_heads=8,
-        intermediate_size=2048,
-        max_position_embeddings=514,
-        type_vocab_size=1,
-    )
+    shape = config(**MEDIUM, vocab_size=tokens)
     base = round(tokens ** (1 / k)) + 1 if k > 1 else tokens
     while (base - 1) ** k >= tokens:
         base -= 1
@@ -194,12 +182,8 @@ def test_the_models_of_table_1_have_its_parameters(make, config, tokens, k, embe
 
 
 def test_xlm_r_medium_without_sub_embeddings_has_154_million():
-    shape = XLMRobertaConfig(
-        vocab_size=250_002, hidden_size=512, num_hidden_layers=8, num_attention_heads=8, intermediate_size=2048,
-        max_position_embeddings=514, type_vocab_size=1,
-    )  # fmt: skip
     with torch.device("meta"):
-        model = XLMRobertaForMaskedLM(shape)
+        model = XLMRobertaForMaskedLM(XLMRobertaConfig(**MEDIUM, vocab_size=250_002))
     assert abs(sum(each.numel() for each in model.parameters()) - 154e6) < 0.6e6
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import VectorTraining
@@ -14,6 +15,7 @@ from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.work import read_notes
 from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.options import Transfer
@@ -24,16 +26,8 @@ from tests import pico
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def options(tmp_path, cache):
-    model, tokenizer = pico.pair("gpt2")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    pico.saved("gpt2", tmp_path / "model")
     (tmp_path / "source.txt").write_text("\n".join(pico.sentences(200)))
     text = [*pico.sentences(400, words=pico.foreign_words()), *pico.sentences(40)]
     (tmp_path / "target.txt").write_text("\n".join(text))
@@ -104,3 +98,34 @@ def test_a_finished_step_is_not_run_again_and_is_scored_only_if_it_is_the_last(o
 def test_only_methods_with_word_vectors_are_cached(options, cache):
     run_transfer(replace(options, method="fvt"))
     assert not (cache / "mixture").exists()
+
+
+def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options, tmp_path):
+    def notes(name, **changes):
+        run_transfer(replace(options, output=tmp_path / name, **changes))
+        return read_notes(tmp_path / name)["unigram_prior"]
+
+    assert notes("paper") is None
+    assert notes("without", method="blend", unigram_prior=False) is None
+    added = notes("default", method="blend")
+    assert added["changed"] == "tied embedding"
+    assert added["bits_after"] < added["bits_before"]
+    assert notes("requested", method="fvt", unigram_prior=True)["changed"] == "tied embedding"
+    # The mixture stays a map from source rows, and the inner parameters stay those of the source model.
+    plain, prior = load_transfer(tmp_path / "without").graft, load_transfer(tmp_path / "default").graft
+    assert (plain.mixture.weights != prior.mixture.weights).nnz == 0
+    different = [
+        name
+        for name, value in prior.model.state_dict().items()
+        if not torch.equal(value, plain.model.state_dict()[name])
+    ]
+    assert set(different) == {"transformer.wte.weight", "lm_head.weight"}
+
+
+def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog):
+    model, tokenizer = pico.pair("gpt2")
+    model.transformer.save_pretrained(tmp_path / "headless")
+    tokenizer.save_pretrained(tmp_path / "headless")
+    run_transfer(replace(options, model=str(tmp_path / "headless"), method="fvt", unigram_prior=True))
+    assert read_notes(options.output)["unigram_prior"] is None
+    assert "gets no unigram prior" in caplog.text

@@ -22,11 +22,8 @@ pytest.importorskip("gensim", reason="skip-gram vectors need gensim")
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Transfer:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    model, tokenizer = pico.pair("bert")
-    model.save_pretrained(tmp_path / "bert")
-    tokenizer.save_pretrained(tmp_path / "bert")
+def recipe(tmp_path: Path, cache: Path) -> Transfer:
+    pico.saved("bert", tmp_path / "bert")
     for name, words in (("source", None), ("target", pico.foreign_words())):
         (tmp_path / f"{name}.txt").write_text("\n".join(pico.sentences(300, words=words)) + "\n")
     return Transfer(

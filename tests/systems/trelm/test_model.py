@@ -11,18 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import (
-    AlbertConfig,
-    AlbertForMaskedLM,
     AutoModel,
     AutoModelForMaskedLM,
     BertConfig,
     BertForMaskedLM,
-    BertForPreTraining,
     BertForSequenceClassification,
-    RobertaConfig,
-    RobertaForMaskedLM,
 )
-from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
@@ -33,48 +27,19 @@ from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.parameters import combine_halves, half_pattern
 from tests import pico
-
-SIZES = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
-
-
-def bert() -> Any:
-    return _drawn(
-        BertForPreTraining(BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0)).eval()
-    )
-
-
-def bert_without_next_sentence() -> Any:
-    return _drawn(
-        BertForMaskedLM(BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0)).eval()
-    )
-
-
-def roberta() -> Any:
-    config = RobertaConfig(**SIZES, vocab_size=90, max_position_embeddings=26, pad_token_id=1, type_vocab_size=1)
-    return _drawn(RobertaForMaskedLM(config).eval())
-
-
-def albert() -> Any:
-    config = AlbertConfig(**SIZES, embedding_size=12, vocab_size=90, max_position_embeddings=24, pad_token_id=0)
-    return _drawn(AlbertForMaskedLM(config).eval())
-
-
-def _drawn(model: Any) -> Any:
-    """With biases and norms that are not zeros and ones, so that a lost one is seen."""
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
-    return model
-
-
-BACKBONES = {
-    "bert": bert,
-    "bert without next sentence": bert_without_next_sentence,
-    "roberta": roberta,
-    "albert": albert,
-}
-LENGTHS = (9, 5, 7)
+from tests.systems.trelm.models import (
+    BACKBONES,
+    LENGTHS,
+    SIZES,
+    albert,
+    bert,
+    by_hand,
+    drawn,
+    logits_of_backbone,
+    padded,
+    redraw,
+    roberta,
+)
 
 
 @pytest.fixture(params=list(BACKBONES))
@@ -82,61 +47,11 @@ def backbone(request: Any) -> Any:
     return BACKBONES[request.param]()
 
 
-def padded(model: Any, lengths: tuple[int, ...] = LENGTHS, seed: int = 1) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(5, 90, (len(lengths), max(lengths)), generator=generator)
-    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-    return {"input_ids": torch.where(mask == 1, ids, model.config.backbone.pad_token_id), "attention_mask": mask}
-
-
-def logits_of_backbone(model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    output = model(**inputs)
-    return output.prediction_logits if hasattr(output, "prediction_logits") else output.logits
-
-
-def by_hand(
-    model: TriLayerForMaskedLM,
-    ids: list[int],
-    source: int,
-    target: int,
-    alignment: list[int] | None = None,
-) -> torch.Tensor:
-    """The paper's equations for one sentence, with the model's own modules and no padding."""
-    inner, embeddings = model.model, model.model.backbone.embeddings
-    first = 0 if embeddings.position_embeddings.padding_idx is None else embeddings.position_embeddings.padding_idx + 1
-
-    def position(count: int) -> torch.Tensor:
-        return embeddings.position_embeddings(torch.arange(first, first + count)[None])
-
-    words = torch.cat([embeddings.word_embeddings(torch.tensor([ids])), inner.placeholder[None, None]], dim=1)
-    kind = embeddings.token_type_embeddings(torch.zeros(1, len(ids) + 1, dtype=torch.long))
-    language = inner.language_embeddings(torch.tensor([[source]]))
-    hidden = embeddings.LayerNorm(words + language + kind + position(len(ids) + 1))
-    mapping = getattr(inner.backbone.encoder, "embedding_hidden_mapping_in", None)
-    hidden = hidden if mapping is None else mapping(hidden)
-    mask = create_bidirectional_mask(config=inner.backbone.config, inputs_embeds=hidden, attention_mask=None)
-    layers = getattr(inner.backbone.encoder, "layer", None) or inner.backbone.encoder.albert_layer_groups
-    for layer in layers[: len(layers) // 2]:
-        hidden = layer(hidden, mask)
-    order = list(range(len(ids))) if alignment is None else alignment
-    hidden = torch.stack([hidden[:, len(ids) if index == UNALIGNED else index] for index in order], dim=1)
-    again = inner.language_embeddings(torch.tensor([[target]]))
-    if mapping is None:
-        hidden = inner.trilayer(hidden + again + position(len(order)), mask)
-    else:
-        hidden = inner.trilayer(hidden + (again + position(len(order))) @ mapping.weight.T, mask)
-    for layer in layers[len(layers) // 2 :]:
-        hidden = layer(hidden, mask)
-    head = model.head
-    logits: torch.Tensor = head.decoder(head.norm(head.activation(head.dense(hidden))))
-    return logits
-
-
 def test_masked_language_modelling_is_the_layers_in_the_papers_order(backbone: Any) -> None:
     model, ids = with_trilayer(backbone), [7, 8, 30, 41, 7, 22]
     with torch.no_grad():
         found = model(torch.tensor([ids]), languages=torch.tensor([0])).logits
-        assert torch.equal(found, by_hand(model, ids, 0, 0))
+        assert torch.equal(found, by_hand(model, ids, (0, 0)))
 
 
 def test_an_identity_alignment_changes_no_bit(backbone: Any) -> None:
@@ -157,10 +72,10 @@ def test_a_translation_follows_its_alignment(backbone: Any) -> None:
     with torch.no_grad():
         found = model(torch.tensor([ids]), languages=torch.tensor([0]), **arrays).logits
         assert found.shape[1] == len(order)
-        expected = by_hand(model, ids, 0, 1, order)
+        expected = by_hand(model, ids, (0, 1), alignment=order)
         assert torch.allclose(found, expected, atol=1e-5)
-        assert not torch.allclose(found, by_hand(model, ids, 1, 1, order), atol=1e-3)
-        assert not torch.allclose(found, by_hand(model, ids, 0, 0, order), atol=1e-3)
+        assert not torch.allclose(found, by_hand(model, ids, (1, 1), alignment=order), atol=1e-3)
+        assert not torch.allclose(found, by_hand(model, ids, (0, 0), alignment=order), atol=1e-3)
 
 
 def test_padding_changes_nothing_on_either_side(backbone: Any) -> None:
@@ -354,11 +269,7 @@ def test_the_layers_of_an_albert_become_equal_ones_of_their_own() -> None:
 
 def test_the_combination_has_each_half_of_one_model_and_the_mean_of_the_rest(backbone: Any) -> None:
     there, back = with_trilayer(backbone), with_trilayer(backbone)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for model in (there, back):
-            for parameter in model.parameters():
-                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    redraw(there, back)
     both = combine_halves(there, back)
     first, second, found = (dict(model.named_parameters()) for model in (there, back, both))
     counts = {"upper": 0, "lower": 0, "mean": 0}
@@ -450,7 +361,7 @@ def test_hidden_states_are_those_of_every_layer(backbone: Any) -> None:
 
 def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
     config = BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0, tie_word_embeddings=False)
-    backbone = _drawn(BertForMaskedLM(config).eval())
+    backbone = drawn(BertForMaskedLM(config).eval())
     model = with_trilayer(backbone, trilayer=False)
     torch.nn.init.zeros_(model.model.language_embeddings.weight)
     model.save_pretrained(tmp_path)

@@ -95,8 +95,7 @@ def test_real_sentences_keep_their_tokens(tmp_path: Any) -> None:
 
 
 @pytest.fixture
-def options(tmp_path, monkeypatch):
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+def options(tmp_path, cache):
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(ENGLISH, FOREIGN, strict=True)))
     (tmp_path / "links.txt").write_text("0-0\n" * 50)
     return Trelm(bitext=str(tmp_path / "pairs.tsv"))

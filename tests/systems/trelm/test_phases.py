@@ -8,114 +8,32 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForPreTraining, RobertaConfig, RobertaForMaskedLM
 
 from relexify.errors import InputError
-from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.batches import PairBatches
-from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
+from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import half_pattern, phase_pattern
-from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
+from relexify.systems.trelm.phases import combine_directions, train_direction, train_specific
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import Training
 from tests import pico
-from tests.training.runs import assert_close, in_a_process, in_two_processes
-
-ENGLISH, FOREIGN = pico.sentences(60), pico.sentences(60, words=pico.foreign_words())
-SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
-TRAINING = Training(steps=4, batch=4, length=24, learning_rate=1e-2, save_every=2, evaluate_every=50, tensorboard=False)
-
-
-class World:
-    """A model, its tokenizer, text of two languages and pairs, in a folder."""
-
-    def __init__(self, folder: Path, family: str, **options: Any) -> None:
-        self.folder = folder
-        lines = ENGLISH + FOREIGN
-        self.tokenizer = pico.wordpiece(lines, size=300) if family == "bert" else pico.roberta_tokenizer(lines)
-        positions = {"bert": 40, "roberta": 42}[family]
-        sizes = SIZES | {"vocab_size": len(self.tokenizer), "max_position_embeddings": positions}
-        sizes |= {"pad_token_id": self.tokenizer.pad_token_id}
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            backbone = (
-                BertForPreTraining(BertConfig(**sizes))
-                if family == "bert"
-                else RobertaForMaskedLM(RobertaConfig(**sizes, type_vocab_size=1))
-            )
-        self.start = folder / "start"
-        with_trilayer(backbone, ("en", "xx"), **options).save_pretrained(self.start)
-        self.tokenizer.save_pretrained(self.start)
-        self.texts, self.held_out = {}, {}
-        for name, text in (("en", ENGLISH), ("xx", FOREIGN)):
-            self.texts[name], self.held_out[name] = folder / f"{name}.txt", folder / f"{name}.held.txt"
-            self.texts[name].write_text("\n".join(text[:50]))
-            self.held_out[name].write_text("\n".join(text[50:]))
-        (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(ENGLISH, FOREIGN, strict=True)))
-
-    def pairs(self) -> AlignedPairs:
-        encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.tokenizer, self.tokenizer)
-        points = [
-            (line, index, index)
-            for line in range(len(encoded))
-            for index in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
-        ]
-        return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
-
-    def commonality(self, name: str = "commonality", **options: Any) -> Path:
-        train_commonality(
-            self.start,
-            self.folder / name,
-            self.texts["xx"],
-            self.texts["en"],
-            held_out=self.held_out["xx"],
-            source_held_out=self.held_out["en"],
-            **({"training": TRAINING} | options),
-        )
-        return self.folder / name
-
-    def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
-        output = self.folder / (name or direction)
-        train_direction(
-            self.start,
-            output,
-            self.pairs(),
-            direction=direction,
-            held_out=self.held_out["xx"],
-            **({"training": TRAINING} | options),
-        )
-        return output
+from tests.systems.trelm.world import IDLE, TRAINING, JointWorld, assert_two_processes_train_as_one, changed, names_of
+from tests.training.runs import in_a_process
 
 
 @pytest.fixture(params=["bert", "roberta"])
-def world(request: Any, tmp_path: Path, monkeypatch: Any) -> World:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return World(tmp_path, request.param)
+def world(request: Any, tmp_path: Path, cache: Path) -> JointWorld:
+    return JointWorld(tmp_path, request.param)
 
 
 @pytest.fixture
-def bert_world(tmp_path: Path, monkeypatch: Any) -> World:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return World(tmp_path, "bert")
+def bert_world(tmp_path: Path, cache: Path) -> JointWorld:
+    return JointWorld(tmp_path, "bert")
 
 
-def changed(before: Path, after: Path) -> set[str]:
-    first, second = (dict(load_model(folder).named_parameters()) for folder in (before, after))
-    return {name for name in first if not torch.equal(first[name], second[name])}
-
-
-def names_of(folder: Path) -> set[str]:
-    return {name for name, _ in load_model(folder).named_parameters()}
-
-
-IDLE = re.compile(r"pooler|^next_sentence")
-
-
-def test_commonality_trains_embeddings_and_trilayer_and_nothing_else(world: World) -> None:
+def test_commonality_trains_embeddings_and_trilayer_and_nothing_else(world: JointWorld) -> None:
     output = world.commonality()
     moved = changed(world.start, output)
     layers = {name for name in names_of(output) if ".backbone.encoder." in name}
@@ -129,7 +47,9 @@ def test_commonality_trains_embeddings_and_trilayer_and_nothing_else(world: Worl
 
 
 @pytest.mark.parametrize(("direction", "frozen"), [("source-to-target", "lower"), ("target-to-source", "upper")])
-def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World, direction: str, frozen: str) -> None:
+def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(
+    world: JointWorld, direction: str, frozen: str
+) -> None:
     output = world.direction(direction)
     moved, model = changed(world.start, output), load_model(output)
     kept = {name for name in names_of(output) if re.search(half_pattern(model, frozen), name)}
@@ -139,7 +59,7 @@ def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World
     assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
 
 
-def test_two_directions_are_combined_parameter_by_parameter(bert_world: World) -> None:
+def test_two_directions_are_combined_parameter_by_parameter(bert_world: JointWorld) -> None:
     there, back = bert_world.direction("source-to-target"), bert_world.direction("target-to-source")
     output = bert_world.folder / "combined"
     combine_directions(there, back, output)
@@ -152,9 +72,9 @@ def test_two_directions_are_combined_parameter_by_parameter(bert_world: World) -
 
 
 @pytest.mark.parametrize("objective", ["tlm", "brlm"])
-def test_other_objectives_train_without_a_trilayer(tmp_path: Path, monkeypatch: Any, objective: str) -> None:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    world = World(tmp_path, "roberta", trilayer=False)
+@pytest.mark.usefixtures("cache")
+def test_other_objectives_train_without_a_trilayer(tmp_path: Path, objective: str) -> None:
+    world = JointWorld(tmp_path, "roberta", trilayer=False)
     pairs = aligned_pairs_of(world, together=35)
     output = tmp_path / objective
     train_direction(
@@ -166,13 +86,13 @@ def test_other_objectives_train_without_a_trilayer(tmp_path: Path, monkeypatch: 
         world.direction("source-to-target", "rejected")
 
 
-def aligned_pairs_of(world: World, together: int) -> AlignedPairs:
+def aligned_pairs_of(world: JointWorld, together: int) -> AlignedPairs:
     whole = world.pairs()
     lengths = np.array([sum(len(side.ids) for side in whole.pair(number)) for number in range(len(whole))])
     return replace(whole, lines=whole.lines[lengths <= together])
 
 
-def test_language_specific_training_predicts_next_sentences_if_the_model_has_the_head(bert_world: World) -> None:
+def test_language_specific_training_predicts_next_sentences_if_the_model_has_the_head(bert_world: JointWorld) -> None:
     output, without = bert_world.folder / "out", bert_world.folder / "without"
     kept = {"held_out": bert_world.held_out["xx"]}
     train_specific(bert_world.start, output, bert_world.texts["xx"], TRAINING, **kept)
@@ -190,9 +110,9 @@ def test_language_specific_training_predicts_next_sentences_if_the_model_has_the
     assert not any(IDLE.search(name) for name in changed(bert_world.start, without))
 
 
-def test_next_sentences_are_rejected_without_the_head(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    world = World(tmp_path, "roberta")
+@pytest.mark.usefixtures("cache")
+def test_next_sentences_are_rejected_without_the_head(tmp_path: Path) -> None:
+    world = JointWorld(tmp_path, "roberta")
     with pytest.raises(InputError, match="no head for next sentences"):
         train_specific(
             world.start,
@@ -204,7 +124,7 @@ def test_next_sentences_are_rejected_without_the_head(tmp_path: Path, monkeypatc
         )
 
 
-def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: World) -> None:
+def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: JointWorld) -> None:
     model, batches = load_model(bert_world.start), PairBatches(bert_world.pairs(), bert_world.tokenizer, masking=0.5)
     rows = batches.batch(list(range(6)))
     with torch.no_grad():
@@ -217,7 +137,7 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: World) -> No
 @pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
 @pytest.mark.parametrize("micro_batch", [None, 2])
 def test_pairs_and_masked_sentences_have_a_mean_loss_each(
-    bert_world: World, objective: str, micro_batch: int | None, monkeypatch: Any
+    bert_world: JointWorld, objective: str, micro_batch: int | None, monkeypatch: Any
 ) -> None:
     config = bert_world.start / "config.json"
     config.write_text(re.sub(r'("\w*dropout_prob": )0\.1', r"\g<1>0.0", config.read_text()))
@@ -239,7 +159,7 @@ def test_pairs_and_masked_sentences_have_a_mean_loss_each(
     assert sum(reported).item() == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: World) -> None:
+def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: JointWorld) -> None:
     model = load_model(bert_world.start)
     ids = torch.randint(5, 50, (3, 10), generator=torch.Generator().manual_seed(0))
     labels = torch.where(ids > 30, ids, -100)
@@ -250,7 +170,7 @@ def test_next_sentences_count_as_the_mean_over_the_rows(bert_world: World) -> No
             assert torch.allclose(model(**rows) / (labels != -100).sum(), mean, rtol=1e-5)
 
 
-def test_phases_name_every_parameter_once(world: World) -> None:
+def test_phases_name_every_parameter_once(world: JointWorld) -> None:
     model = load_model(world.start)
     there, back = (phase_pattern(model, phase) for phase in ("source-to-target", "target-to-source"))
     for name, _ in model.named_parameters():
@@ -259,7 +179,7 @@ def test_phases_name_every_parameter_once(world: World) -> None:
         assert bool(re.search(back, name)) == (not halves[1] and not IDLE.search(name))
 
 
-def killed(world: World, output: Path) -> None:
+def killed(world: JointWorld, output: Path) -> None:
     """Dies after the third step, a checkpoint behind it."""
     import os
     import signal
@@ -281,7 +201,7 @@ def killed(world: World, output: Path) -> None:
     )
 
 
-def test_a_killed_direction_resumes_to_the_same_bits(bert_world: World) -> None:
+def test_a_killed_direction_resumes_to_the_same_bits(bert_world: JointWorld) -> None:
     whole = bert_world.direction("source-to-target")
     output = bert_world.folder / "again"
     assert in_a_process(killed, bert_world, output) == -9
@@ -290,23 +210,11 @@ def test_a_killed_direction_resumes_to_the_same_bits(bert_world: World) -> None:
     assert not changed(whole, output)
 
 
-def in_a_group(world: World, name: str) -> None:
-    import os
-
-    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
-    world.direction("source-to-target", name, training=replace(TRAINING, batch=8))
+def test_two_processes_train_the_same_model_as_one(bert_world: JointWorld) -> None:
+    assert_two_processes_train_as_one(bert_world, "source-to-target")
 
 
-def test_two_processes_train_the_same_model_as_one(bert_world: World) -> None:
-    model = load_model(bert_world.start)
-    model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
-    model.save_pretrained(bert_world.start)
-    assert in_a_process(in_a_group, bert_world, "one") == 0
-    assert in_two_processes(in_a_group, bert_world, "two") == 0
-    assert_close(bert_world.folder / "one", bert_world.folder / "two")
-
-
-def test_a_direction_learns_to_translate(bert_world: World) -> None:
+def test_a_direction_learns_to_translate(bert_world: JointWorld) -> None:
     training = replace(TRAINING, steps=50, batch=16)
     output = bert_world.direction("source-to-target", training=training)
     batches = PairBatches(bert_world.pairs(), bert_world.tokenizer)
@@ -316,7 +224,7 @@ def test_a_direction_learns_to_translate(bert_world: World) -> None:
     assert after < 0.8 * before
 
 
-def test_texts_and_options_that_do_not_fit_are_rejected(bert_world: World) -> None:
+def test_texts_and_options_that_do_not_fit_are_rejected(bert_world: JointWorld) -> None:
     with pytest.raises(InputError, match="odd"):
         bert_world.commonality(training=replace(TRAINING, batch=3))
     with pytest.raises(InputError, match="length = 40 is more than the 39 tokens"):

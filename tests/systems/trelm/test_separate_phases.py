@@ -5,83 +5,38 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.systems.trelm.batches import PairBatches
-from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.encoder import UNALIGNED
-from relexify.systems.trelm.model.folder import load_tokenizers, save_tokenizers
-from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
+from relexify.systems.trelm.model.folder import load_tokenizers
+from relexify.systems.trelm.pairs import align_pairs
 from relexify.systems.trelm.parameters import half_pattern
-from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
+from relexify.systems.trelm.phases import combine_directions, train_commonality, train_specific
 from tests import pico
-from tests.systems.trelm.test_phases import ENGLISH, FOREIGN, IDLE, SIZES, TRAINING, changed, names_of
-from tests.training.runs import assert_close, in_a_process, in_two_processes
+from tests.systems.trelm.world import (
+    FOREIGN,
+    IDLE,
+    TRAINING,
+    SeparateWorld,
+    assert_two_processes_train_as_one,
+    changed,
+    names_of,
+)
 
 DECODER = re.compile(r"^head\.source_decoder\.")
 WORDS = "model.source_words.weight"
 
 
-class World:
-    """Two models with one encoder, joined, and texts of both languages, in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.start = folder, folder / "start"
-        # Equally frequent pairs are joined in any order, so that other processes load these very tokenizers.
-        self.own, self.new = pico.wordpiece(ENGLISH, size=150), pico.wordpiece(FOREIGN, size=220)
-        sizes = SIZES | {"max_position_embeddings": 40, "pad_token_id": 0}
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            source = BertForPreTraining(BertConfig(**sizes, vocab_size=len(self.own)))
-            target = BertForMaskedLM(BertConfig(**sizes, vocab_size=len(self.new)))
-        shared = {n: v for n, v in source.state_dict().items() if n in target.state_dict() and "word_emb" not in n}
-        target.load_state_dict(
-            {n: v for n, v in shared.items() if v.shape == target.state_dict()[n].shape}, strict=False
-        )
-        model = with_trilayer(source, ("en", "xx"), target=target)
-        model.save_pretrained(self.start)
-        save_tokenizers((self.own, self.new), self.start, model.config)
-        self.texts, self.held_out = {}, {}
-        for name, text in (("en", ENGLISH), ("xx", FOREIGN)):
-            self.texts[name], self.held_out[name] = folder / f"{name}.txt", folder / f"{name}.held.txt"
-            self.texts[name].write_text("\n".join(text[:50]))
-            self.held_out[name].write_text("\n".join(text[50:]))
-        (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(ENGLISH, FOREIGN, strict=True)))
-
-    def pairs(self) -> AlignedPairs:
-        encoded = encode_bitext(Bitext.open(self.folder / "pairs.tsv"), self.own, self.new)
-        points = [
-            (line, index, index)
-            for line in range(len(encoded))
-            for index in range(0, int(min(encoded.source.lengths[line], encoded.target.lengths[line])), 2)
-        ]
-        return align_pairs(encoded, Links.from_points(np.array(points)), max_tokens=22)
-
-    def direction(self, direction: str, name: str | None = None, **options: Any) -> Path:
-        output = self.folder / (name or direction)
-        train_direction(
-            self.start,
-            output,
-            self.pairs(),
-            direction=direction,
-            held_out=self.held_out["xx"],
-            **({"training": TRAINING} | options),
-        )
-        return output
-
-
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: Any) -> World:
-    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
-    return World(tmp_path)
+def world(tmp_path: Path, cache: Path) -> SeparateWorld:
+    return SeparateWorld(tmp_path)
 
 
 def whole(rows: dict[str, torch.Tensor], index: int) -> list[int]:
@@ -91,7 +46,7 @@ def whole(rows: dict[str, torch.Tensor], index: int) -> list[int]:
     return filled[real].tolist()
 
 
-def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(world: World) -> None:
+def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(world: SeparateWorld) -> None:
     other = pico.roberta_tokenizer(FOREIGN)
     encoded = encode_bitext(Bitext.open(world.folder / "pairs.tsv"), world.own, other)
     pairs = align_pairs(encoded, Links.from_points(np.array([(n, 0, 0) for n in range(60)])), max_tokens=80)
@@ -120,7 +75,7 @@ def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(
 
 
 @pytest.mark.parametrize("objective", ["tlm", "brlm"])
-def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: World, objective: str) -> None:
+def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: SeparateWorld, objective: str) -> None:
     pairs = world.pairs()
     lengths = np.array([sum(len(side.ids) for side in pairs.pair(number)) for number in range(len(pairs))])
     pairs = replace(pairs, lines=pairs.lines[lengths <= 36])
@@ -146,7 +101,7 @@ def test_both_sentences_in_one_sequence_keep_their_vocabularies(world: World, ob
         assert torch.isfinite(model(**rows).loss)
 
 
-def test_commonality_trains_both_tables_and_scores_both_languages(world: World) -> None:
+def test_commonality_trains_both_tables_and_scores_both_languages(world: SeparateWorld) -> None:
     output = world.folder / "out"
     result = train_commonality(
         world.start, output, world.texts["xx"], world.texts["en"], TRAINING,
@@ -168,7 +123,9 @@ def test_commonality_trains_both_tables_and_scores_both_languages(world: World) 
 
 
 @pytest.mark.parametrize(("direction", "frozen"), [("source-to-target", "lower"), ("target-to-source", "upper")])
-def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World, direction: str, frozen: str) -> None:
+def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(
+    world: SeparateWorld, direction: str, frozen: str
+) -> None:
     output = world.direction(direction)
     moved, model = changed(world.start, output), load_model(output)
     kept = {name for name in names_of(output) if re.search(half_pattern(model, frozen), name)}
@@ -182,7 +139,9 @@ def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(world: World
     assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
 
 
-def test_two_directions_are_combined_and_the_last_phase_leaves_the_source_vocabulary_alone(world: World) -> None:
+def test_two_directions_are_combined_and_the_last_phase_leaves_the_source_vocabulary_alone(
+    world: SeparateWorld,
+) -> None:
     there, back = world.direction("source-to-target"), world.direction("target-to-source")
     both, output = world.folder / "combined", world.folder / "out"
     combine_directions(there, back, both)
@@ -198,7 +157,7 @@ def test_two_directions_are_combined_and_the_last_phase_leaves_the_source_vocabu
     assert load_tokenizers(output, load_model(output).config)[0].get_vocab() == world.own.get_vocab()
 
 
-def test_a_direction_learns_to_translate(world: World) -> None:
+def test_a_direction_learns_to_translate(world: SeparateWorld) -> None:
     output = world.direction("source-to-target", training=replace(TRAINING, steps=50, batch=16))
     rows = PairBatches(world.pairs(), (world.own, world.new), length=39).batch(list(range(0, 60, 2)))
     with torch.no_grad():
@@ -206,17 +165,5 @@ def test_a_direction_learns_to_translate(world: World) -> None:
     assert after < 0.8 * before
 
 
-def in_a_group(world: World, name: str) -> None:
-    import os
-
-    os.environ["RELEXIFY_CACHE"] = str(world.folder / "cache")
-    world.direction("target-to-source", name, training=replace(TRAINING, batch=8))
-
-
-def test_two_processes_train_the_same_model_as_one(world: World) -> None:
-    model = load_model(world.start)
-    model.config.backbone.hidden_dropout_prob = model.config.backbone.attention_probs_dropout_prob = 0.0
-    model.save_pretrained(world.start)
-    assert in_a_process(in_a_group, world, "one") == 0
-    assert in_two_processes(in_a_group, world, "two") == 0
-    assert_close(world.folder / "one", world.folder / "two")
+def test_two_processes_train_the_same_model_as_one(world: SeparateWorld) -> None:
+    assert_two_processes_train_as_one(world, "target-to-source")

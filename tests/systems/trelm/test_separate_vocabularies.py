@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM
-from transformers.masking_utils import create_bidirectional_mask
 
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.pretrained.architecture import architecture_of
@@ -22,7 +21,18 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.parameters import combine_halves, phase_pattern
 from relexify.training.loss.forward import loss_forward
 from tests import pico
-from tests.systems.trelm.test_model import BACKBONES, LENGTHS, SIZES, _drawn, bert, logits_of_backbone, padded, roberta
+from tests.systems.trelm.models import (
+    BACKBONES,
+    LENGTHS,
+    SIZES,
+    bert,
+    by_hand,
+    drawn,
+    logits_of_backbone,
+    padded,
+    redraw,
+    roberta,
+)
 
 TOKENS = 61
 LONG = 130
@@ -56,46 +66,13 @@ def joined(source: Any, tokens: int = TOKENS, **options: Any) -> TriLayerForMask
     return with_trilayer(source, ("en", "xx"), target=with_vocabulary(source, tokens), **options)
 
 
-def by_hand(
-    model: TriLayerForMaskedLM,
-    words: torch.Tensor,
-    decoder: torch.nn.Linear,
-    ids: list[int],
-    alignment: list[int] | None = None,
-) -> torch.Tensor:
-    """The paper's equations without language embeddings for one sentence, given a table and a head."""
-    inner, embeddings = model.model, model.model.backbone.embeddings
-    first = 0 if embeddings.position_embeddings.padding_idx is None else embeddings.position_embeddings.padding_idx + 1
-
-    def position(count: int) -> torch.Tensor:
-        return embeddings.position_embeddings(torch.arange(first, first + count)[None])
-
-    looked_up = torch.cat([words[torch.tensor([ids])], inner.placeholder[None, None]], dim=1)
-    kind = embeddings.token_type_embeddings(torch.zeros(1, len(ids) + 1, dtype=torch.long))
-    hidden = embeddings.LayerNorm(looked_up + kind + position(len(ids) + 1))
-    mapping = getattr(inner.backbone.encoder, "embedding_hidden_mapping_in", None)
-    hidden = hidden if mapping is None else mapping(hidden)
-    mask = create_bidirectional_mask(config=inner.backbone.config, inputs_embeds=hidden, attention_mask=None)
-    for layer in inner.lower:
-        hidden = layer(hidden, mask)
-    order = list(range(len(ids))) if alignment is None else alignment
-    hidden = torch.stack([hidden[:, len(ids) if index == UNALIGNED else index] for index in order], dim=1)
-    again = position(len(order))
-    hidden = inner.trilayer(hidden + (again if mapping is None else again @ mapping.weight.T), mask)
-    for layer in inner.upper:
-        hidden = layer(hidden, mask)
-    head = model.head
-    logits: torch.Tensor = decoder(head.norm(head.activation(head.dense(hidden))))
-    return logits
-
-
 def test_each_language_is_masked_and_predicted_by_its_own_table_and_head(source: Any) -> None:
     model, target = joined(source), with_vocabulary(source, TOKENS)
     with torch.no_grad():
         for language, own, ids in (("en", source, [7, 88, 30, 41, 7]), ("xx", target, [7, 60, 30, 41, 7])):
             table, decoder = own.get_input_embeddings().weight, own.get_output_embeddings()
             found = model(torch.tensor([ids]), language=language).logits
-            assert torch.equal(found, by_hand(model, table, decoder, ids))
+            assert torch.equal(found, by_hand(model, ids, None, words=table, decoder=decoder))
             assert found.shape[-1] == len(table)
 
 
@@ -120,7 +97,8 @@ def test_a_translation_reads_by_one_vocabulary_and_writes_by_the_other(source: A
     arrays = {"alignment": torch.tensor([order]), "target_languages": torch.tensor([1])}
     with torch.no_grad():
         found = model(torch.tensor([ids]), languages=torch.tensor([0]), **arrays).logits
-        expected = by_hand(model, source.get_input_embeddings().weight, target.get_output_embeddings(), ids, order)
+        words, decoder = source.get_input_embeddings().weight, target.get_output_embeddings()
+        expected = by_hand(model, ids, None, alignment=order, words=words, decoder=decoder)
     assert torch.allclose(found[..., :TOKENS], expected, atol=1e-5)
     assert (found[..., TOKENS:] == float("-inf")).all()
 
@@ -184,7 +162,7 @@ def test_it_survives_a_round_trip_bit_for_bit(source: Any, tmp_path: Any) -> Non
 
 def test_an_output_embedding_of_its_own_stays_its_own(tmp_path: Any) -> None:
     config = BertConfig(**SIZES, vocab_size=90, max_position_embeddings=24, pad_token_id=0, tie_word_embeddings=False)
-    source = _drawn(BertForMaskedLM(config).eval())
+    source = drawn(BertForMaskedLM(config).eval())
     target = with_vocabulary(source, TOKENS)
     model = with_trilayer(source, ("en", "xx"), target=target, trilayer=False)
     model.save_pretrained(tmp_path)
@@ -235,11 +213,7 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(source: Any) -> None:
 
 def test_the_combination_has_the_mean_of_both_vocabularies(source: Any) -> None:
     there, back = joined(source), joined(source)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for model in (there, back):
-            for parameter in model.parameters():
-                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    redraw(there, back)
     first, second, both = (dict(m.named_parameters()) for m in (there, back, combine_halves(there, back)))
     for name in (
         "model.source_words.weight",

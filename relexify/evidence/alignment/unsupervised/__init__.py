@@ -1,14 +1,16 @@
-"""Vector alignment without a dictionary.
+"""Vector alignment without a dictionary, or with a small one.
 
-options.py      how to search: `AdversarialTraining`
-search.py       the search: frequency, principal axes, adversarial training; compared with chance
-frequency.py    a first map from the frequency ranks of words (experimental)
-adversarial.py  a map trained against a discriminator (Equations 1 and 2 of TreLM)
-spaces.py       two spaces: validated, prepared, compared by mutual neighbours, refined with Procrustes
+options.py        how to search: `AdversarialTraining`
+search.py         the search: frequency, principal axes, adversarial training; compared with chance
+frequency.py      a first map from the frequency ranks of words (experimental)
+adversarial.py    a map trained against a discriminator (Equations 1 and 2 of TreLM)
+self_learning.py  a small dictionary, extended by mutual neighbours
+spaces.py         two spaces: validated, prepared, compared by mutual neighbours, refined with Procrustes
 """
 
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.search import FoundMap, align_unsupervised, find_map
+from relexify.evidence.alignment.unsupervised.self_learning import self_learn
 from relexify.evidence.alignment.unsupervised.spaces import Agreement, mutual_neighbours
 
 __all__ = [
@@ -18,4 +20,5 @@ __all__ = [
     "align_unsupervised",
     "find_map",
     "mutual_neighbours",
+    "self_learn",
 ]

@@ -24,10 +24,11 @@ class AdversarialTraining:
         frequency_map: **Experimental.** First try to match the most frequent words of both spaces by frequency rank and
             cosine (`map_by_frequency`). This is in none of the papers. About fifteen constants of `frequency.py` were
             chosen on three pairs of spaces, among them English and German sentences that translate each other (P@1 of
-            22 %; a dictionary reaches 28 %) and English tokens in skip-gram vectors and in the embedding of
-            all-MiniLM-L6-v2 (two maps agree on about 80 % of the tokens). On English and Swahili news, tried once
-            afterwards, it found no map that it could distinguish from chance; see docs/vectors.md and docs/results.md.
-            With this and `principal_axes` set to False, only the published procedure is left.
+            21 %; a dictionary reaches 23 %) and English tokens in skip-gram vectors and in the embedding of
+            all-MiniLM-L6-v2 (two maps agree on about 80 % of the tokens). On other text of English with German, Swahili
+            or Chinese it found no map, and reported that. It is on by default because it accepted no wrong map, and
+            found maps that the principal axes do not give; see docs/vectors.md and docs/results.md. With this and
+            `principal_axes` set to False, only the published procedure is left.
         frequency_words: How many of the most frequent words of each space that search uses; it holds several matrices
             of that number squared.
         frequency_spread: Typical difference between the logarithms of the ranks of a word and its translation.

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError
 from relexify.evidence.alignment.procrustes import (
@@ -30,6 +29,8 @@ from relexify.evidence.alignment.unsupervised.options import (
 )
 from relexify.evidence.alignment.unsupervised.spaces import (
     Agreement,
+    fit_pairs,
+    frequent_rows,
     mutual_neighbours,
     prepare_space,
     principal_axes,
@@ -39,7 +40,6 @@ from relexify.evidence.alignment.unsupervised.spaces import (
 )
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import WordVectors
-from relexify.neighbours import normalise_rows
 from relexify.progress import track
 
 __all__ = ["FoundMap", "align_unsupervised", "find_map"]
@@ -127,14 +127,11 @@ def align_unsupervised(
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     options = resolve_options(options, narrow_source.width)
     words = max(options.frequent, options.judged or 0)
-    left, right = _frequent_rows(narrow_source, words), _frequent_rows(narrow_target, words)
+    left, right = frequent_rows(narrow_source, words), frequent_rows(narrow_target, words)
     found = find_map(left, right, options, seed=seed, device=device)
     pairs = found.agreement
-    fitted, _ = orthogonal_procrustes(
-        normalise_rows(left[pairs.source]).astype(np.float64), normalise_rows(right[pairs.target]).astype(np.float64)
-    )
     rotation = Rotation.from_fit(
-        fitted,
+        fit_pairs(left, right, pairs),
         direction,
         source_reduction=source_reduction,
         target_reduction=target_reduction,
@@ -293,10 +290,3 @@ class _Search:
         options, words = self.options, self.options.judged
         source, target = self.source[:words], self.target[:words]
         return refine(source, target, matrix, rounds=options.refinements, k=options.neighbours)
-
-
-def _frequent_rows(vectors: WordVectors, words: int) -> np.ndarray:
-    """Return the vectors of the most frequent words, without zero rows, [n × d]."""
-    rows = vectors.lookup(vectors.words[:words])
-    nonzero: np.ndarray = rows[np.any(rows != 0, axis=1)]
-    return nonzero

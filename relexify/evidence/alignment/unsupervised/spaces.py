@@ -11,9 +11,13 @@ from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
+from relexify.evidence.vectors.word_vectors import WordVectors
+from relexify.neighbours import normalise_rows
 
 __all__ = [
     "Agreement",
+    "fit_pairs",
+    "frequent_rows",
     "mutual_neighbours",
     "prepare_space",
     "principal_axes",
@@ -62,6 +66,13 @@ def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
                 f"{matrix.shape[1]} wide need at least {least}: give more text or words, or align them by pairs "
                 "(a dictionary, identical words or tokens)"
             )
+
+
+def frequent_rows(vectors: WordVectors, words: int) -> np.ndarray:
+    """Return the vectors of the most frequent words, without zero rows, [n × d]."""
+    rows = vectors.lookup(vectors.words[:words])
+    nonzero: np.ndarray = rows[np.any(rows != 0, axis=1)]
+    return nonzero
 
 
 def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str) -> torch.Tensor:
@@ -187,6 +198,14 @@ def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -
         cosine=float(cosines[mutual].double().mean()) if some else 0.0,
         share=float(mutual.double().mean()),
     )
+
+
+def fit_pairs(source: np.ndarray, target: np.ndarray, pairs: Agreement) -> np.ndarray:
+    """Fit an orthogonal map, float64 [d × d], to pairs of rows [n × d] and [m × d], all of them at unit length."""
+    matrix, _ = orthogonal_procrustes(
+        normalise_rows(source[pairs.source]).astype(np.float64), normalise_rows(target[pairs.target]).astype(np.float64)
+    )
+    return np.asarray(matrix)
 
 
 def refine(

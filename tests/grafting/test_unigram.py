@@ -1,0 +1,141 @@
+"""The unigram prior: the mean prediction follows the text, and nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from relexify.errors import InputError
+from relexify.grafting import add_unigram_prior, graft
+from relexify.grafting import unigram as unigram_module
+from relexify.methods.fvt import fvt
+from relexify.pretrained.lexical import lexical_axes
+from relexify.scoring import bits_per_byte
+from relexify.tokens import encoder_of, separator_of, train_tokenizer_like
+from tests import pico
+
+CHANGED = {
+    "gpt2": "tied embedding",
+    "gemma": "tied embedding",
+    "t5": "tied embedding",
+    "llama untied": "output embedding",
+    "bert": "output bias",
+    "roberta": "output bias",
+    "modernbert": "output bias",
+    "bart": "output bias",
+}
+LINES = pico.sentences(words=pico.foreign_words(), seed=3)
+HELD_OUT = "\n".join(pico.sentences(40, words=pico.foreign_words(), seed=9))
+
+
+def grafted(family, **options):
+    model, tokenizer = pico.pair(family)
+    target = train_tokenizer_like(tokenizer, lambda: LINES, 350)
+    return graft(model, target, fvt(tokenizer, target), **options)
+
+
+def mean_prediction(model, tokenizer):
+    """The mean distribution that a decoder predicts in a text that the prior was not measured on."""
+    ids = tokenizer(HELD_OUT.split("\n"), add_special_tokens=False).input_ids
+    with torch.no_grad():
+        logits = [model(input_ids=torch.tensor([row])).logits[0] for row in ids]
+    return torch.cat(logits).softmax(dim=-1).mean(dim=0)
+
+
+@pytest.mark.parametrize("family", list(CHANGED))
+def test_every_family_predicts_the_text_better_and_keeps_its_inner_parameters(family):
+    result = grafted(family)
+    model, tokenizer = result.model, result.tokenizer
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    rows, score = model.get_input_embeddings().weight.clone(), bits_per_byte(model, tokenizer, HELD_OUT).value
+    report = add_unigram_prior(model, tokenizer, LINES)
+    assert report.changed == CHANGED[family]
+    assert report.divergence_after < 0.1 * report.divergence_before
+    assert report.bits_after < report.bits_before
+    if not model.config.is_encoder_decoder:  # those are scored on single paragraphs, which have no separators
+        assert bits_per_byte(model, tokenizer, HELD_OUT).value < score
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert changed <= set(lexical_axes(model))
+    if report.changed != "tied embedding":
+        assert torch.equal(model.get_input_embeddings().weight, rows)
+
+
+def test_the_mean_prediction_is_the_distribution_of_tokens():
+    result = grafted("llama untied", pad_to_multiple_of=64)
+    stream = np.concatenate(
+        [[*row, separator_of(result.tokenizer)] for row in encoder_of(result.tokenizer).encode(LINES)]
+    )
+    rows = result.report.rows
+    unigram = torch.from_numpy((np.bincount(stream, minlength=rows) + 0.1) / (len(stream) + 0.1 * rows))
+
+    def distance():
+        return float((mean_prediction(result.model, result.tokenizer) - unigram).abs().sum())
+
+    before = distance()
+    add_unigram_prior(result.model, result.tokenizer, LINES)
+    assert distance() < 0.25 * before
+    unused = mean_prediction(result.model, result.tokenizer)[result.report.tokens :]
+    assert unused.sum() < 0.05  # rows that pad the embedding belong to no token
+
+
+def test_differences_between_contexts_stay_with_an_output_bias():
+    result = grafted("bert")
+    ids = torch.tensor([result.tokenizer(LINES[0]).input_ids])
+    with torch.no_grad():
+        before = result.model(input_ids=ids).logits[0]
+        add_unigram_prior(result.model, result.tokenizer, LINES)
+        after = result.model(input_ids=ids).logits[0]
+    assert torch.allclose(after[1:] - after[:1], before[1:] - before[:1], atol=1e-5)
+
+
+def test_the_same_text_and_seed_give_the_same_parameters(monkeypatch):
+    monkeypatch.setattr(unigram_module, "_LINES", 50)
+    first, second, other = grafted("gpt2"), grafted("gpt2"), grafted("gpt2")
+    assert add_unigram_prior(first.model, first.tokenizer, LINES) == add_unigram_prior(
+        second.model, second.tokenizer, iter(LINES)
+    )
+    assert torch.equal(first.model.lm_head.weight, second.model.lm_head.weight)
+    add_unigram_prior(other.model, other.tokenizer, LINES, seed=1)
+    assert not torch.equal(first.model.lm_head.weight, other.model.lm_head.weight)
+
+
+def test_a_sample_is_drawn_from_the_whole_text_and_long_paragraphs_are_cut(monkeypatch):
+    _, tokenizer = pico.pair("gpt2")
+    monkeypatch.setattr(unigram_module, "_LINES", 100)
+    lines = ["a"] * 500 + ["b"] * 500
+    text = tokenizer.decode(unigram_module._sample_tokens(tokenizer, lines, 0), skip_special_tokens=True)
+    assert len(text) == 100
+    assert 30 < text.count("b") < 70
+    assert text == "a" * text.count("a") + "b" * text.count("b")
+    cut = unigram_module._sample_tokens(tokenizer, ["a " * 10_000], 0)
+    assert len(tokenizer.decode(cut)) == 500
+    assert separator_of(tokenizer) not in cut
+
+
+def test_unseen_tokens_share_the_probability_of_those_seen_once():
+    smoothed = unigram_module._smoothed(np.array([6, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]))
+    assert np.allclose(smoothed * 10, [6, 1, 1, *[0.25] * 8])
+    assert np.allclose(unigram_module._smoothed(np.array([3, 1, 0])) * 4.5, [3, 1, 0.5])
+    assert np.allclose(unigram_module._smoothed(np.array([3, 1])) * 4, [3, 1])
+
+
+def test_rows_are_kept_if_the_prior_does_not_help(monkeypatch):
+    opposite = unigram_module._Predictions.direction
+    monkeypatch.setattr(unigram_module._Predictions, "direction", lambda self: -opposite(self))
+    result = grafted("gpt2")
+    rows = result.model.get_input_embeddings().weight.clone()
+    report = add_unigram_prior(result.model, result.tokenizer, LINES)
+    assert report.changed == "nothing"
+    assert report.bits_after == report.bits_before
+    assert torch.equal(result.model.get_input_embeddings().weight, rows)
+
+
+def test_text_and_a_head_are_needed():
+    result = grafted("bert")
+    with pytest.raises(InputError, match="no text"):
+        add_unigram_prior(result.model, result.tokenizer, [])
+    with pytest.raises(InputError, match="no language-modelling head"):
+        add_unigram_prior(BertModel(result.model.config), result.tokenizer, LINES)

@@ -1,7 +1,7 @@
 """Initialisation methods: evidence in, a Mixture out. One paper, one file; each registers itself in `METHODS`.
 
 `relexify methods` lists them, and `docs/methods.md` describes each. `registry.py` defines a method, `inputs.py` what it
-may use. `copying.py` and `translations.py` are shared parts.
+may use. `copying.py`, `translations.py` and `translated_neighbours.py` are shared parts.
 """
 
 from relexify.methods.blend import blended
@@ -13,6 +13,7 @@ from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Method
 from relexify.methods.shuffle import shuffle
 from relexify.methods.trans_tokens import trans_tokens
+from relexify.methods.translated_neighbours import translated_neighbours
 from relexify.methods.translations import translations
 from relexify.methods.wechsel import vector_neighbours, wechsel
 
@@ -32,6 +33,7 @@ __all__ = [
     "shuffle",
     "special",
     "trans_tokens",
+    "translated_neighbours",
     "translations",
     "vector_neighbours",
     "wechsel",

@@ -64,8 +64,8 @@ class Training:
         steps: Optimizer steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
-        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon` derived
-            from model and text.
+        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
+            derived from model and text.
         embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
         plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.

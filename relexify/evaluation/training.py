@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
@@ -26,11 +25,11 @@ from transformers import (
     set_seed,
 )
 
-from relexify.errors import InputError, OutputError, TrainingError, first_line
+from relexify.errors import InputError, TrainingError
 from relexify.evaluation.options import EpochTraining
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.progress import Advance, track
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, rotate_checkpoints, seal
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, write_checkpoint
 from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
 
@@ -222,17 +221,14 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
         """Write a checkpoint and seal it; remove older ones only after that."""
         if self.control.should_training_stop and self.state.global_step < self.state.max_steps:
             return  # patience has run out: a run that resumed from here would train on
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        try:
-            super()._save_checkpoint(model, trial)
-            (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and never read
-            seal(checkpoint)
-        except (OSError, SafetensorError, RuntimeError, OutputError) as error:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or first_line(error)
-            raise OutputError(f"{checkpoint} could not be written ({reason}): free some space and try again") from error
-        rotate_checkpoints(folder, current=self.state.global_step, keep=1, best=self.state.best_global_step)
+        write_checkpoint(
+            Path(self.args.output_dir),
+            self.state.global_step,
+            lambda: super(EpochTrainer, self)._save_checkpoint(model, trial),
+            keep=1,
+            best=self.state.best_global_step,
+            advice="free some space and try again",
+        )
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]

@@ -48,7 +48,7 @@ _PASSES = 2
 _RIDGE = 1.0
 """Ridge penalty in units of the mean eigenvalue of the hidden states' second moments.
 
-Least squares gives a direction that is ten times longer and predicts held-out text no better.
+Least squares gives a direction that is ten times longer. Penalties from 0.01 to 10 score the same on held-out text.
 """
 
 logger = logging.getLogger(__name__)

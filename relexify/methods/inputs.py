@@ -135,6 +135,11 @@ class Inputs:
         """Vectors of the target tokens, trained on the corpus cut into them."""
         return token_vectors(self.evidence.corpus, self.target, replace(self.vectors, seed=self.seed))
 
+    @cached_property
+    def target_subwords(self) -> SubwordVectors:
+        """Vectors of the target tokens, composed from word vectors of the target language, in a space of their own."""
+        return subword_vectors(self.target, self._target_word_vectors(), "auto")
+
     def token_space(
         self,
         subwords: Subwords = "auto",
@@ -186,12 +191,12 @@ class Inputs:
         evidence, options = self.evidence, replace(self.vectors, seed=self.seed)
         # Files first: one that cannot be read must not cost the training of the other side.
         source = None if evidence.source_vectors is None else load_vectors(evidence.source_vectors)
-        target = None if evidence.target_vectors is None else load_vectors(evidence.target_vectors)
+        target = None if evidence.target_vectors is None else self._target_word_vectors()
         # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
         if source is None and evidence.source_corpus is not None:
             source = trained_vectors(evidence.source_corpus, options, name="source language")
         if target is None:
-            target = trained_vectors(evidence.corpus, options, name="target language")
+            target = self._target_word_vectors()
         if source is not None:
             return source, target, None
         logger.warning(
@@ -202,6 +207,12 @@ class Inputs:
         words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
         source, tokens_in_space = embedding_vectors(self.source, self.embedding, words)
         return source, target, tokens_in_space
+
+    def _target_word_vectors(self) -> WordVectors:
+        """Return word vectors of the target language: from a file, or from text."""
+        if self.evidence.target_vectors is not None:
+            return load_vectors(self.evidence.target_vectors)
+        return trained_vectors(self.evidence.corpus, replace(self.vectors, seed=self.seed), name="target language")
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon

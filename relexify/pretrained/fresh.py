@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import InputError, first_line
@@ -42,9 +43,25 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return loader(config).eval()
+            model = loader(config).eval()
+            _draw_zero_rows(model)
+            return model
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         raise InputError(f"a {config.model_type} of the requested size cannot be built ({error})") from error
+
+
+def _draw_zero_rows(model: PreTrainedModel) -> None:
+    """Draw the embedding of the padding token like the others, in place.
+
+    transformers sets it to zero, but the padding token may also separate paragraphs. The gradient of a root mean square
+    norm at zero is so large that training diverges within a few steps.
+    """
+    embedding = model.get_input_embeddings()
+    if isinstance(embedding, nn.Embedding):
+        with torch.no_grad():
+            zero = ~embedding.weight.any(dim=1)
+            drawn = torch.randn(int(zero.sum()), embedding.embedding_dim)
+            embedding.weight[zero] = drawn * embedding.weight[~zero].std()
 
 
 def _change(config: PreTrainedConfig, field: str, value: Any) -> None:

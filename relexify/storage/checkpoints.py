@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from relexify.errors import InputError
+from safetensors import SafetensorError
+
+from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.checksums import checksums, find_damage
 from relexify.storage.files import sync_to_disk, write_file
 from relexify.storage.work import read_json, restart_advice
@@ -25,6 +28,7 @@ __all__ = [
     "rotate_checkpoints",
     "seal",
     "sealed_checkpoints",
+    "write_checkpoint",
 ]
 
 SEAL = "sealed.json"
@@ -32,6 +36,47 @@ SEAL = "sealed.json"
 _PREFIX = "checkpoint-"
 
 logger = logging.getLogger(__name__)
+
+
+def write_checkpoint(
+    folder: Path,
+    step: int,
+    write: Callable[[], None],
+    *,
+    keep: int,
+    best: int | None,
+    advice: str,
+    is_main: bool = True,
+) -> None:
+    """Write and seal a checkpoint, and only then remove older ones; on an error, nothing of it is left.
+
+    Args:
+        folder: Where checkpoints are.
+        step: The step of this one.
+        write: Lets a transformers Trainer write it; all processes call it together.
+        keep: How many of the newest to keep.
+        best: The step of the best one; None if there is none.
+        advice: What to do if it cannot be written.
+        is_main: Whether this is the process that seals and removes checkpoints.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    checkpoint = folder / f"{_PREFIX}{step}"
+    try:
+        if is_main and checkpoint.exists():
+            drop_checkpoint(checkpoint)
+        write()
+        if is_main:
+            (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and never read
+            seal(checkpoint)
+    except (OSError, SafetensorError, RuntimeError, OutputError) as error:
+        if is_main:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise OutputError(f"{checkpoint} could not be written ({reason}): {advice}") from error
+    if is_main:
+        rotate_checkpoints(folder, current=step, keep=keep, best=best)
 
 
 def seal(checkpoint: Path) -> None:

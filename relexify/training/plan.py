@@ -64,15 +64,19 @@ class Training:
         steps: Optimizer steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
-        learning_rate: As in `Stage`.
-        embedding_learning_rate: As in `Stage`.
-        plan: One of `PLANS`.
+        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
+            derived from model and text.
+        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
+        plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of the steps in which the rate rises.
         schedule: As in `Stage`.
-        optimiser: As in `Stage`; if None, that of the plan.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
+            plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
+        average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of
+            the weights themselves.
         weight_decay: Weight decay of all parameters but biases and norms.
         beta1: β1 of Adam.
         beta2: β2 of Adam.
@@ -106,6 +110,7 @@ class Training:
     optimiser: str | None = None
     lookahead_steps: int = 5
     lookahead_alpha: float = 0.5
+    average: float | None = None
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.98
@@ -268,7 +273,7 @@ _POSITIVE = (
 )  # fmt: skip
 
 
-def _check_training(training: Training) -> None:
+def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
     for name in _POSITIVE:
         value = getattr(training, name)
         if value is not None and value < 1:
@@ -287,13 +292,13 @@ def _check_training(training: Training) -> None:
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
             "give a micro_batch that divides it"
         )
-    for name, least in (("weight_decay", 0.0), ("beta1", 0.0), ("beta2", 0.0), ("epsilon", 0.0), ("clip", 0.0)):
-        value = getattr(training, name)
-        below_one = not name.startswith("beta") or value < 1
-        if not (least <= value < math.inf and below_one) or (name == "clip" and value == 0):
+    for name in ("weight_decay", "beta1", "beta2", "epsilon", "clip"):
+        value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
+        if not 0 <= value < limit or (name == "clip" and value == 0):
             raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
-    if not 0 < training.lookahead_alpha <= 1:
-        raise InputError(f"lookahead_alpha = {training.lookahead_alpha} is not possible: give a number from 0 to 1")
+    for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
+        if value is not None and not 0 < value <= 1:
+            raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
     if training.seed < 0:
         raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
 

@@ -114,7 +114,8 @@ STEPS.add(
         training=StepTraining(settings=lambda options: options, curve=lambda folder: load_result(folder).curve),
         varies={
             "plan": lambda options, plan: replace(options, plan=plan),
-            "seed": lambda options, seed: replace(options, seed=seed),
+            # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
+            "seed": lambda options, seed: replace(options, seed=seed, keep_best=options.selects_best),
         },
         incomparable=lambda options: _STAGES if options.stages else "",
     ),

@@ -190,7 +190,7 @@ class Moment:
 
 _TARGETS = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
-    "sealing": ("relexify.training.engine.trainer", "seal"),
+    "sealing": ("relexify.storage.checkpoints", "seal"),
     "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
     "keeping a stage": ("relexify.training.run", "keep_stage"),
     "finishing": ("relexify.training.run", "write_result"),

@@ -232,7 +232,7 @@ def test_a_full_disk_is_reported_with_the_last_good_checkpoint_and_the_run_resum
     assert in_a_process(train_on_a_small_disk, run, 50_000) == 0
     reported = json.loads((run.folder / "error.json").read_text())
     last = run.work() / "1-everything" / "checkpoint-8"
-    assert reported.startswith("the checkpoint of step 10 could not be written (")
+    assert "checkpoint-10 could not be written (" in reported
     assert reported.endswith(f"the last good checkpoint is {last}")
     assert {path.name for path in last.parent.glob("checkpoint-*")} == {"checkpoint-6", "checkpoint-8"}
     assert_same_bits(run.train().output, uninterrupted)

@@ -84,6 +84,13 @@ INVALID = {
     "no masking": (Training(masking=0), r"nothing to learn: give a share such as 0.15"),
     "precision": (Training(precision="half"), r"no precision 'half': choose one of auto, float32, bfloat16"),
     "parts": (Training(batch=64, micro_batch=24), r"batch of 64 cannot be cut into parts of 24"),
+    "average": (Training(average=0.0), r"average = 0.0 is not possible: give a number above 0, and at most 1"),
+    "embedding rate": (Training(embedding_learning_rate=0.0), r"embedding_learning_rate = 0.0 is not possible"),
+    "unused rate": (
+        Training(plan="direct", embedding_learning_rate=1e-3),
+        r"embedding_learning_rate = 0.001 has no effect with the optimiser adamw.* choose the plan relexify",
+    ),
+    "optimiser": (Training(optimiser="sgd"), r"no optimiser 'sgd': choose one of adamw, lookahead, muon"),
     "seed": (Training(seed=-1), r"seed = -1 is not possible"),
     "rate": (Training(learning_rate=0), r"learning_rate = 0 is not possible: give a number above 0"),
     "endless rate": (Training(learning_rate=math.inf), r"learning_rate = inf is not possible"),

@@ -63,5 +63,12 @@ def test_a_fresh_model_has_the_changed_config_and_the_seed_of_the_training(run_o
     assert modified(output) == written
 
 
+def test_the_runs_of_a_comparison_do_not_decide_for_themselves_which_model_they_keep(run_of):
+    vary = STEPS["training"].varies["seed"]
+    own = replace(SHORT, plan="relexify", learning_rate=None)
+    assert (vary(own, 3).seed, vary(own, 3).keep_best) == (3, False)
+    assert vary(replace(own, patience=2), 3).keep_best
+
+
 def modified(folder: Path) -> int:
     return (folder / "model.safetensors").stat().st_mtime_ns

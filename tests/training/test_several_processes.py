@@ -30,6 +30,7 @@ from tests.training.runs import (
 )
 
 TOGETHER = replace(TRAINING, steps=6, evaluate_every=3, save_every=2)
+MUON = replace(TOGETHER, plan="relexify", learning_rate=None, keep_best=False)
 SHARDED = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
@@ -109,6 +110,29 @@ def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resu
     assert is_sharded(run.work() / "1-everything" / "checkpoint-4")
     assert in_two_processes(train_sharded, run, None, TOGETHER, "out", **environment) == 0
     assert_trained_like(run, alone)
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["replicated", "sharded"])
+def test_muon_and_averages_train_the_same_model_in_two_processes_and_resume(run_of, sharded):
+    run, training = run_of("gpt2", dropout=False), replace(MUON, average=0.9)
+    alone = run.train(training, "alone")
+    train = train_sharded if sharded else train_and_die
+    environment = {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"} if sharded else {}
+    assert in_two_processes(train, run, Moment("step", 5), training, "out", **environment) == -signal.SIGKILL
+    assert in_two_processes(train, run, None, training, "out", **environment) == 0
+    assert_trained_like(run, alone)
+
+
+def assert_flat_parameters_are_rejected(run: Run) -> None:
+    with pytest.raises(
+        InputError, match=r"Muon needs whole matrices.* set fsdp_version to 2, or choose the plan direct"
+    ):
+        train_sharded(run, None, MUON, "out")
+
+
+def test_muon_rejects_parameters_that_are_flat(run_of):
+    environment = {**SHARDED, "FSDP_VERSION": "1", "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT"}
+    assert in_two_processes(assert_flat_parameters_are_rejected, run_of("gpt2", dropout=False), **environment) == 0
 
 
 def is_sharded(checkpoint: Path) -> bool:

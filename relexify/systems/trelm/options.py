@@ -11,7 +11,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.text import Corpus, TextInput
-from relexify.training.plan import Training
+from relexify.training.plan import ADAM, Training
 
 __all__ = [
     "COMMONALITY",
@@ -34,6 +34,7 @@ Direction = Literal["source-to-target", "target-to-source"]
 
 COMMONALITY = Training(
     plan="direct",
+    optimiser=ADAM,
     steps=20_000,
     batch=128,
     length=511,

@@ -4,7 +4,10 @@ stage.py        freeze, set up the Trainer, resume from the last checkpoint, col
 trainer.py      what relexify overrides in the Trainer, and why
 arguments.py    TrainingArguments, schedule, optimizer, when to score and save
 freezing.py     which parameters a stage trains
+groups.py       which of them are trained by Muon, and which by AdamW at what rate
+muon.py         Muon and AdamW as one optimizer
 lookahead.py    Lookahead around Adam
+average.py      a moving average of the weights
 cuda_graph.py   forward and backward pass of a step as one CUDA graph
 randomness.py   leave the caller's random state as it was
 """

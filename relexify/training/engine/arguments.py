@@ -11,6 +11,7 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, Traine
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.training.engine.average import WeightAverage
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.muon import MuonAdamW
@@ -132,8 +133,10 @@ def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozen
 
 
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
-    """Return callbacks for patience, in the last stage, and for TensorBoard, in the main process."""
+    """Return callbacks for averages, for patience, in the last stage, and for TensorBoard, in the main process."""
     callbacks: list[TrainerCallback] = []
+    if training.average is not None:
+        callbacks.append(WeightAverage(training.average))
     if training.patience is not None and is_last:
         callbacks.append(EarlyStoppingCallback(training.patience))
     if training.tensorboard is not False and PartialState().is_main_process:

@@ -71,11 +71,11 @@ def parameter_groups(model: PreTrainedModel, rates: Rates, weight_decay: float) 
     ]
 
 
-def _layout(name: str, layer: nn.Module | None) -> tuple[bool, int]:
+def _layout(name: str, layer: nn.Linear | Conv1D | None) -> tuple[bool, int]:
     """Return whether the weight of a layer is stored as inputs × outputs, and how many matrices its outputs are."""
     if layer is None:
         return False, 1
     transposed = isinstance(layer, Conv1D)
-    outputs, inputs = reversed(layer.weight.shape) if transposed else layer.weight.shape
+    outputs, inputs = layer.weight.mT.shape if transposed else layer.weight.shape
     is_fused = outputs == 3 * inputs and _FUSED.search(name.rpartition(".")[2]) is not None
     return transposed, 3 if is_fused else 1

@@ -134,15 +134,11 @@ class MuonAdamW(torch.optim.Optimizer):
         )
 
     def _muon_step(self, groups: Sequence[Group]) -> None:
-        trained = [[each for each in group["params"] if each.grad is not None] for group in groups]
-        directions = [self._directions(group, own) for group, own in zip(groups, trained, strict=True) if own]
-        groups = [group for group, own in zip(groups, trained, strict=True) if own]
-        trained = [own for own in trained if own]
-        matrices = [
-            _matrices(direction, group) for group, own in zip(groups, directions, strict=True) for direction in own
-        ]
+        pairs = [(group, [each for each in group["params"] if each.grad is not None]) for group in groups]
+        trained = [(group, own) for group, own in pairs if own]
+        matrices = [_matrices(each, group) for group, own in trained for each in self._directions(group, own)]
         updates = iter(_in_batches(matrices, self._orthogonalise))
-        for group, own in zip(groups, trained, strict=True):
+        for group, own in trained:
             changes = [self._update(parameter, next(updates), group) for parameter in own]
             if group["weight_decay"]:
                 torch._foreach_mul_(own, 1 - group["lr"] * group["weight_decay"])
@@ -154,7 +150,7 @@ class MuonAdamW(torch.optim.Optimizer):
             if "momentum" not in self.state[parameter]:
                 self.state[parameter]["momentum"] = torch.zeros_like(parameter)
         momenta = [self.state[parameter]["momentum"] for parameter in trained]
-        gradients = [parameter.grad for parameter in trained]
+        gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         return list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
 
@@ -179,8 +175,9 @@ class MuonAdamW(torch.optim.Optimizer):
         else:
             state["row_squares"].lerp_(squares, 1 - decay)
         scaled = matrices / state["row_squares"].sqrt().clamp(min=SMALLEST)
-        norms = torch.linalg.matrix_norm(matrices, keepdim=True), torch.linalg.matrix_norm(scaled, keepdim=True)
-        return scaled * (norms[0] / norms[1].clamp(min=SMALLEST))
+        norms, scaled_norms = (torch.linalg.matrix_norm(each, keepdim=True) for each in (matrices, scaled))
+        normalised: torch.Tensor = scaled * (norms / scaled_norms.clamp(min=SMALLEST))
+        return normalised
 
 
 def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
@@ -209,7 +206,7 @@ def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
     """Return a parameter-shaped tensor as matrices [n × outputs × inputs]; a distributed one is gathered."""
     whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     rows = whole.mT if group["transposed"] else whole
-    return rows.unflatten(-2, (group["parts"], -1)).flatten(0, -3)
+    return rows.reshape(-1, rows.shape[-2] // group["parts"], rows.shape[-1])
 
 
 def _in_batches(
@@ -225,6 +222,7 @@ def _in_batches(
         is_tall = {index: matrices[index].shape[1] > rows for index in indices}
         stacked = torch.cat([matrices[index].mT if is_tall[index] else matrices[index] for index in indices])
         result = orthogonalise(stacked, RMS_OF_ADAM * math.sqrt(columns))
-        for index, part in zip(indices, result.split([len(matrices[index]) for index in indices]), strict=True):
+        parts = torch.split_with_sizes(result, [len(matrices[index]) for index in indices])
+        for index, part in zip(indices, parts, strict=True):
             found[index] = part.mT if is_tall[index] else part
     return [found[index] for index in range(len(matrices))]

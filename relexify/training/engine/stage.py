@@ -31,6 +31,7 @@ from relexify.training.engine.arguments import (
     stage_callbacks,
     stage_optimiser,
 )
+from relexify.training.engine.average import swap_averages
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
@@ -128,6 +129,7 @@ def train_stage(
             [*stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
             captured=is_compiled and on_one_gpu,
+            is_averaged=training.average is not None,
         )
         if stage.optimiser == MUON and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
             raise InputError(
@@ -143,6 +145,9 @@ def train_stage(
                 f"take fewer of them (--set micro_batch={max(1, size // 2)}), or shorter ones (--length)"
             ) from error
 
+    has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
+    if training.average is not None and not has_best:  # the model of a checkpoint is an average already
+        swap_averages(trainer.optimizer)
     weights = None
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model)

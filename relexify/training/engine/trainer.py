@@ -3,6 +3,7 @@
 Devices, gradient accumulation, precision, schedules and resuming are the Trainer's and accelerate's. `StageTrainer`
 overrides these methods, and `_check_trainer` makes sure that the installed version of transformers has them:
 
+    create_optimizer        averages of the weights are part of its state
     get_batch_samples       count the labels of a step for each objective
     training_step           no walks through all modules, which keep a fast GPU waiting; CUDA graphs
     compute_loss            the model returns its loss, summed
@@ -19,9 +20,9 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +30,6 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import (
     PreTrainedModel,
@@ -41,12 +41,13 @@ from transformers import (
     TrainingArguments,
 )
 
-from relexify.errors import OutputError, TrainingError, first_line
+from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
 from relexify.progress import Advance, track
 from relexify.scoring import HeldOut, Score, scores_of
-from relexify.storage.checkpoints import drop_checkpoint, rotate_checkpoints, seal, sealed_checkpoints
+from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
+from relexify.training.engine.average import averaged_weights, keep_averages
 from relexify.training.engine.cuda_graph import CapturedPass
 from relexify.training.job import TrainingData
 
@@ -64,6 +65,7 @@ WARM_STEPS = 5
 _COUNT = "number of labels"
 
 _OVERRIDDEN = {
+    "create_optimizer": ("model",),
     "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
     "training_step": ("model", "inputs", "num_items_in_batch"),
     "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
@@ -152,6 +154,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         callbacks: Callbacks, with a `StageMonitor` at the end.
         optimiser: Class and options of an optimizer; None for the Trainer's.
         captured: Record forward and backward pass as a CUDA graph.
+        is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
 
     Raises:
         TrainingError: The installed version of transformers lacks a method that is overridden here.
@@ -167,6 +170,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         *,
         optimiser: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
         captured: bool = False,
+        is_averaged: bool = False,
     ) -> None:
         _check_trainer()
         super().__init__(
@@ -179,7 +183,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             optimizer_cls_and_kwargs=optimiser,
         )
         self.remove_callback(PrinterCallback)
-        self.data = data
+        self.data, self.is_averaged = data, is_averaged
         self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
         # On the device, so that no step waits for it; read by `_check_finite`.
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
@@ -188,6 +192,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             parts = self.args.gradient_accumulation_steps
             self._pass = CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Create the optimizer, with averages of the weights in its state if they are to be kept."""
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        if self.is_averaged:
+            keep_averages(optimizer)
+        return optimizer
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
@@ -241,7 +252,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self._check_finite()
         was_training = self.model_wrapped.training
         self.model_wrapped.eval()
-        scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
+        with self._averaged():
+            scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
         self.model_wrapped.train(was_training)
         bits = {language: pair[0].value for language, pair in scores.items()}
         logarithms = [math.log(pair[1].value) for pair in scores.values()]
@@ -251,6 +263,10 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.log(metrics)
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Put the averages of the weights into the model while something is scored or saved, if there are any."""
+        return averaged_weights(self.optimizer) if self.is_averaged else nullcontext()
 
     def _scores(self, language: str | None, held_out: HeldOut) -> tuple[Score, Score]:
         """Return bits per byte and perplexity of one language."""
@@ -302,31 +318,22 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         if self.control.should_training_stop and self.state.best_global_step != self.state.global_step:
             return  # out of patience: the result is written next, and a run resumed from here would train on
         self._check_finite()
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        try:
-            if self.args.should_save and checkpoint.exists():
-                drop_checkpoint(checkpoint)
+
+        def write() -> None:
             self.accelerator.wait_for_everyone()
-            super()._save_checkpoint(model, trial)
+            with self._averaged():
+                super(StageTrainer, self)._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle that is not needed
-                seal(checkpoint)
-        except (OSError, SafetensorError, RuntimeError, OutputError) as error:
-            if self.args.should_save:
-                shutil.rmtree(checkpoint, ignore_errors=True)
-            reason = getattr(error, "strerror", None) or first_line(error)
-            raise OutputError(
-                f"the checkpoint of step {self.state.global_step} could not be written ({reason}): {self._last_good()}"
-            ) from error
-        if self.args.should_save:
-            rotate_checkpoints(
-                folder,
-                current=self.state.global_step,
-                keep=CHECKPOINTS_KEPT,
-                best=self.state.best_global_step,
-            )
+
+        write_checkpoint(
+            Path(self.args.output_dir),
+            self.state.global_step,
+            write,
+            keep=CHECKPOINTS_KEPT,
+            best=self.state.best_global_step,
+            advice=self._last_good(),
+            is_main=self.args.should_save,
+        )
 
     def _check_finite(self) -> None:
         """Raise before NaN or infinite parameters are scored or saved; all devices raise together."""

@@ -27,6 +27,7 @@ from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import TaskResult
 from relexify.progress import report_to
+from relexify.storage import checkpoints
 from tests import pico
 
 QUICK = {"learning_rate": 1e-2, "batch": 32, "length": 32}
@@ -461,7 +462,7 @@ def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(epoch_training, "seal", full)
+    monkeypatch.setattr(checkpoints, "seal", full)
     with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
         tune(folder_of("bert"), pairs(32), pairs(5, 1), how("nli", **HARD), folder=tmp_path)
     assert not list(tmp_path.glob("seed-0/checkpoint-*"))

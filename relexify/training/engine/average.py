@@ -1,0 +1,82 @@
+"""A moving average of the weights, which is scored and kept instead of the weights themselves.
+
+    average ← d average + (1 − d) weights,    d = min(decay, (1 + step) / (10 + step))
+
+after every step. d is smaller in the first steps, so that the average does not remain at the start. The averages are
+part of the optimizer state, so that checkpoints contain them. A checkpoint has the averages as its model, because the
+best checkpoint may become the result, and the weights in their place in the optimizer state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+__all__ = ["WeightAverage", "averaged_weights", "keep_averages", "swap_averages"]
+
+_AVERAGE = "average"
+
+
+class WeightAverage(TrainerCallback):  # type: ignore[misc]
+    """Updates the averages after every step.
+
+    Args:
+        decay: The share of the old average in the new one, after the first steps.
+    """
+
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Put the weights back into the model if it was loaded from a checkpoint."""
+        swap_averages(rest["optimizer"])
+
+    @torch.no_grad()
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Move the averages towards the weights."""
+        decay = min(self.decay, (1 + state.global_step) / (10 + state.global_step))
+        states = rest["optimizer"].state
+        averages = [values[_AVERAGE] for values in states.values()]
+        torch._foreach_lerp_(averages, [parameter.detach() for parameter in states], 1 - decay)
+
+
+def keep_averages(optimizer: torch.optim.Optimizer) -> None:
+    """Let the first step of an optimizer, which creates its state, create the averages too.
+
+    torch loads a distributed optimizer state into what a first step creates, so nothing may be added after the step.
+    """
+
+    def create(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for parameter, values in optimizer.state.items():
+            if _AVERAGE not in values:
+                values[_AVERAGE] = parameter.detach().clone()
+
+    optimizer.register_step_post_hook(create)
+
+
+@torch.no_grad()
+def swap_averages(optimizer: torch.optim.Optimizer) -> None:
+    """Exchange weights and averages; nothing happens before the first step."""
+    for parameter, values in optimizer.state.items():
+        if _AVERAGE in values:
+            weights = parameter.detach().clone()
+            parameter.copy_(values[_AVERAGE])
+            values[_AVERAGE].copy_(weights)
+
+
+@contextmanager
+def averaged_weights(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Have the averages in the model for a while."""
+    swap_averages(optimizer)
+    try:
+        yield
+    finally:
+        swap_averages(optimizer)

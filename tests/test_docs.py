@@ -22,6 +22,7 @@ from relexify.evaluation.text import TextScoring
 from relexify.methods.registry import METHODS
 from relexify.recipes.compare.options import RUNS
 from relexify.recipes.settings import apply_settings, describe_options
+from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_RATE, PLANS, Training
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -135,6 +136,43 @@ def test_every_method_has_a_section_and_every_named_run_is_listed():
     listed = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "recipes.md").read_text(), flags=re.MULTILINE)
     named = [name for cell in listed for name in re.findall(r"`([\w-]+)`", cell)]
     assert [name for name in RUNS if name not in METHODS and name not in named] == []
+
+
+def test_the_page_on_training_lists_every_plan_with_its_optimiser_and_its_rate():
+    page = (ROOT / "docs" / "training.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)`( \(default\))? \| (.*?) \| (.*?) \|", page, flags=re.MULTILINE)
+    assert [name for name, *_ in rows] == list(PLANS)
+    assert [name for name, default, *_ in rows if default] == [Training().plan]
+    names = {ADAM: "AdamW", MUON: "Muon", LOOKAHEAD: "Lookahead"}
+    for name, _, trained, optimiser in rows:
+        plan = PLANS[name]
+        assert optimiser.startswith(names[plan.optimiser]), name
+        # Plans with one rate for everything state it; that of Muon follows from model and text.
+        assert (_number(PAPERS_RATE) in optimiser) == (plan.optimiser != MUON), name
+        first, *later = [part for _, _, part, _ in plan.parts]
+        assert first in trained, name
+        assert all(f"then {part}" in trained for part in later), name
+        if later:
+            assert f"first {plan.parts[0][1] * 100:g} % of the steps" in trained, name
+        assert all(warmup == Training().warmup for *_, warmup in plan.parts), name
+
+
+def test_the_page_on_training_states_the_defaults():
+    page = " ".join((ROOT / "docs" / "training.md").read_text().split())
+    training = Training()
+    for sentence in (
+        f"All of them warm up for {training.warmup * 100:g} % of the steps and decay {training.schedule}ly",
+        f"Adam with β = {training.beta1} and {training.beta2}, ε = {_number(training.epsilon)}, weight decay "
+        f"{training.weight_decay}, blocks of {training.length} tokens; only the batch is {training.batch} instead of",
+    ):
+        assert sentence in page, sentence
+    assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps by default"
+
+
+def _number(value: float) -> str:
+    """Write 0.0005 as 5e-4."""
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def _commands(path: Path) -> list[list[str]]:

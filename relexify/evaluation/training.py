@@ -96,7 +96,7 @@ def train_epochs(
     *,
     advance: Advance,
     score: Callable[[], Mapping[str, float]] | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimiser: torch.optim.Optimizer | None = None,
     patience: int | None = None,
 ) -> TrainerState:
     """Train a model in place, from the last intact checkpoint if there is one.
@@ -108,7 +108,7 @@ def train_epochs(
         arguments: As from `epoch_arguments`; checkpoints go into their output folder.
         advance: Called with the number of steps done.
         score: Scores the model on development data, after every epoch.
-        optimizer: To use instead of the one that the arguments describe.
+        optimiser: To use instead of the one that the arguments describe.
         patience: Epochs without improvement after which to stop; None to run all epochs.
 
     Returns:
@@ -131,7 +131,7 @@ def train_epochs(
         args=arguments,
         train_dataset=rows,
         data_collator=collate,
-        optimizers=(optimizer, None),
+        optimizers=(optimiser, None),
         callbacks=[*([] if patience is None else [EarlyStoppingCallback(patience)]), _Steps(advance)],
     )
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))

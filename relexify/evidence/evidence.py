@@ -125,10 +125,10 @@ def _open_bitext(
     validate_word_alignment(aligning)
     if bitext is None:
         if links is not None:
-            raise InputError("an alignment is given without its parallel text: give that with --bitext")
+            raise InputError("a word alignment is given without its parallel text: give that with --bitext")
         return None
     if links is None and aligning.units == "words":
-        raise InputError('units = "words" is for a ready alignment: give it (alignment = FILE), or leave units out')
+        raise InputError('units = "words" is for a given word alignment: add it (alignment = FILE), or leave units out')
     pairs = Bitext.open(bitext, fields=aligning.fields, swapped=aligning.swapped)
     pairs.ensure_pairs()
     if links is not None:

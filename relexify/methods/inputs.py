@@ -117,7 +117,7 @@ class Inputs:
         """How often tokens of the two vocabularies are aligned in the parallel text, [target × source].
 
         Raises:
-            InputError: There is no parallel text, or it does not match its ready alignment.
+            InputError: There is no parallel text, or it does not match its word alignment.
             MissingExtra: The text has not been aligned yet, and eflomal is not installed.
         """
         if self.evidence.bitext is None:

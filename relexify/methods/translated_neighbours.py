@@ -1,8 +1,8 @@
 """Tokens without a translation, from the translations of their neighbours in the target language.
 
 e_x = Σ_{z ∈ J_x} softmax(cos(u_x, u_z) / τ) t_z over the k nearest target tokens J_x whose meaning t_z is known, from a
-dictionary or from parallel text. All vectors u are of the target language, so an alignment with the source language,
-which is often imprecise, is not needed.
+dictionary or from parallel text. All vectors u are of the target language, so a vector alignment with the source
+language, which is often imprecise, is not needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training options: stages, relexify's own plan, and the plans that the papers describe.
 
 A stage names what it trains; everything else stays bit-identical. Each stage has its own Trainer run, with its own
-optimizer and schedule, because a run whose frozen parameters change halfway cannot be resumed.
+optimiser and schedule, because a run whose frozen parameters change halfway cannot be resumed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PAPERS_RATE = 5e-4
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a training, with its own trained parameters, optimizer and schedule.
+    """A part of a training, with its own trained parameters, optimiser and schedule.
 
     Attributes:
         name: Its name in messages and folders.
-        steps: Optimizer steps.
+        steps: Optimiser steps.
         trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
         learning_rate: Peak learning rate; with `muon`, that of inner matrices. If None, it is 5e-4, or with `muon`
@@ -61,7 +61,7 @@ class Training:
     """Training options. Learning rates follow from model and text; other defaults are those of WECHSEL (Table 6).
 
     Attributes:
-        steps: Optimizer steps of all stages together.
+        steps: Optimiser steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
         learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
@@ -168,7 +168,7 @@ class Plan:
         summary: What it does, in one line.
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: The paper and section.
-        optimiser: The optimizer, unless another one is given.
+        optimiser: The optimiser, unless another one is given.
     """
 
     summary: str

@@ -65,7 +65,7 @@ def check_language_model(model: PreTrainedModel, training: Training) -> None:
 
 
 def check_stages(model: PreTrainedModel, training: Training) -> None:
-    """Validate that every stage trains some parameter of a model, with an optimizer that can train it.
+    """Validate that every stage trains some parameter of a model, with an optimiser that can train it.
 
     Raises:
         InputError: One does not.

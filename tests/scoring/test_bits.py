@@ -173,9 +173,9 @@ def test_training_on_a_text_lowers_its_bits_per_byte():
     model, tokenizer = pico.pair("gpt2")
     before = bits_per_byte(model, tokenizer, TEXT).value
     ids = torch.tensor([stream_of(tokenizer, LINES)[:60]])
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(5):
-        optimizer.zero_grad()
+        optimiser.zero_grad()
         model(input_ids=ids, labels=ids).loss.backward()
-        optimizer.step()
+        optimiser.step()
     assert bits_per_byte(model, tokenizer, TEXT).value < before

@@ -24,17 +24,17 @@ def measured(result: TrainingResult) -> float:
 
 def test_the_average_is_that_of_the_equation_and_the_weights_return():
     weight = torch.nn.Parameter(torch.zeros(3))
-    optimizer = torch.optim.AdamW([weight], lr=0.1)
-    keep_averages(optimizer)
+    optimiser = torch.optim.AdamW([weight], lr=0.1)
+    keep_averages(optimiser)
     average, expected = WeightAverage(0.5), None
     for step in range(20):
         weight.grad = torch.randn(3, generator=torch.Generator().manual_seed(step))
-        optimizer.step()
-        average.on_optimizer_step(None, TrainerState(global_step=step), None, optimizer=optimizer)
+        optimiser.step()
+        average.on_optimizer_step(None, TrainerState(global_step=step), None, optimizer=optimiser)
         decay = min(0.5, (1 + step) / (10 + step))
         now = weight.detach().clone()
         expected = now if expected is None else decay * expected + (1 - decay) * now
-    with averaged_weights(optimizer):
+    with averaged_weights(optimiser):
         torch.testing.assert_close(weight.detach(), expected)
     assert torch.equal(weight, now)
 

@@ -1,4 +1,4 @@
-"""Muon and AdamW in one optimizer: orthogonal updates in batches, and AdamW as torch has it."""
+"""Muon and AdamW in one optimiser: orthogonal updates in batches, and AdamW as torch has it."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def test_orthogonalise_does_not_depend_on_the_size_and_keeps_zeros():
 def stepped(shapes: list[tuple[int, ...]], steps: int = 3, **group: object) -> list[torch.Tensor]:
     """Parameters after some steps of Muon; each has gradients of its own seed."""
     parameters = [torch.nn.Parameter(random(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
-    optimizer = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True, **group}])
+    optimiser = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True, **group}])
     for step in range(steps):
         for seed, parameter in enumerate(parameters):
             parameter.grad = random(*parameter.shape, seed=100 * step + seed)
-        optimizer.step()
+        optimiser.step()
     return [parameter.detach() for parameter in parameters]
 
 
@@ -110,15 +110,15 @@ def test_experts_and_parts_are_matrices_of_their_own():
 def test_a_transposed_parameter_is_trained_as_its_transpose():
     weight = random(8, 12)
     plain, stored = torch.nn.Parameter(weight.mT.clone()), torch.nn.Parameter(weight.clone())
-    optimizers = [
+    optimisers = [
         MuonAdamW([{"params": [plain], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9}]),
         MuonAdamW([{"params": [stored], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9, "transposed": True}]),
     ]
     for step in range(3):
         stored.grad = random(8, 12, seed=step + 1)
         plain.grad = stored.grad.mT.clone()
-        for optimizer in optimizers:
-            optimizer.step()
+        for optimiser in optimisers:
+            optimiser.step()
     torch.testing.assert_close(stored.detach().mT, plain.detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -136,7 +136,7 @@ def test_other_groups_are_trained_by_adamw():
     groups = [
         ({"params": [one], "lr": rate, "weight_decay": 0.1}, rate) for one, rate in zip(ours, (0.1, 0.2), strict=True)
     ]
-    optimizer = MuonAdamW([group for group, _ in groups], betas=(0.8, 0.9), eps=1e-5)
+    optimiser = MuonAdamW([group for group, _ in groups], betas=(0.8, 0.9), eps=1e-5)
     oracle = torch.optim.AdamW(
         [{"params": [one], "lr": rate} for one, (_, rate) in zip(theirs, groups, strict=True)],
         betas=(0.8, 0.9),
@@ -148,7 +148,7 @@ def test_other_groups_are_trained_by_adamw():
         for seed, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             one.grad = random(*one.shape, seed=10 * step + seed)
             other.grad = one.grad.clone()
-        optimizer.step()
+        optimiser.step()
         oracle.step()
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
 
@@ -162,28 +162,28 @@ def test_a_restored_state_continues_bit_for_bit():
         ]
         return parameters, MuonAdamW(groups)
 
-    def train(parameters: list[torch.nn.Parameter], optimizer: MuonAdamW, steps: range) -> None:
+    def train(parameters: list[torch.nn.Parameter], optimiser: MuonAdamW, steps: range) -> None:
         for step in steps:
             for parameter in parameters:
                 parameter.grad = random(*parameter.shape, seed=step)
-            optimizer.step()
+            optimiser.step()
 
-    parameters, optimizer = make()
-    train(parameters, optimizer, range(3))
+    parameters, optimiser = make()
+    train(parameters, optimiser, range(3))
     others, resumed = make()
     with torch.no_grad():
         for parameter, other in zip(parameters, others, strict=True):
             other.copy_(parameter)
-    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    train(parameters, optimizer, range(3, 6))
+    resumed.load_state_dict(copy.deepcopy(optimiser.state_dict()))
+    train(parameters, optimiser, range(3, 6))
     train(others, resumed, range(3, 6))
     assert all(torch.equal(one, other) for one, other in zip(parameters, others, strict=True))
 
 
 def test_parameters_without_a_gradient_stay_as_they_are():
     trained, still = torch.nn.Parameter(random(4, 6)), torch.nn.Parameter(random(4, 6))
-    optimizer = MuonAdamW([{"params": [trained, still], "lr": 0.1, "muon": True, "weight_decay": 0.1}, {"params": []}])
+    optimiser = MuonAdamW([{"params": [trained, still], "lr": 0.1, "muon": True, "weight_decay": 0.1}, {"params": []}])
     trained.grad = random(4, 6)
-    optimizer.step()
+    optimiser.step()
     assert torch.equal(still, random(4, 6))
     assert not torch.equal(trained, random(4, 6))

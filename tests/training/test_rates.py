@@ -73,7 +73,7 @@ def test_a_rate_that_was_given_stays(model):
 
 
 @pytest.mark.parametrize("plan", ["direct", "embeddings-first", "embeddings-only"])
-def test_plans_of_papers_keep_their_optimizer_and_rate(model, plan):
+def test_plans_of_papers_keep_their_optimiser_and_rate(model, plan):
     settled = settle(replace(OWN, plan=plan), model, 100.0)
     assert all((stage.learning_rate, stage.optimiser) == (5e-4, "adamw") for stage in plan_stages(settled))
     assert (settled.patience, settled.selects_best) == (None, False)

@@ -30,7 +30,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
-__all__ = ["SeedRun", "load_parser", "make_optimizer", "train_parser"]
+__all__ = ["SeedRun", "load_parser", "make_optimiser", "train_parser"]
 
 RECORD_FILE = "parser_training.json"
 UAS, LAS = "eval_uas", "eval_las"
@@ -118,7 +118,7 @@ def load_parser(folder: str | Path) -> tuple[BiaffineParser, PreTrainedTokenizer
     return parser.eval(), load_tokenizer(folder)
 
 
-def make_optimizer(parser: BiaffineParser, options: ParserTraining) -> torch.optim.Optimizer:
+def make_optimiser(parser: BiaffineParser, options: ParserTraining) -> torch.optim.Optimizer:
     """Return AdamW with the learning rates of encoder and scorers; matrices decay, vectors do not."""
     groups: dict[tuple[bool, bool], list[torch.Tensor]] = {}
     for name, parameter in parser.named_parameters():
@@ -176,7 +176,7 @@ def _train_seed(
                 restores_callbacks=options.patience is not None,
             ),
             score=score,
-            optimizer=make_optimizer(parser, options),
+            optimiser=make_optimiser(parser, options),
             patience=options.patience,
             advance=advance,
         )

@@ -48,7 +48,7 @@ def count_aligned_tokens(
         options: How the text is aligned.
 
     Raises:
-        InputError: The text does not match the ready alignment.
+        InputError: The text does not match its word alignment.
         MissingExtra: The text has not been aligned yet, and eflomal is not installed.
     """
     options = options or WordAlignmentOptions()
@@ -58,7 +58,7 @@ def count_aligned_tokens(
             "second to the model's; put the model's language first, or set aligning.swapped in a recipe",
             bitext.name,
         )
-    most_pairs = options.most_pairs if links is None else None  # a ready alignment has a line for every pair
+    most_pairs = options.most_pairs if links is None else None  # a ready word alignment has a line for every pair
     pairs = encode_bitext(bitext, source, target, units=options.units, most_pairs=most_pairs)
     if links is not None:
         found = read_links(links, pairs, swapped=options.swapped)

@@ -56,7 +56,7 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
             return DirectedLinks(_read(forward, lines), _read(reverse, lines))
         except (InputError, OSError, RuntimeError) as error:
             raise EvidenceError(
-                f"eflomal ended without an alignment of all {len(lines)} pairs ({error}): check that there is space in "
+                f"eflomal ended without links for all {len(lines)} pairs ({error}): check that there is space in "
                 f"{Path(folder).parent}, or align the text with another tool and give its links (--set alignment=FILE)"
             ) from error
 

@@ -148,7 +148,7 @@ def parse_links(path: Path, *, expected: int | None = None) -> Links:
             lengths.append(len(found) // 2)
     if expected is not None and len(lengths) != expected:
         raise InputError(
-            f"{path} has {len(lengths)} lines and the parallel text {expected}: line n must be the alignment of "
+            f"{path} has {len(lengths)} lines and the parallel text {expected}: line n must be the links of "
             "pair n, an empty line if it has no links"
         )
     positions = np.array(numbers, np.int32).reshape(-1, 2)

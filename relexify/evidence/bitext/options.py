@@ -19,10 +19,10 @@ class WordAlignmentOptions:
 
     Attributes:
         symmetrisation: How to combine the two directions of a word alignment.
-        units: What the links of an alignment file count: tokens of the two tokenizers, or words separated by white
+        units: What the links of a word alignment count: tokens of the two tokenizers, or words separated by white
             space.
         fields: For json lines: the fields with the two sentences, the source language first.
-        swapped: Whether the text, and an alignment file, have the target language first.
+        swapped: Whether the text, and a word alignment, have the target language first.
         most_pairs: Align at most this many lines, evenly spread over the text.
         smoothing: Added to the count of every pair of tokens that was seen.
         min_count: Pairs of tokens with a lower count are left out.

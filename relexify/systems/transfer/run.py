@@ -58,7 +58,7 @@ class TransferResult:
 
     Attributes:
         graft: The model, its tokenizer and its mixture.
-        rotation: The alignment of the languages' vectors, if there is one.
+        rotation: The vector alignment of the languages, if there is one.
         scores: Bits per byte before training, by initialisation.
         output: The folder.
     """
@@ -70,7 +70,7 @@ class TransferResult:
 
 
 def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
-    """Run a transfer: tokenizer, vectors, alignment, mixture, graft, score, save.
+    """Run a transfer: tokenizer, vectors, vector alignment, mixture, graft, score, save.
 
     Slow steps are cached, so that an interrupted run resumes if it is started again.
 

@@ -38,7 +38,7 @@ FOLLOWS, DOES_NOT_FOLLOW = 0, 1
 """Labels of next sentences, as in transformers."""
 _MULTIPLE = 8
 """Rows are padded to a multiple of this, so that few shapes occur."""
-_FILL = {"labels": IGNORED, "alignment": UNALIGNED}
+_FILL = {"labels": IGNORED, "order": UNALIGNED}
 """The padding of these arrays; others are padded with 0."""
 _DRAWS = 7
 """Separates the random numbers of next sentences from those of the order, which have the same seed."""
@@ -112,7 +112,7 @@ class PairBatches:
         read, written = pair[self.read], pair[1 - self.read]
         before, after = (len(ids) for ids in self.frames[self.read])
         first, last = (len(ids) for ids in self.frames[1 - self.read])
-        alignment = np.concatenate(
+        order = np.concatenate(
             [
                 _align_special(first, before),
                 np.where(written.positions == UNALIGNED, UNALIGNED, written.positions + before),
@@ -122,8 +122,8 @@ class PairBatches:
         return {
             **_inputs(self._framed(read.ids, self.read)),
             "languages": np.array(self.read),
-            "alignment": alignment,
-            "target_attention_mask": np.ones_like(alignment),
+            "order": order,
+            "target_attention_mask": np.ones_like(order),
             "target_languages": np.array(1 - self.read),
             "labels": self._framed(written.ids, 1 - self.read),
         }
@@ -133,11 +133,11 @@ class PairBatches:
         ids = self._framed(sentence.ids, TARGET)
         own = np.arange(len(ids))
         inputs, labels = self._mask(ids, position, np.full_like(own, TARGET))
-        if self.objective == "cdlm":  # MLM is CdLM with the identity as its alignment
+        if self.objective == "cdlm":  # MLM is CdLM with the identity as O
             return {
                 **_inputs(inputs),
                 "languages": np.array(TARGET),
-                "alignment": own,
+                "order": own,
                 "target_attention_mask": np.ones_like(own),
                 "target_languages": np.array(TARGET),
                 "labels": labels,

@@ -127,7 +127,7 @@ def check_trelm(options: Trelm) -> None:
         raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
     validate_word_alignment(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
-        raise InputError('units = "words" is for a ready alignment: give it (alignment = FILE), or leave units out')
+        raise InputError('units = "words" is for a given word alignment: add it (alignment = FILE), or leave units out')
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")

@@ -102,7 +102,7 @@ def check_bitext(options: Trelm) -> None:
 
 
 def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
-    """Load the parallel text with its word alignment; an alignment by eflomal is cached.
+    """Load the parallel text with its word alignment; what eflomal aligns is cached.
 
     Args:
         tokenizers: Of the source language and of the target language.
@@ -113,7 +113,7 @@ def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
     """
     source, target = tokenizers
     bitext, aligning = open_bitext(options.bitext, options), options.aligning
-    # A given alignment has one line for every line of the text, so no line may be skipped then.
+    # A given word alignment has one line for every line of the text, so no line may be skipped then.
     most_pairs = None if options.alignment is not None else aligning.most_pairs
     pairs = encode_bitext(bitext, source, target, units=aligning.units, most_pairs=most_pairs)
     frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
@@ -139,7 +139,7 @@ def align_pairs(
 
     Args:
         pairs: Both sides in tokens, of one vocabulary or of two.
-        links: The output of an aligner: both directions, or one alignment for both.
+        links: The output of an aligner: both directions, or one word alignment for both.
         max_tokens: Tokens that a sentence may have; pairs with longer ones are left out.
         max_together: Tokens that both sentences may have together.
 
@@ -168,7 +168,7 @@ def align_pairs(
         100 * shares[1],
     )
     if max(shares) == 0:
-        raise EvidenceError("no token of the parallel text is aligned to another: is it the right alignment?")
+        raise EvidenceError("no token of the parallel text is aligned to another: is it the right word alignment?")
     return AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
 
 

@@ -2,10 +2,10 @@
 
 stage.py        freeze, set up the Trainer, resume from the last checkpoint, collect the scores
 trainer.py      what relexify overrides in the Trainer, and why
-arguments.py    TrainingArguments, schedule, optimizer, when to score and save
+arguments.py    TrainingArguments, schedule, optimiser, when to score and save
 freezing.py     which parameters a stage trains
 groups.py       which of them are trained by Muon, and which by AdamW at what rate
-muon.py         Muon and AdamW as one optimizer
+muon.py         Muon and AdamW as one optimiser
 lookahead.py    Lookahead around Adam
 average.py      a moving average of the weights
 cuda_graph.py   forward and backward pass of a step as one CUDA graph

@@ -1,4 +1,4 @@
-"""Settings of the Trainer for a stage: sizes, schedule, precision, optimizer, when to score and when to save."""
+"""Settings of the Trainer for a stage: sizes, schedule, precision, optimiser, when to score and when to save."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
 def stage_optimiser(
     model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments, *, compiled: bool
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
-    """Return class and options of an optimizer that the Trainer does not have; None for its own.
+    """Return class and options of an optimiser that the Trainer does not have; None for its own.
 
     Args:
         model: The model, whose parameters that are not trained are frozen.
         stage: The stage, with learning rates.
         training: All other options.
         arguments: As `stage_arguments` returns them.
-        compiled: Compile what the optimizer computes.
+        compiled: Compile what the optimiser computes.
     """
     if stage.optimiser == ADAM:
         return None

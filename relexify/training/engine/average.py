@@ -3,8 +3,8 @@
     average ← d average + (1 − d) weights,    d = min(decay, (1 + step) / (10 + step))
 
 after every step. d is smaller in the first steps, so that the average does not remain at the start. The averages are
-part of the optimizer state, so that checkpoints contain them. A checkpoint has the averages as its model, because the
-best checkpoint may become the result, and the weights in their place in the optimizer state.
+part of the optimiser state, so that checkpoints contain them. A checkpoint has the averages as its model, because the
+best checkpoint may become the result, and the weights in their place in the optimiser state.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ class WeightAverage(TrainerCallback):  # type: ignore[misc]
         torch._foreach_lerp_(averages, [parameter.detach() for parameter in states], 1 - decay)
 
 
-def keep_averages(optimizer: torch.optim.Optimizer) -> None:
-    """Let the first step of an optimizer, which creates its state, create the averages too.
+def keep_averages(optimiser: torch.optim.Optimizer) -> None:
+    """Let the first step of an optimiser, which creates its state, create the averages too.
 
-    torch loads a distributed optimizer state into what a first step creates, so nothing may be added after the step.
+    torch loads a distributed optimiser state into what a first step creates, so nothing may be added after the step.
     """
 
-    def create(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for parameter, values in optimizer.state.items():
+    def create(optimiser: torch.optim.Optimizer, *_: Any) -> None:
+        for parameter, values in optimiser.state.items():
             if _AVERAGE not in values:
                 values[_AVERAGE] = parameter.detach().clone()
 
-    optimizer.register_step_post_hook(create)
+    optimiser.register_step_post_hook(create)
 
 
 @torch.no_grad()
-def swap_averages(optimizer: torch.optim.Optimizer) -> None:
+def swap_averages(optimiser: torch.optim.Optimizer) -> None:
     """Exchange weights and averages; nothing happens before the first step."""
-    for parameter, values in optimizer.state.items():
+    for parameter, values in optimiser.state.items():
         if _AVERAGE in values:
             weights = parameter.detach().clone()
             parameter.copy_(values[_AVERAGE])
@@ -73,10 +73,10 @@ def swap_averages(optimizer: torch.optim.Optimizer) -> None:
 
 
 @contextmanager
-def averaged_weights(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+def averaged_weights(optimiser: torch.optim.Optimizer) -> Iterator[None]:
     """Have the averages in the model for a while."""
-    swap_averages(optimizer)
+    swap_averages(optimiser)
     try:
         yield
     finally:
-        swap_averages(optimizer)
+        swap_averages(optimiser)

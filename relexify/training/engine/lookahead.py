@@ -4,7 +4,7 @@ The slow weights φ stay the same while Adam takes k steps with the fast weights
 
     φ ← φ + α (θ − φ),    θ ← φ
 
-The slow weights are part of the optimizer state, so that checkpoints contain them. They take the memory of one more
+The slow weights are part of the optimiser state, so that checkpoints contain them. They take the memory of one more
 copy of the trained parameters.
 """
 

@@ -1,4 +1,4 @@
-"""Muon for inner matrices and AdamW for all other parameters, as one optimizer.
+"""Muon for inner matrices and AdamW for all other parameters, as one optimiser.
 
 Muon (Jordan et al., 2024) replaces the momentum M = U S Vᵀ of a matrix by U Vᵀ, its nearest orthogonal matrix, so that
 a step changes all directions by the same amount. U Vᵀ is approximated with matrix products alone, by the polynomials

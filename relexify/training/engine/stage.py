@@ -85,7 +85,7 @@ def train_stage(
         is_last: Whether it is the last stage, the only one that `patience` may stop.
 
     Raises:
-        InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimizer cannot train
+        InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimiser cannot train
             a model that is distributed in this way.
         TrainingError: The loss is NaN or infinite, or the memory is too small.
         OutputError: A checkpoint cannot be written.

@@ -152,7 +152,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         sequences: The sequences of the stage.
         data: What they come from, with the held-out text.
         callbacks: Callbacks, with a `StageMonitor` at the end.
-        optimiser: Class and options of an optimizer; None for the Trainer's.
+        optimiser: Class and options of an optimiser; None for the Trainer's.
         captured: Record forward and backward pass as a CUDA graph.
         is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
 
@@ -194,11 +194,11 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             self._pass = CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Create the optimizer, with averages of the weights in its state if they are to be kept."""
-        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        """Create the optimiser, with averages of the weights in its state if they are to be kept."""
+        optimiser: torch.optim.Optimizer = super().create_optimizer(model)
         if self.is_averaged:
-            keep_averages(optimizer)
-        return optimizer
+            keep_averages(optimiser)
+        return optimiser
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)

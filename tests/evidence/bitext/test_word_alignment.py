@@ -225,5 +225,5 @@ def test_text_with_nothing_to_align_is_rejected():
 def test_an_aligner_that_fails_is_reported_in_a_sentence(monkeypatch):
     eflomal = pytest.importorskip("eflomal", reason="the extra 'alignment' is not installed")
     monkeypatch.setattr(eflomal, "align", lambda *arguments, **options: 1)
-    with pytest.raises(EvidenceError, match="eflomal ended without an alignment of all 2 pairs"):
+    with pytest.raises(EvidenceError, match="eflomal ended without links for all 2 pairs"):
         align_bitext(PAIRS)

@@ -46,7 +46,7 @@ def options(tmp_path):
         ({"bitext": None, "method": "blend"}, "alignment is given without its parallel text"),
         ({"bitext": "nowhere.tsv"}, r"nowhere\.tsv does not exist"),
         ({"alignment": "nowhere.txt"}, r"nowhere\.txt does not exist"),
-        ({"alignment": None, "aligning": WordAlignmentOptions(units="words")}, "is for a ready alignment"),
+        ({"alignment": None, "aligning": WordAlignmentOptions(units="words")}, "is for a given word alignment"),
         ({"aligning": WordAlignmentOptions(symmetrisation="both")}, "symmetrisation = 'both'"),
         ({"aligning": WordAlignmentOptions(units="letters")}, "units = 'letters'"),
         ({"aligning": WordAlignmentOptions(fields=("en",))}, "1 fields are named"),

@@ -86,7 +86,7 @@ def by_hand(
     ids: list[int],
     languages: tuple[int, int] | None,
     *,
-    alignment: list[int] | None = None,
+    order: list[int] | None = None,
     words: torch.Tensor | None = None,
     decoder: torch.nn.Linear | None = None,
 ) -> torch.Tensor:
@@ -96,7 +96,7 @@ def by_hand(
         model: The model.
         ids: The sentence.
         languages: The languages before and after the TRILayer; None for a model without language embeddings.
-        alignment: The source position of every target position; by default there is no reordering.
+        order: The source position of every target position; by default there is no reordering.
         words: The embedding of the words; the backbone's by default.
         decoder: The output layer; that of the model's head by default.
     """
@@ -121,7 +121,7 @@ def by_hand(
     layers = getattr(inner.backbone.encoder, "layer", None) or inner.backbone.encoder.albert_layer_groups
     for layer in layers[: len(layers) // 2]:
         hidden = layer(hidden, mask)
-    order = list(range(len(ids))) if alignment is None else alignment
+    order = list(range(len(ids))) if order is None else order
     hidden = torch.stack([hidden[:, len(ids) if index == UNALIGNED else index] for index in order], dim=1)
     addends = [*language(1), position(len(order))]
     if mapping is not None:

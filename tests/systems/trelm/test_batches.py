@@ -37,7 +37,7 @@ def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> 
         number = next(number for number in range(2) if ids == [CLS, *pairs.pair(number)[read].ids, SEP])
         other = pairs.pair(number)[1 - read]
         assert wanted == [CLS, *other.ids, SEP]
-        order = rows["alignment"][index][rows["target_attention_mask"][index] == 1].tolist()
+        order = rows["order"][index][rows["target_attention_mask"][index] == 1].tolist()
         assert order == [0, *(p if p == UNALIGNED else p + 1 for p in other.positions.tolist()), len(ids) - 1]
         assert (rows["labels"][index][rows["target_attention_mask"][index] == 0] == IGNORED).all()
         assert (rows["input_ids"][index][rows["attention_mask"][index] == 0] == PAD).all()
@@ -52,7 +52,7 @@ def test_beside_every_pair_its_target_sentence_is_masked_in_its_own_order() -> N
         real = rows["attention_mask"][index] == 1
         whole = torch.where(rows["labels"][index] == IGNORED, rows["input_ids"][index], rows["labels"][index])[real]
         assert whole.tolist() in [[CLS, *pairs.pair(number)[1].ids, SEP] for number in range(2)]
-        assert rows["alignment"][index][real].tolist() == list(range(int(real.sum())))
+        assert rows["order"][index][real].tolist() == list(range(int(real.sum())))
         labelled = rows["labels"][index] != IGNORED
         assert labelled.any()
         assert not labelled[~real].any()
@@ -88,7 +88,7 @@ def test_tlm_concatenates_both_sentences_with_masks_in_both() -> None:
     assert min(gaps.values()) > 5
     one = PairBatches(pairs, TOKENIZER, objective="tlm", segments=1).batch([0])
     assert not one["token_type_ids"].any()
-    assert "alignment" not in rows
+    assert "order" not in rows
 
 
 def test_a_bridge_leads_from_a_masked_token_to_its_translation() -> None:

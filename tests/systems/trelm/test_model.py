@@ -23,7 +23,7 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_alignment, reorder
+from relexify.systems.trelm.model.encoder import UNALIGNED, TriLayerModel, check_order, reorder
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.parameters import combine_halves, half_pattern
 from tests import pico
@@ -61,39 +61,39 @@ def test_an_identity_alignment_changes_no_bit(backbone: Any) -> None:
     positions = torch.where(inputs["attention_mask"] == 1, positions, UNALIGNED)
     with torch.no_grad():
         plain = model(**inputs).logits
-        through = model(**inputs, alignment=positions, target_attention_mask=inputs["attention_mask"]).logits
+        through = model(**inputs, order=positions, target_attention_mask=inputs["attention_mask"]).logits
     real = inputs["attention_mask"] == 1
     assert torch.equal(plain[real], through[real])
 
 
 def test_a_translation_follows_its_alignment(backbone: Any) -> None:
     model, ids, order = with_trilayer(backbone), [7, 8, 30, 41], [3, UNALIGNED, 0, 0, 2, 1, UNALIGNED]
-    arrays = {"alignment": torch.tensor([order]), "target_languages": torch.tensor([1])}
+    arrays = {"order": torch.tensor([order]), "target_languages": torch.tensor([1])}
     with torch.no_grad():
         found = model(torch.tensor([ids]), languages=torch.tensor([0]), **arrays).logits
         assert found.shape[1] == len(order)
-        expected = by_hand(model, ids, (0, 1), alignment=order)
+        expected = by_hand(model, ids, (0, 1), order=order)
         assert torch.allclose(found, expected, atol=1e-5)
-        assert not torch.allclose(found, by_hand(model, ids, (1, 1), alignment=order), atol=1e-3)
-        assert not torch.allclose(found, by_hand(model, ids, (0, 0), alignment=order), atol=1e-3)
+        assert not torch.allclose(found, by_hand(model, ids, (1, 1), order=order), atol=1e-3)
+        assert not torch.allclose(found, by_hand(model, ids, (0, 0), order=order), atol=1e-3)
 
 
 def test_padding_changes_nothing_on_either_side(backbone: Any) -> None:
     model = with_trilayer(backbone)
     inputs = padded(model)
     targets, longest = [[0, 2, UNALIGNED, 1], [4, 3, 2, 1, 0, UNALIGNED], [6]], 8
-    alignment = torch.tensor([row + [UNALIGNED] * (longest - len(row)) for row in targets])
+    order = torch.tensor([row + [UNALIGNED] * (longest - len(row)) for row in targets])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in targets])
     languages, others = torch.tensor([0, 1, 0]), torch.tensor([1, 0, 0])
     with torch.no_grad():
         together = model(
-            **inputs, languages=languages, alignment=alignment, target_attention_mask=mask, target_languages=others
+            **inputs, languages=languages, order=order, target_attention_mask=mask, target_languages=others
         ).logits
         for row, length in enumerate(LENGTHS):
             alone = model(
                 inputs["input_ids"][row : row + 1, :length],
                 languages=languages[row : row + 1],
-                alignment=torch.tensor([targets[row]]),
+                order=torch.tensor([targets[row]]),
                 target_languages=others[row : row + 1],
             ).logits
             assert torch.allclose(together[row, : len(targets[row])], alone[0], atol=1e-5)
@@ -106,7 +106,7 @@ def test_states_are_put_into_the_order_of_the_alignment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alignment", "part"),
+    ("order", "part"),
     [
         ([[0, 5], [0, 1]], "source position 5, but the source sentence has 5 tokens"),
         ([[0, 1], [3, 1]], "source position 3, but the source sentence has 3 tokens"),
@@ -115,23 +115,23 @@ def test_states_are_put_into_the_order_of_the_alignment() -> None:
         ([[0] * 9, [0] * 9], "9 target positions, and the model has room for 8"),
     ],
 )
-def test_alignments_outside_the_sentence_are_rejected(alignment: list[list[int]], part: str) -> None:
+def test_orders_outside_the_sentence_are_rejected(order: list[list[int]], part: str) -> None:
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     with pytest.raises(InputError, match=part):
-        check_alignment(torch.tensor(alignment), mask, 8)
+        check_order(torch.tensor(order), mask, 8)
 
 
-def test_the_model_rejects_a_wrong_alignment_and_a_long_sentence(backbone: Any) -> None:
+def test_the_model_rejects_a_wrong_order_and_a_long_sentence(backbone: Any) -> None:
     model = with_trilayer(backbone)
     with pytest.raises(InputError, match="source position 4"):
-        model(torch.tensor([[5, 6, 7]]), alignment=torch.tensor([[4]]))
+        model(torch.tensor([[5, 6, 7]]), order=torch.tensor([[4]]))
     longest = usable_length(model)
     assert longest == 23
     model(torch.full((1, longest), 7))
     with pytest.raises(InputError, match="24 tokens, and the model has room for 23"):
         model(torch.full((1, longest + 1), 7))
     with pytest.raises(InputError, match="24 target positions"):
-        model(torch.tensor([[5, 6]]), alignment=torch.zeros(1, longest + 1, dtype=torch.long))
+        model(torch.tensor([[5, 6]]), order=torch.zeros(1, longest + 1, dtype=torch.long))
 
 
 def test_the_initial_parameters_are_those_of_the_paper(backbone: Any) -> None:
@@ -163,7 +163,7 @@ def test_without_a_trilayer_and_a_language_it_is_the_backbone(backbone: Any) -> 
     with torch.no_grad():
         assert torch.equal(model(**inputs).logits, logits_of_backbone(backbone, inputs))
     with pytest.raises(InputError, match="no TRILayer"):
-        model(**inputs, alignment=torch.zeros(3, 2, dtype=torch.long))
+        model(**inputs, order=torch.zeros(3, 2, dtype=torch.long))
     assert model.config.num_hidden_layers == 4
     assert usable_length(model) == 24
 
@@ -209,7 +209,7 @@ def test_gradients_reach_both_halves_languages_and_placeholder(backbone: Any) ->
     output = model(
         torch.tensor([[5, 6, 7, 8]]),
         languages=torch.tensor([0]),
-        alignment=torch.tensor([[2, UNALIGNED, 0]]),
+        order=torch.tensor([[2, UNALIGNED, 0]]),
         target_languages=torch.tensor([1]),
         labels=torch.tensor([[9, 10, 11]]),
     )

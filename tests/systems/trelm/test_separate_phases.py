@@ -66,12 +66,12 @@ def test_pairs_are_framed_masked_and_padded_by_the_vocabulary_of_their_language(
             labelled = rows["labels"][index][rows["target_attention_mask"][index] == 1]
             if index % 2 == 0:
                 assert (int(labelled[0]), int(labelled[-1])) == frames[writes]
-                order = rows["alignment"][index][rows["target_attention_mask"][index] == 1].tolist()
+                order = rows["order"][index][rows["target_attention_mask"][index] == 1].tolist()
                 assert (order[0], order[-1]) == (0, int(real.sum()) - 1)
             else:
                 hidden = ids[real][labelled != IGNORED]
                 assert (hidden == other.mask_token_id).float().mean() > 0.5
-    assert UNALIGNED in rows["alignment"]
+    assert UNALIGNED in rows["order"]
 
 
 @pytest.mark.parametrize("objective", ["tlm", "brlm"])

@@ -86,7 +86,7 @@ def test_an_identity_alignment_changes_no_bit(source: Any) -> None:
     with torch.no_grad():
         plain = model(**inputs, languages=languages).logits
         through = model(
-            **inputs, languages=languages, alignment=positions, target_attention_mask=inputs["attention_mask"]
+            **inputs, languages=languages, order=positions, target_attention_mask=inputs["attention_mask"]
         ).logits
     assert torch.equal(plain[real], through[real])
 
@@ -94,11 +94,11 @@ def test_an_identity_alignment_changes_no_bit(source: Any) -> None:
 def test_a_translation_reads_by_one_vocabulary_and_writes_by_the_other(source: Any) -> None:
     model, ids, order = joined(source), [7, 88, 30, 41], [3, UNALIGNED, 0, 0, 2, 1, UNALIGNED]
     target = with_vocabulary(source, TOKENS)
-    arrays = {"alignment": torch.tensor([order]), "target_languages": torch.tensor([1])}
+    arrays = {"order": torch.tensor([order]), "target_languages": torch.tensor([1])}
     with torch.no_grad():
         found = model(torch.tensor([ids]), languages=torch.tensor([0]), **arrays).logits
         words, decoder = source.get_input_embeddings().weight, target.get_output_embeddings()
-        expected = by_hand(model, ids, None, alignment=order, words=words, decoder=decoder)
+        expected = by_hand(model, ids, None, order=order, words=words, decoder=decoder)
     assert torch.allclose(found[..., :TOKENS], expected, atol=1e-5)
     assert (found[..., TOKENS:] == float("-inf")).all()
 

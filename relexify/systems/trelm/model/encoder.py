@@ -1,7 +1,7 @@
 """The encoder with the TRILayer (section 3.2): the two halves of a BERT with one more layer between them.
 
 N layers of a BERT, RoBERTa or ALBERT are cut into two halves, and the TRILayer is placed between them, which makes
-N + 1. The lower half reads a sentence; its states are re-ordered by the word alignment O into the order and length of
+N + 1. The lower half reads a sentence; its states are re-ordered by O, a word alignment, into the order and length of
 the translation. Re-ordering loses the positions, so position and (target) language are added again:
 
     E_inp = E_word + E_seg + E_pos + E_lng                 the sentence X, with the placeholder [P] after it
@@ -10,7 +10,7 @@ the translation. Re-ordering loses the positions, so position and (target) langu
     H_TL  = TRANSFORMER_TL(H^O + E_lng(Y) + E_pos)         the TRILayer
     out   = upper half(H_TL)                               [batch × target × width]
 
-Without an alignment the order stays as it is, so masked language modelling is the same forward pass.
+Without O the order stays as it is, so masked language modelling is the same forward pass.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
     "LanguageEmbedding",
     "TriLayerModel",
     "TriLayerPreTrainedModel",
-    "check_alignment",
+    "check_order",
     "reorder",
 ]
 
 UNALIGNED = -1
-"""In a word alignment, a target position without a source position; it takes the state of the placeholder [P]."""
+"""In O, a target position without a source position; it takes the state of the placeholder [P]."""
 
 
 class LanguageEmbedding(nn.Embedding):
@@ -118,7 +118,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         *,
         language: str | None = None,
         languages: torch.Tensor | None = None,
-        alignment: torch.Tensor | None = None,
+        order: torch.Tensor | None = None,
         target_attention_mask: torch.Tensor | None = None,
         target_languages: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
@@ -133,39 +133,39 @@ class TriLayerModel(TriLayerPreTrainedModel):
             language: Name of the language of all rows, as input and as output; the last language if neither this nor
                 `languages` is given.
             languages: Index of the language of every row [batch], or of every token [batch × source].
-            alignment: O: for every target position the source position that it is aligned to, from 0, or `UNALIGNED`
+            order: O: for every target position the source position that it is aligned to, from 0, or `UNALIGNED`
                 [batch × target]. If None, the order stays as it is.
-            target_attention_mask: 1 for target positions, 0 for (right) padding; needed if an alignment is padded
+            target_attention_mask: 1 for target positions, 0 for (right) padding; needed if O is padded
                 [batch × target].
             target_languages: As `languages`, for the target sentence; the same as `languages` if None.
             output_hidden_states: Also return the states of all layers.
             **rest: Other arguments that transformers passes to every model; ignored.
 
         Raises:
-            InputError: The sentence is too long, or the alignment does not fit it.
+            InputError: The sentence is too long, or the order does not fit it.
         """
         indices = self._language_indices(languages, language)
         embedded, mask = self._embed(input_ids, attention_mask, token_type_ids, indices)
         hidden, states = self._run_layers(embedded, self.lower, mask)
         target_mask, tokens = attention_mask, input_ids.shape[1]
         if self.trilayer is not None:
-            if alignment is None:
+            if order is None:
                 hidden = hidden[:, :tokens]  # without [P], which no position is aligned to
                 positions = self._positions(input_ids, attention_mask)
             else:
                 source_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-                check_alignment(alignment, source_mask, self._max_tokens)
-                hidden = reorder(hidden, alignment)
+                check_order(order, source_mask, self._max_tokens)
+                hidden = reorder(hidden, order)
                 target_mask = target_attention_mask
-                positions = position_ids(self.backbone, _mask_or_ones(alignment, target_mask))
+                positions = position_ids(self.backbone, _mask_or_ones(order, target_mask))
             targets = target_languages if target_languages is not None else languages
             target_language = self._embed_languages(self._language_indices(targets, language), hidden.shape[1])
             position = self.backbone.embeddings.position_embeddings(positions)
             hidden = self._add_again(hidden, target_language, position)
             hidden, between = self._run_layers(hidden, [self.trilayer], target_mask)
             states += between
-        elif alignment is not None:
-            raise InputError("the model has no TRILayer and cannot follow an alignment: build it with one")
+        elif order is not None:
+            raise InputError("the model has no TRILayer and cannot reorder a sentence: build it with one")
         hidden, above = self._run_layers(hidden, self.upper, target_mask)
         return BaseModelOutput(
             last_hidden_state=hidden, hidden_states=(embedded, *states, *above) if output_hidden_states else None
@@ -290,51 +290,51 @@ class TriLayerModel(TriLayerPreTrainedModel):
         self.backbone.embeddings.word_embeddings = value
 
 
-def reorder(states: torch.Tensor, alignment: torch.Tensor) -> torch.Tensor:
+def reorder(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Return H^O: for every target position the state of the source position that it is aligned to.
 
     Args:
         states: H of a source sentence, with the placeholder in the last column [batch × source + 1 × width].
-        alignment: O: source positions from 0, or `UNALIGNED` for the placeholder [batch × target].
+        order: O: source positions from 0, or `UNALIGNED` for the placeholder [batch × target].
 
     Returns:
         [batch × target × width].
     """
-    columns = torch.where(alignment == UNALIGNED, states.shape[1] - 1, alignment)
+    columns = torch.where(order == UNALIGNED, states.shape[1] - 1, order)
     return states.gather(1, columns[..., None].expand(-1, -1, states.shape[-1]))
 
 
-def check_alignment(alignment: torch.Tensor, source_mask: torch.Tensor, max_tokens: int) -> None:
-    """Validate that a word alignment fits its sentences.
+def check_order(order: torch.Tensor, source_mask: torch.Tensor, max_tokens: int) -> None:
+    """Validate that O fits its sentences.
 
     Args:
-        alignment: As in `reorder` [batch × target].
+        order: As in `reorder` [batch × target].
         source_mask: 1 for tokens, 0 for padding [batch × source].
         max_tokens: Positions that the model has.
 
     Raises:
         InputError: It has another number of rows, too many positions, or points outside its source sentence.
     """
-    if alignment.dim() != 2 or len(alignment) != len(source_mask):
+    if order.dim() != 2 or len(order) != len(source_mask):
         raise InputError(
-            f"an alignment of shape {list(alignment.shape)} does not fit {len(source_mask)} sentences: "
+            f"an order of shape {list(order.shape)} does not fit {len(source_mask)} sentences: "
             "give one row of source positions for every sentence"
         )
-    if alignment.shape[1] > max_tokens:
+    if order.shape[1] > max_tokens:
         raise InputError(
-            f"an alignment has {alignment.shape[1]} target positions, and the model has room for {max_tokens}: "
+            f"an order has {order.shape[1]} target positions, and the model has room for {max_tokens}: "
             "cut the sentences, or leave them out"
         )
-    if alignment.is_cuda and torch.cuda.is_current_stream_capturing():
+    if order.is_cuda and torch.cuda.is_current_stream_capturing():
         return  # values cannot be read while a CUDA graph is recorded
     # The number of tokens of a row is the index of its last 1, plus one.
     lengths = source_mask.shape[1] - source_mask.flip(1).to(torch.bool).int().argmax(1)
-    outside = (alignment < UNALIGNED) | (alignment >= lengths[:, None])
+    outside = (order < UNALIGNED) | (order >= lengths[:, None])
     if bool(outside.any()):
         row, position = (int(number) for number in outside.nonzero()[0])
         raise InputError(
             f"in sentence {row} of the batch, target position {position} is aligned to source position "
-            f"{int(alignment[row, position])}, but the source sentence has {int(lengths[row])} tokens: count from 0, "
+            f"{int(order[row, position])}, but the source sentence has {int(lengths[row])} tokens: count from 0, "
             f"and write {UNALIGNED} for positions that are not aligned"
         )
 

@@ -143,10 +143,10 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             languages: As for `TriLayerModel`.
             target_languages: As for `TriLayerModel`.
             next_sentence_label: 0 if the second segment follows the first, 1 if it does not [batch].
-            **inputs: Whatever else `TriLayerModel` takes, such as the word alignment.
+            **inputs: Whatever else `TriLayerModel` takes, such as the order O of the target sentence.
 
         Raises:
-            InputError: The sentence is too long, or the alignment does not fit it.
+            InputError: The sentence is too long, or the order does not fit it.
         """
         spoken: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
         encoded = self.model(input_ids, attention_mask, token_type_ids, **spoken, **inputs)

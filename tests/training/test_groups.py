@@ -13,7 +13,7 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.rates import Rates
 from tests import pico
 
-RATES = Rates(inner=8e-3, embeddings=3e-3)
+RATES = Rates(inner=8e-3, embeddings=3e-3, others=1e-2)
 FAMILIES = ["llama tied", "llama untied", "gpt2", "bert", "modernbert"]
 
 

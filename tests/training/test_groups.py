@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from relexify.errors import InputError
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
+from relexify.training.plan import Training
 from relexify.training.rates import Rates
+from relexify.training.trainable import check_stages
 from tests import pico
 
 RATES = Rates(inner=8e-3, embeddings=3e-3, others=1e-2)
@@ -108,3 +112,12 @@ def test_frozen_parameters_are_in_no_group():
     groups, by_name = grouped(model)
     assert set(by_name) == {"model.embed_tokens.weight", "lm_head.weight"}
     assert not any(group.get("muon") for group in groups)
+
+
+def test_a_model_whose_vocabulary_is_not_known_is_rejected_before_training():
+    model = LlamaForCausalLM(
+        LlamaConfig(vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+    )
+    check_stages(model, Training(plan="direct"))
+    with pytest.raises(InputError, match=r"Muon trains all matrices .*gate_proj.*: choose the plan direct"):
+        check_stages(model, Training())

@@ -117,7 +117,7 @@ def test_muon_and_averages_train_the_same_model_in_two_processes_and_resume(run_
     run, training = run_of("gpt2", dropout=False), replace(MUON, average=0.9)
     alone = run.train(training, "alone")
     train = train_sharded if sharded else train_and_die
-    environment = {**SHARDED, "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT"} if sharded else {}
+    environment = {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"} if sharded else {}
     assert in_two_processes(train, run, Moment("step", 5), training, "out", **environment) == -signal.SIGKILL
     assert in_two_processes(train, run, None, training, "out", **environment) == 0
     assert_trained_like(run, alone)

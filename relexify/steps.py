@@ -18,7 +18,17 @@ from relexify.registry import Registry
 if TYPE_CHECKING:
     from relexify.text import Corpus
 
-__all__ = ["INHERITED", "STEPS", "Flattened", "ModelName", "RunContext", "Step", "StepTraining", "TrainingSettings"]
+__all__ = [
+    "INHERITED",
+    "STEPS",
+    "Flattened",
+    "ModelName",
+    "ResultTable",
+    "RunContext",
+    "Step",
+    "StepTraining",
+    "TrainingSettings",
+]
 
 ModelName = Annotated[str, "model"]
 """A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
@@ -87,6 +97,19 @@ class StepTraining:
 
 
 @dataclass(frozen=True)
+class ResultTable:
+    """A part of a result as a table of text.
+
+    Attributes:
+        title: What it shows.
+        rows: The header, then the rows.
+    """
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of a run.
 
@@ -108,6 +131,7 @@ class Step:
         inputs: Returns the files and folders that the options name, which an output must not replace.
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
+        summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
@@ -129,6 +153,7 @@ class Step:
     inputs: Callable[[Any], Sequence[Any]] = lambda options: ()
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
+    summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
     scores: Callable[[Path], Sequence[Any]] | None = None
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False

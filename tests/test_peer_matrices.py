@@ -16,8 +16,9 @@ import pytest
 
 from relexify.evidence.alignment import align
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import subword_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.wechsel import subword_vectors, wechsel
+from relexify.methods.wechsel import wechsel
 from relexify.neighbours import nearest, normalise_rows
 
 ORACLE = Path(os.environ.get("RELEXIFY_DATA", "../shared/data")).parent / "oracle"

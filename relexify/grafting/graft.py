@@ -181,8 +181,8 @@ def _mix(
 ) -> torch.Tensor:
     """Return the target values of a lexical tensor, in the dtype and on the device of the source tensor.
 
-    Rows that the mixture does not know, and rows that pad the matrix, are drawn as the mixture's fallback says. No
-    other function draws random embeddings.
+    The mixture's fallback fills rows that the mixture does not know, and rows that pad the matrix. No other function
+    draws random embeddings.
 
     Args:
         mixture: The mixture.
@@ -202,12 +202,15 @@ def _mix(
     unknown = np.ones(rows, dtype=bool)
     unknown[: len(mixture)] = ~mixture.known
     noise = generator.standard_normal((int(unknown.sum()), table.shape[1]))
-    if mixture.fallback is Fallback.NARROW:
-        mixed[unknown] = noise / width
-    elif mixture.fallback is Fallback.FRESH:
-        mixed[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
-    else:
-        mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
+    match mixture.fallback:
+        case Fallback.NARROW:
+            mixed[unknown] = noise / width
+        case Fallback.FRESH:
+            mixed[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
+        case Fallback.MEAN:
+            mixed[unknown] = used.mean(axis=0, dtype=np.float64)
+        case Fallback.SOURCE_ROWS:
+            mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
     shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)
     return shaped.to(source.device, source.dtype).contiguous()
 
@@ -235,13 +238,13 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
 
 
 def _count_origins(mixture: Mixture, precomputed: PrecomputedRows | None) -> dict[str, int]:
-    """Return the number of rows by origin; precomputed rows have the origin `ready`."""
+    """Return the number of rows by origin; precomputed rows have the origin `precomputed`."""
     if precomputed is None:
         return mixture.counts()
     names = [Origin(origin).name.lower() for origin in mixture.origin]
     for id in precomputed.ids:
-        names[id] = "ready"
-    return {name: names.count(name) for name in (*mixture.counts(), "ready")}
+        names[id] = "precomputed"
+    return {name: names.count(name) for name in (*mixture.counts(), "precomputed")}
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:

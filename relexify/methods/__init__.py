@@ -1,38 +1,18 @@
 """Initialisation methods: evidence in, a Mixture out. One paper, one file; each registers itself in `METHODS`.
 
 `relexify methods` lists them, and `docs/methods.md` describes each. `registry.py` defines a method, `inputs.py` what it
-may use. `copying.py` and `translations.py` are shared parts.
+may use. `copying.py`, `translations.py`, `translated_neighbours.py` and `token_space.py` are shared parts.
+
+The package has every name that `__all__` of one of its modules lists, so a new file needs no entry here:
+`rx.methods.fvt` is the function of `methods/fvt.py`, and not the module.
 """
 
-from relexify.methods.blend import blended
-from relexify.methods.copying import neutral, shared, special
-from relexify.methods.focus import focus
-from relexify.methods.fvt import fvt
-from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
-from relexify.methods.random import random
-from relexify.methods.registry import METHODS, Method
-from relexify.methods.shuffle import shuffle
-from relexify.methods.trans_tokens import trans_tokens
-from relexify.methods.translations import translations
-from relexify.methods.wechsel import vector_neighbours, wechsel
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "METHODS",
-    "Method",
-    "aligned_tokens",
-    "blended",
-    "focus",
-    "fvt",
-    "neutral",
-    "ramen",
-    "ramen_random",
-    "ramen_vectors",
-    "random",
-    "shared",
-    "shuffle",
-    "special",
-    "trans_tokens",
-    "translations",
-    "vector_neighbours",
-    "wechsel",
-]
+__all__: list[str] = []
+
+for _info in iter_modules(__path__):
+    _module = import_module(f"{__name__}.{_info.name}")
+    __all__ += _module.__all__
+    globals().update({name: getattr(_module, name) for name in _module.__all__})

@@ -1,8 +1,13 @@
-"""The default: all evidence in equal parts, neutral tokens copied.
+"""The default: a token is half its meaning and half its source pieces; neutral tokens are copied.
 
-The order of evidence: special tokens by role > neutral tokens > vectors, dictionary and source pieces in equal parts >
-random. What one kind of evidence does not cover is left to the others: without a dictionary it is half WECHSEL, half
-source pieces, and a token without a vector is the mean of its source pieces.
+The order of evidence: special tokens by role > neutral tokens > in equal parts, meaning and source pieces > random. The
+meaning of a token is that of its translations, or else of the translations of its neighbours in the target language.
+If there is neither a dictionary nor parallel text, it is that of its neighbours in aligned vectors. A token without any
+is the mean of its source pieces.
+
+Source pieces say little about the meaning of a word, but they keep tokens apart, so that the model recognises a word
+that it has just read; a mean over neighbours says what kind of word it is, and makes similar tokens similar. Aligned
+vectors are not used beside a dictionary: they are less precise than neighbours in one language, and make it worse.
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ from relexify.methods.copying import neutral, shared, special
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.translations import translations
+from relexify.methods.translated_neighbours import translated_neighbours
+from relexify.methods.translations import check_columns, translations
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import vocabulary_of
@@ -45,7 +51,8 @@ def blended(
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
-        evidence: Mixtures from word vectors (`wechsel`, `vector_neighbours`), from a dictionary (`translations`), …
+        evidence: Mixtures from a dictionary (`translations`), from word vectors (`translated_neighbours`,
+            `vector_neighbours`), …, in equal parts with each other and with the source pieces.
         overrides: Source token by target token, as `special` takes them.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
@@ -58,26 +65,18 @@ def blended(
 
 def _build(inputs: Inputs) -> Initialisation:
     """Blend all the evidence there is; use source pieces alone if there is none."""
-    parts: list[Mixture] = []
+    known = _known_meanings(inputs)
+    parts = [] if known is None else [known]
     rotation: Rotation | None = None
     try:
-        space = inputs.token_space()
-        parts.append(neighbours_in_space(space, inputs))
-        rotation = space.rotation
+        if known is None:
+            space = inputs.token_space()
+            parts.append(neighbours_in_space(space, inputs))
+            rotation = space.rotation
+        else:
+            parts.append(translated_neighbours(inputs.source, inputs.target_subwords, known, device=inputs.device))
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
-    if inputs.evidence.lexicon is not None:
-        parts.append(translations(inputs.source, inputs.target, inputs.evidence.lexicon))
-    if inputs.evidence.bitext is not None:
-        counts, options = inputs.aligned_token_counts, inputs.evidence.aligning
-        try:
-            parts.append(
-                aligned_tokens(
-                    inputs.source, inputs.target, counts, smoothing=options.smoothing, min_count=options.min_count
-                )
-            )
-        except EvidenceError as error:
-            logger.warning("ignoring the parallel text: %s", error)
     if not parts:
         logger.warning("continuing with source pieces alone")
         return Initialisation(fvt(inputs.source, inputs.target, overrides=inputs.overrides))
@@ -85,13 +84,37 @@ def _build(inputs: Inputs) -> Initialisation:
     return Initialisation(mixture, rotation=rotation)
 
 
+def _known_meanings(inputs: Inputs) -> Mixture | None:
+    """Return the tokens that a dictionary and parallel text translate, in equal parts; None if there are none.
+
+    Raises:
+        InputError: The dictionary has its columns swapped.
+    """
+    parts: list[tuple[float, Mixture]] = []
+    if (lexicon := inputs.evidence.lexicon) is not None:
+        check_columns(inputs.source, inputs.target, lexicon)
+        parts.append((1.0, translations(inputs.source, inputs.target, lexicon)))
+    if inputs.evidence.bitext is not None:
+        counts, options = inputs.aligned_token_counts, inputs.evidence.aligning
+        try:
+            aligned = aligned_tokens(
+                inputs.source, inputs.target, counts, smoothing=options.smoothing, min_count=options.min_count
+            )
+            parts.append((1.0, aligned))
+        except EvidenceError as error:
+            logger.warning("ignoring the parallel text: %s", error)
+    known = blend(*parts) if parts else None
+    return known if known is not None and known.known.any() else None
+
+
 METHODS.add(
     "blend",
     Method(
-        becomes="in equal parts: its neighbours in aligned vectors (wechsel), the source pieces of its translations, "
-        "and its own source pieces (fvt); digits and punctuation are copied: the default",
-        evidence="vectors or text of both languages, a dictionary; parallel text, if given, is one more part; "
-        "makes do with less",
+        becomes="half its source pieces (fvt), half those of its translations, or else of the translations of its "
+        "neighbours in the target language, or, without a dictionary, its neighbours in aligned vectors (wechsel); "
+        "digits and punctuation are copied: the default",
+        evidence="a dictionary or parallel text, and vectors or text of the target language; or vectors or text of "
+        "both languages; makes do with less",
         paper="relexify's own",
         build=_build,
         uses=("vectors", "dictionary", "bitext", "neighbours", "overrides"),

@@ -18,9 +18,17 @@ from relexify.evidence.alignment import Rotation, align
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, subwords_from_words, train_vectors
+from relexify.evidence.vectors import (
+    Subwords,
+    SubwordVectors,
+    VectorTraining,
+    WordVectors,
+    subword_vectors,
+    subwords_from_words,
+    train_vectors,
+)
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.wechsel import Neighbours, Subwords, search_neighbours, subword_vectors
+from relexify.methods.token_space import TokenSpace
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AlignedBy",
     "Inputs",
-    "TokenSpace",
     "TokensInSpace",
     "choose_lexicon",
     "embedding_vectors",
@@ -53,35 +60,6 @@ TokensInSpace = Callable[[WordVectors], SubwordVectors]
 _VECTORS = "vectors.safetensors"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class TokenSpace:
-    """Vectors of the tokens of both vocabularies in one space.
-
-    Attributes:
-        source: Vectors of the source tokens.
-        target: Vectors of the target tokens.
-        rotation: The vector alignment that brought them together.
-    """
-
-    source: SubwordVectors
-    target: SubwordVectors
-    rotation: Rotation
-    _found: Neighbours | None = None
-
-    def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
-        """Return the nearest source tokens of every covered target token.
-
-        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
-
-        Raises:
-            InputError: The two sides have different widths.
-            EvidenceError: One side has no vector at all.
-        """
-        if self._found is None or self._found.columns.shape[1] < neighbours:
-            self._found = search_neighbours(self.source, self.target, neighbours=neighbours, device=device)
-        return self._found.first(neighbours)
 
 
 @dataclass(frozen=True)
@@ -157,6 +135,11 @@ class Inputs:
         """Vectors of the target tokens, trained on the corpus cut into them."""
         return token_vectors(self.evidence.corpus, self.target, replace(self.vectors, seed=self.seed))
 
+    @cached_property
+    def target_subwords(self) -> SubwordVectors:
+        """Vectors of the target tokens, composed from word vectors of the target language, in a space of their own."""
+        return subword_vectors(self.target, self._target_word_vectors(), "auto")
+
     def token_space(
         self,
         subwords: Subwords = "auto",
@@ -168,7 +151,7 @@ class Inputs:
         """Return vectors of source and target tokens in one space.
 
         Args:
-            subwords: How tokens are composed, see `wechsel`.
+            subwords: How tokens are composed, see `subword_vectors`.
             with_dictionary: Whether a dictionary may align the word vectors; otherwise identical words do.
             top_words: Compose tokens from this number of the most frequent words only.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
@@ -208,12 +191,12 @@ class Inputs:
         evidence, options = self.evidence, replace(self.vectors, seed=self.seed)
         # Files first: one that cannot be read must not cost the training of the other side.
         source = None if evidence.source_vectors is None else load_vectors(evidence.source_vectors)
-        target = None if evidence.target_vectors is None else load_vectors(evidence.target_vectors)
+        target = None if evidence.target_vectors is None else self._target_word_vectors()
         # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
         if source is None and evidence.source_corpus is not None:
             source = trained_vectors(evidence.source_corpus, options, name="source language")
         if target is None:
-            target = trained_vectors(evidence.corpus, options, name="target language")
+            target = self._target_word_vectors()
         if source is not None:
             return source, target, None
         logger.warning(
@@ -224,6 +207,12 @@ class Inputs:
         words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
         source, tokens_in_space = embedding_vectors(self.source, self.embedding, words)
         return source, target, tokens_in_space
+
+    def _target_word_vectors(self) -> WordVectors:
+        """Return word vectors of the target language: from a file, or from text."""
+        if self.evidence.target_vectors is not None:
+            return load_vectors(self.evidence.target_vectors)
+        return trained_vectors(self.evidence.corpus, replace(self.vectors, seed=self.seed), name="target language")
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon

@@ -16,10 +16,9 @@ from scipy.sparse import csr_array, diags_array
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import special
-from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.wechsel import check_subwords
-from relexify.mixture import Fallback, Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
+from relexify.methods.token_space import check_subwords
+from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_weights, sparsemax_products
 from relexify.tokens import Vocabulary, vocabulary_of
 
 if TYPE_CHECKING:
@@ -86,7 +85,8 @@ def ramen_random(
     source_tokenizer: PreTrainedTokenizerFast | Vocabulary, target_tokenizer: PreTrainedTokenizerFast | Vocabulary
 ) -> Mixture:
     """Leave every row empty, special tokens too, to be drawn from N(0, 1/d²) when it is grafted (Table 3)."""
-    return _with_fallback(random(source_tokenizer, target_tokenizer), "ramen-random")
+    source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
+    return empty_mixture(source, target, method="ramen-random", fallback=Fallback.NARROW)
 
 
 def aligned_tokens(

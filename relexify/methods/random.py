@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from scipy.sparse import csr_array
-
 from relexify.methods.registry import METHODS, Method
-from relexify.mixture import Fallback, Mixture, Origin, mixture_of_weights
+from relexify.mixture import Fallback, Mixture, empty_mixture
 from relexify.tokens import Vocabulary, vocabulary_of
 
 if TYPE_CHECKING:
@@ -28,9 +25,7 @@ def random(
     little worse than chance.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
-    empty = csr_array((len(target), len(source)), dtype=np.float32)
-    mixture = mixture_of_weights(empty, source, target, method="random", origin=Origin.RANDOM)
-    return replace(mixture, fallback=Fallback.FRESH)
+    return empty_mixture(source, target, method="random", fallback=Fallback.FRESH)
 
 
 METHODS.add(

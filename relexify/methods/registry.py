@@ -2,7 +2,12 @@
 
 A method is one file in this package: a pure function with the paper's equation, and its entry here:
 
-    def mean(source, target) -> Mixture: ...
+    __all__ = ["mean"]
+
+    def mean(source_tokenizer, target_tokenizer) -> Mixture:
+        source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
+        rest = empty_mixture(source, target, method="mean", fallback=Fallback.MEAN)
+        return first_of(special(source, target), rest, method="mean")
 
     METHODS.add("mean", Method(
         becomes="the mean of the source embedding",
@@ -11,7 +16,8 @@ A method is one file in this package: a pure function with the paper's equation,
         build=lambda inputs: mean(inputs.source, inputs.target),
     ))
 
-Commands, recipes, comparisons and the documentation read the registry; nothing else has to change.
+A mixture has few weights per row: what is the same for all tokens without evidence is not a row, but a `Fallback`.
+Commands, recipes, comparisons and `rx.methods` read the registry and the package; nothing else has to change.
 """
 
 from __future__ import annotations

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
+from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.tokens import encode_words, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["translations"]
+__all__ = ["check_columns", "translations"]
 
 
 def translations(
@@ -57,6 +59,28 @@ def translations(
     return mixture_of_weights(
         csr_array(diags_array(scale) @ mixed), source, target, method="translations", origin=Origin.MIXED
     )
+
+
+def check_columns(
+    source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast, lexicon: BilingualLexicon
+) -> None:
+    """Validate that a dictionary does not have its columns swapped, by the whole words of the two vocabularies.
+
+    Raises:
+        InputError: Far more entries fit the other way round.
+    """
+    source, target = (
+        {form.text: id for id, form in enumerate(vocabulary_of(tokenizer).forms) if form.starts_word}
+        for tokenizer in (source_tokenizer, target_tokenizer)
+    )
+    found = find_correspondences(lexicon, source, target).entries_used
+    swapped = find_correspondences(lexicon.swapped(), source, target).entries_used
+    if swapped >= max(10, 3 * found):
+        raise InputError(
+            f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries are "
+            f"words of the two vocabularies as they are and {swapped} the other way round; say so "
+            "(--set dictionary_swapped=true, or BilingualLexicon.load(…, swapped=True))"
+        )
 
 
 def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> csr_array:

@@ -6,38 +6,25 @@ e_x = Σ_{y ∈ J_x} softmax(cos(u_x, u_y) / τ) e_y over the k nearest source t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from relexify.errors import EvidenceError, InputError
-from relexify.evidence.vectors import SubwordVectors, subwords_from_ngrams, subwords_from_words
-from relexify.evidence.vectors.word_vectors import WordVectors
+from relexify.evidence.vectors import Subwords, SubwordVectors, WordVectors, subword_vectors
 from relexify.methods.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.methods.token_space import Neighbours, TokenSpace, search_neighbours
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
-from relexify.neighbours import nearest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from relexify.methods.inputs import Inputs, TokenSpace
+    from relexify.methods.inputs import Inputs
 
 __all__ = [
-    "Neighbours",
-    "Subwords",
-    "check_subwords",
     "neighbours_in_space",
-    "search_neighbours",
-    "subword_vectors",
     "vector_neighbours",
     "wechsel",
     "weigh_neighbours",
 ]
-
-Subwords = Literal["auto", "ngrams", "words"]
-"""How vectors of tokens are composed, see `subword_vectors`."""
 
 
 def wechsel(
@@ -96,57 +83,6 @@ def vector_neighbours(
     return weigh_neighbours(found, source, target, temperature=temperature)
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The source tokens that are nearest to each covered target token.
-
-    Attributes:
-        rows: Ids of the covered target tokens [n].
-        columns: Ids of their neighbours, from the nearest outwards [n × k].
-        similarities: Cosines [n × k].
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    similarities: np.ndarray
-
-    def first(self, neighbours: int) -> Neighbours:
-        """Return only the first neighbours, as a search for fewer would have found them."""
-        return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
-
-
-def search_neighbours(
-    source: SubwordVectors, target: SubwordVectors, *, neighbours: int = 10, device: str = "cpu"
-) -> Neighbours:
-    """Find the nearest source tokens of every covered target token.
-
-    Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
-    """
-    check_subwords(source, target)
-    rows = np.flatnonzero(target.covered)
-    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device)
-    return Neighbours(rows, columns, similarities)
-
-
-def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
-    """Validate that vectors of tokens can be compared.
-
-    Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
-    """
-    if source.matrix.shape[1] != target.matrix.shape[1]:
-        raise InputError(
-            f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
-            "align them with reduce on, or use vectors of one width"
-        )
-    for side, vectors in (("source", source), ("target", target)):
-        if not vectors.covered.any():
-            raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
-
-
 def weigh_neighbours(
     found: Neighbours, source: SubwordVectors, target: SubwordVectors, *, temperature: float = 0.1
 ) -> Mixture:
@@ -155,27 +91,6 @@ def weigh_neighbours(
     shape = (len(target.vocabulary), len(source.vocabulary))
     matrix = rows_to_csr(found.rows, found.columns, weights, shape)
     return mixture_of_weights(matrix, source.vocabulary, target.vocabulary, method="vectors", origin=Origin.MIXED)
-
-
-def subword_vectors(
-    tokenizer: PreTrainedTokenizerFast,
-    vectors: WordVectors,
-    subwords: Subwords,
-    frequencies: Mapping[str, float] | None = None,
-    top_words: int | None = None,
-) -> SubwordVectors:
-    """Return a vector for every token, from n-grams or from words; `"auto"` takes n-grams if there are any.
-
-    Raises:
-        EvidenceError: N-grams are requested of vectors that have none.
-    """
-    if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
-        return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words)
-    if vectors.ngrams is None:
-        raise EvidenceError(
-            "these vectors carry no n-grams: use a fastText .bin file, or compose tokens from words (wechsel-tfr)"
-        )
-    return subwords_from_ngrams(tokenizer, vectors)
 
 
 def neighbours_in_space(space: TokenSpace, inputs: Inputs) -> Mixture:

@@ -13,7 +13,13 @@ from relexify.errors import VocabularyError
 from relexify.mixture.mixture import Fallback, Mixture, Origin, validate_same_tokens
 from relexify.tokens import Vocabulary
 
-__all__ = ["blend", "first_of", "mixture_of_rows", "mixture_of_weights"]
+__all__ = ["blend", "empty_mixture", "first_of", "mixture_of_rows", "mixture_of_weights"]
+
+
+def empty_mixture(source: Vocabulary, target: Vocabulary, *, method: str, fallback: Fallback) -> Mixture:
+    """Build a mixture without evidence: the fallback fills every row."""
+    weights = csr_array((len(target), len(source)), dtype=np.float32)
+    return mixture_of_weights(weights, source, target, method=method, origin=Origin.NONE, fallback=fallback)
 
 
 def mixture_of_rows(
@@ -42,12 +48,12 @@ def mixture_of_weights(
     origin: Origin | np.ndarray,
     fallback: Fallback = Fallback.SOURCE_ROWS,
 ) -> Mixture:
-    """Build a mixture from weights [target × source]; rows without entries have the origin `RANDOM`."""
+    """Build a mixture from weights [target × source]; rows without entries have the origin `NONE`."""
     weights = csr_array(weights, dtype=np.float32)
     weights.sum_duplicates()
     weights.eliminate_zeros()
     known = np.diff(weights.indptr) > 0
-    origins = np.where(known, origin, Origin.RANDOM).astype(np.uint8)
+    origins = np.where(known, origin, Origin.NONE).astype(np.uint8)
     return Mixture(
         weights,
         origins,
@@ -85,7 +91,7 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
     # A row with evidence in one mixture only keeps the origin that it has there.
     alone = known.sum(axis=0) == 1
     only_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
-    origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.RANDOM)
+    origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.NONE)
     name = method or " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
     return _rebuild(weights, origin, name, mixtures[-1])
 

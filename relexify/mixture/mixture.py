@@ -28,8 +28,8 @@ _KIND = "mixture"
 class Origin(IntEnum):
     """The evidence that a row comes from."""
 
-    RANDOM = 0
-    """No evidence: the row is empty, and drawn at random at grafting."""
+    NONE = 0
+    """No evidence: the row is empty, and filled at grafting as the `Fallback` says."""
     SPECIAL = 1
     """A special token, copied from the source token with the same role."""
     COPIED = 2
@@ -41,14 +41,16 @@ class Origin(IntEnum):
 
 
 class Fallback(StrEnum):
-    """The distribution that rows of tokens without evidence are drawn from."""
+    """What fills the rows of tokens without evidence at grafting."""
 
-    SOURCE_ROWS = "old-rows"  # the value is part of the file format
-    """N(mean, variance) of the source rows, per dimension (WECHSEL, section 3.2)."""
+    SOURCE_ROWS = "source-rows"
+    """A draw from N(mean, variance) of the source rows, per dimension (WECHSEL, section 3.2)."""
+    MEAN = "mean"
+    """The mean of the source rows, per dimension."""
     NARROW = "narrow"
-    """N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
+    """A draw from N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
     FRESH = "fresh"
-    """The initialisation of an untrained model: N(0, σ²) with the config's σ, mostly 0.02; 0 for an output bias."""
+    """A draw as in an untrained model: N(0, σ²) with the config's σ, mostly 0.02; 0 for an output bias."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Mixture:
         source_spelling: How the source tokenizer spells tokens.
         target_spelling: How the target tokenizer spells tokens.
         provenance: The inputs and options that it was built from, if it was loaded from a file.
-        fallback: The distribution that empty rows are drawn from at grafting.
+        fallback: What fills empty rows at grafting.
     """
 
     weights: csr_array

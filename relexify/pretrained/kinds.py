@@ -46,6 +46,7 @@ class ModelKind:
         languages: Returns the languages of a folder that can be loaded or exported alone.
         load_language: Loads the model and the tokenizer of one language of a folder.
         export_language: Writes one language of a folder as a model of its own: folder, language, output, overwrite.
+        written_by: What writes a folder with several languages, for messages, such as `"relexify bilingual"`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ModelKind:
     languages: Callable[[str | Path], Sequence[str]] = lambda folder: ()
     load_language: Callable[[str | Path, str], tuple[PreTrainedModel, PreTrainedTokenizerFast]] | None = None
     export_language: Callable[[str | Path, str, str | Path, bool], Path] | None = None
+    written_by: str = ""
 
 
 MODEL_KINDS: Registry[ModelKind] = Registry("kind of model")

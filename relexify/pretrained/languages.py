@@ -1,7 +1,7 @@
 """The languages of a model: names, and one of them alone, loaded or written as a model of its own.
 
-A model of transformers has one language, and none need be named. Of a folder with several (a bilingual model, or a
-TRILayer model with separate vocabularies) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`.
+A model of transformers has one language, and none need be named. Of a folder with several (a `ModelKind` says which
+ones it has) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
-from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.kinds import MODEL_KINDS, kind_of_folder
 from relexify.pretrained.loading import check_loadable, load_model, load_tokenizer
 
 if TYPE_CHECKING:
@@ -93,10 +93,8 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
     """
     kind = kind_of_folder(name)
     if kind is None or kind.export_language is None:
-        raise InputError(
-            f"{name} holds no bilingual model: give a folder that relexify bilingual wrote, "
-            "or relexify trelm with separate vocabularies"
-        )
+        writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.export_language))
+        raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
     return kind.export_language(name, language, output, overwrite)
 
 

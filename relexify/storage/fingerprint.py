@@ -63,9 +63,10 @@ def fingerprint(value: object) -> str:
 
 
 def describe(value: object) -> Any:  # noqa: PLR0911
-    """Return the same as plain data for json: large contents as hashes, everything else readable.
+    """Return the value that `fingerprint` hashes, as plain data.
 
-    A run writes this next to its unfinished work, so that a message can name the option that differs.
+    Large contents are hashes, everything else is readable. A run writes this next to its unfinished work, so that a
+    message can name the option that differs.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, Enum) else value

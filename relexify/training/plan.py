@@ -65,13 +65,15 @@ class Training:
         steps: Optimizer steps of all stages together.
         batch: Sequences per step, over all devices together.
         length: Tokens per sequence.
-        learning_rate: As in `Stage`.
-        embedding_learning_rate: As in `Stage`.
-        plan: One of `PLANS`.
+        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
+            derived from model and text.
+        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
+        plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
         schedule: As in `Stage`.
-        optimiser: As in `Stage`; if None, that of the plan.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
+            plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
         average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of
@@ -222,9 +224,8 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
 def training_identity(training: Training) -> dict[str, Any]:
     """Return the options that the trained parameters depend on, as plain data.
 
-    Beside the fields that are marked at their definition, left out are those that are part of something else: the
-    stages follow from the plan, and the held-out text counts by its content. How often it is scored counts only if the
-    best model is selected.
+    Omits fields that the stages or the held-out text already determine. How often held-out text is scored counts only
+    if the best model is selected.
     """
     options: dict[str, Any] = describe(training)
     in_stages = ("steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "optimiser")

@@ -6,6 +6,7 @@ model that differs from the ordinary case says so with the methods below:
     lexical_parameter_names   parameters that belong to the vocabulary       default: found by `lexical_axes`
     loss_members, joint_loss  several models that are trained as one         default: the model itself
     loss_heads, labels_by_head  several output heads                         default: `get_output_embeddings()`
+    row_loss                  labels of whole rows, besides the tokens       default: none
     chunk_loss, …             a head that is not a matrix [V × d]            default: `nn.Linear`
 
 The methods are found by their names, so that a system need not import this module.
@@ -19,6 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
 
 from relexify.pretrained.lexical import lexical_axes
 from relexify.training.loss.chunked import ChunkLoss, dense_chunk_loss
@@ -28,6 +30,7 @@ __all__ = [
     "JointModel",
     "LexicalModel",
     "MultiHeadModel",
+    "RowLabelModel",
     "chunked_head",
     "lexical_parameter_names",
 ]
@@ -74,6 +77,19 @@ class MultiHeadModel(Protocol):
         Args:
             labels: Tokens to predict [rows × positions].
             **batch: Whatever else the batch has.
+        """
+
+
+@runtime_checkable
+class RowLabelModel(Protocol):
+    """A model that also predicts something about whole rows, such as whether two segments follow one another."""
+
+    def row_loss(self, output: ModelOutput, **batch: Any) -> torch.Tensor | None:
+        """Return the mean loss over the rows, which is added to the mean over the tokens; None without such labels.
+
+        Args:
+            output: What the model returned for the batch.
+            **batch: Everything in the batch but the tokens and their labels.
         """
 
 

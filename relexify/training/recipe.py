@@ -15,6 +15,7 @@ from relexify.storage.work import WorkFolder
 from relexify.training.plan import Training, plan_stages
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.run import train
+from relexify.training.summary import summarise_training
 from relexify.training.trainable import check_trainable_name
 
 __all__ = ["check_training", "run_fresh", "run_training_step", "validate_training"]
@@ -108,6 +109,7 @@ STEPS.add(
         run=run_training_step,
         validate=validate_training,
         load=load_result,
+        summarise=summarise_training,
         distributed=True,
         training=StepTraining(settings=lambda options: options, curve=lambda folder: load_result(folder).curve),
         varies={

@@ -83,16 +83,18 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
 
 
 def check_halves(training: Training, devices: int) -> None:
-    """Validate that batches of two languages can be cut in two halves, on each device and in each micro-batch.
+    """Validate that batches can be cut in two halves, on each device and in each micro-batch.
+
+    The halves are two languages, or the two objectives of sentence pairs.
 
     Raises:
         InputError: They cannot.
     """
     for name, size in (("batch", training.batch), ("micro_batch", training.micro_batch)):
         if size is not None and size % 2:
-            raise InputError(f"{name} = {size} is odd, and half of it is of each language: give an even number")
+            raise InputError(f"{name} = {size} is odd, and a batch has two equal halves: give an even number")
     if training.micro_batch is None and (training.batch // devices) % 2:
         raise InputError(
             f"a batch of {training.batch} leaves {training.batch // devices} sequences to each of {devices} devices, "
-            "and half of them are of each language: give a batch that is a multiple of twice as many"
+            "and each needs two equal halves: give a batch that is a multiple of twice as many"
         )

@@ -289,7 +289,7 @@ def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts,
     model = load_model(tmp_path / "out")
     assert model.get_input_embeddings().weight.shape == (len(joint), 16)
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
-    assert notes["graft"]["origins"]["ready"] > 200
+    assert notes["graft"]["origins"]["precomputed"] > 200
     assert not list(tmp_path.glob("out.*"))
 
 

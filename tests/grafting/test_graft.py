@@ -19,7 +19,7 @@ from relexify.methods.fvt import fvt
 from relexify.methods.ramen import ramen_random
 from relexify.methods.random import random
 from relexify.methods.shuffle import shuffle
-from relexify.mixture import Fallback, Mixture, Origin
+from relexify.mixture import Fallback, Mixture, Origin, empty_mixture
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.lexical import lexical_axes
 from relexify.scoring import bits_per_byte
@@ -294,7 +294,20 @@ def test_the_report_counts_every_token_once():
     result = graft(model, target, shared(tokenizer, target))
     assert isinstance(result, Graft)
     assert sum(result.report.origins.values()) == len(vocabulary_of(target))
-    assert result.report.origins["random"] == int((result.mixture.origin == Origin.RANDOM).sum()) > 0
+    assert result.report.origins["none"] == int((result.mixture.origin == Origin.NONE).sum()) > 0
+
+
+@families
+def test_the_mean_fallback_puts_the_mean_of_the_source_rows_into_every_row_of_every_lexical_parameter(family):
+    model, tokenizer = pico.pair(family)
+    target = target_tokenizer(tokenizer)
+    source = vocabulary_of(tokenizer)
+    empty = empty_mixture(source, vocabulary_of(target), method="mean", fallback=Fallback.MEAN)
+    grafted = graft(model, target, empty, pad_to_multiple_of=64).model
+    for name, axis in lexical_axes(model).items():
+        rows = model.state_dict()[name].movedim(axis, 0)[: len(source)]
+        values = grafted.state_dict()[name].movedim(axis, 0)
+        assert torch.allclose(values, rows.mean(0).expand_as(values), atol=1e-6), name
 
 
 @families

@@ -31,7 +31,7 @@ def test_ready_rows_are_written_and_all_others_are_as_without_them():
     others = np.setdiff1d(np.arange(len(target)), chosen.ids)
     assert torch.equal(embedding[others], plain.model.get_input_embeddings().weight.detach()[others])
     assert torch.equal(result.model.get_output_embeddings().weight, embedding)
-    assert result.report.origins["ready"] == 3
+    assert result.report.origins["precomputed"] == 3
     assert sum(result.report.origins.values()) == len(mixture)
 
 

@@ -16,6 +16,7 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods import inputs as inputs_module
+from relexify.methods import token_space
 from relexify.methods.copying import special
 from relexify.methods.inputs import Inputs, trained_vectors
 from relexify.methods.registry import METHODS
@@ -89,7 +90,7 @@ def test_copies_with_other_neighbours_share_the_vectors_and_the_search(inputs, m
     space = inputs.token_space()
     expected = vector_neighbours(space.source, space.target, neighbours=2, temperature=0.5)
     most = METHODS["wechsel"].initialise(inputs.at(5, 1.0))
-    monkeypatch.setattr(inputs_module, "search_neighbours", None)
+    monkeypatch.setattr(token_space, "search_neighbours", None)
     fewer = METHODS["wechsel"].initialise(inputs.at(2, 0.5))
     assert fewer.rotation is most.rotation is space.rotation
     copied = special(SOURCE, TARGET)

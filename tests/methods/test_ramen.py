@@ -48,7 +48,7 @@ def test_rows_are_translation_probabilities_counted_by_hand():
     assert mixture.sources(other) == [(SOURCE.tokens[330], 1.0)]
     assert mixture.origin[word] == Origin.MIXED
     assert not mixture.known[WORDS[2]]
-    assert mixture.origin[WORDS[2]] == Origin.RANDOM
+    assert mixture.origin[WORDS[2]] == Origin.NONE
     assert mixture.method == "ramen"
 
 
@@ -180,7 +180,8 @@ def test_focus_without_a_shared_token_is_rejected():
 
 def test_parallel_text_is_one_more_equal_part_of_a_blend():
     aligned = aligned_tokens(SOURCE_TOKENIZER, TARGET_TOKENIZER, counts([(word, 300, 1) for word in WORDS]))
-    mixture, own = blended(SOURCE_TOKENIZER, TARGET_TOKENIZER, aligned), pieces(SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    mixture = blended(SOURCE_TOKENIZER, TARGET_TOKENIZER, aligned)
+    own = pieces(SOURCE_TOKENIZER, TARGET_TOKENIZER)
     expected = (aligned.weights + own.weights).toarray() / 2
     untouched = first_of(special(SOURCE_TOKENIZER, TARGET_TOKENIZER), neutral(SOURCE_TOKENIZER, TARGET_TOKENIZER)).known
     rows = [word for word in WORDS if not untouched[word]]

@@ -84,7 +84,7 @@ def test_the_first_mixture_that_knows_a_row_wins_and_keeps_its_origin():
     composed = first_of(mixture([[1], [], []], Origin.SPECIAL), mixture([[2], [3], []], Origin.COPIED))
     assert composed.sources(0) == [(SOURCE.tokens[1], 1.0)]
     assert composed.sources(1) == [(SOURCE.tokens[3], 1.0)]
-    assert composed.origin[:3].tolist() == [Origin.SPECIAL, Origin.COPIED, Origin.RANDOM]
+    assert composed.origin[:3].tolist() == [Origin.SPECIAL, Origin.COPIED, Origin.NONE]
 
 
 def test_a_blend_shares_rows_that_only_one_side_knows():
@@ -92,7 +92,7 @@ def test_a_blend_shares_rows_that_only_one_side_knows():
     assert dict(composed.sources(0)) == {SOURCE.tokens[1]: 0.25, SOURCE.tokens[3]: 0.75}
     assert composed.sources(1) == [(SOURCE.tokens[2], 1.0)]
     assert composed.sources(2) == [(SOURCE.tokens[4], 1.0)]
-    assert composed.origin[:4].tolist() == [Origin.MIXED, Origin.MIXED, Origin.COPIED, Origin.RANDOM]
+    assert composed.origin[:4].tolist() == [Origin.MIXED, Origin.MIXED, Origin.COPIED, Origin.NONE]
 
 
 def test_signed_weights_are_kept():

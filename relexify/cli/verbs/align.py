@@ -12,7 +12,7 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.options import Device, OutputFile, Overwrite, Seed, chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_alignment
+from relexify.cli.summary import print_summary
 from relexify.errors import InputError
 
 __all__ = ["align"]
@@ -58,6 +58,7 @@ def align(
     from relexify.evidence.vectors.formats.loading import load_vectors
     from relexify.methods.inputs import choose_lexicon
     from relexify.storage.files import check_inputs, check_output
+    from relexify.systems.transfer.summary import summarise_rotation
 
     if unsupervised and self_learning:
         raise InputError("--self-learning starts with a dictionary and --unsupervised has none: choose one of them")
@@ -100,5 +101,5 @@ def align(
                 seed=seed,
             )
     rotation.save(output)
-    print_alignment(rotation)
+    print_summary(summarise_rotation(rotation))
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)

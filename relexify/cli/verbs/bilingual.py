@@ -26,7 +26,7 @@ from relexify.cli.options import (
     split_languages,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_training
+from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
 
 __all__ = ["bilingual", "export"]
@@ -63,6 +63,7 @@ def bilingual(
     """
     from relexify.recipes.settings import apply_settings
     from relexify.systems.bilingual.training import train_bilingual
+    from relexify.training.summary import summarise_training
 
     options = replace(
         RAMEN,
@@ -87,7 +88,7 @@ def bilingual(
             source_held_out=source_held_out or None,
             overwrite=overwrite,
         )
-    print_training(result)
+    print_summary(summarise_training(result))
     print_model_folder(result.output)
 
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.options import Device, Overwrite, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_measured, print_model_folder, print_rows, print_training, print_transfer
+from relexify.cli.summary import print_measured, print_model_folder, print_rows, print_summary
 
 __all__ = ["compare", "run"]
 
@@ -27,10 +27,7 @@ def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", over
     read = read_recipe(recipe, settings or ())
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
-    if hasattr(result, "curve"):
-        print_training(result)
-    else:
-        print_transfer(result)
+    print_summary(read.steps[-1].summarise(result))
     for step in read.steps:
         if step.scores is not None:
             print_measured(step.scores(read.output))

@@ -22,7 +22,7 @@ from relexify.cli.options import (
     Steps,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_training
+from relexify.cli.summary import print_model_folder, print_summary
 from relexify.errors import InputError
 from relexify.training.plan import PLANS, Training
 
@@ -76,6 +76,7 @@ def train(
     from relexify.storage.files import check_inputs
     from relexify.training.plan import plan_stages
     from relexify.training.run import train as run_training
+    from relexify.training.summary import summarise_training
 
     options = Training(
         steps=steps,
@@ -103,6 +104,6 @@ def train(
             held_out=held_out or None,
             overwrite=overwrite,
         )
-    print_training(result)
+    print_summary(summarise_training(result))
     print_model_folder(result.output)
     results.print(f"  relexify evaluate {result.output} --held-out TEXT", highlight=False, markup=False)

@@ -24,7 +24,7 @@ from relexify.cli.options import (
     chosen_device,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_transfer
+from relexify.cli.summary import print_summary
 
 __all__ = ["transfer"]
 
@@ -93,6 +93,7 @@ def transfer(
     from relexify.recipes.settings import apply_settings
     from relexify.systems.transfer.options import Transfer
     from relexify.systems.transfer.run import run_transfer
+    from relexify.systems.transfer.summary import summarise_transfer
 
     options = Transfer(
         model=model,
@@ -114,7 +115,7 @@ def transfer(
     options = apply_settings("transfer", options, settings)
     with bars():
         result = run_transfer(options)
-    print_transfer(result)
+    print_summary(summarise_transfer(result))
     results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]. Inspect a token, or continue training:")
     results.print(f"  relexify inspect {escape(str(result.output))} WORD", highlight=False)
     results.print(f"  relexify train {escape(str(result.output))} OUTPUT --corpus TEXT", highlight=False)

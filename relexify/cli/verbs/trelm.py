@@ -21,7 +21,7 @@ from relexify.cli.options import (
     split_languages,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_measured, print_model_folder, print_training
+from relexify.cli.summary import print_measured, print_model_folder, print_summary
 from relexify.systems.trelm.options import Trelm
 
 __all__ = ["trelm"]
@@ -69,7 +69,7 @@ def trelm(
     overwrite: Overwrite = False,
     settings: Settings = None,
 ) -> None:
-    """Move MODEL to a new language as TreLM does: both languages together, both directions of translation, the new one.
+    """Move MODEL to a new language (TreLM) in three phases: both languages, translation both ways, target language.
 
     Between the halves of the model, the TRILayer re-orders hidden states into the order of the translation. If
     interrupted, run the same command again to resume.
@@ -83,6 +83,7 @@ def trelm(
 
     from relexify.recipes.settings import apply_settings
     from relexify.systems.trelm.run import run_trelm
+    from relexify.training.summary import summarise_training
 
     usual = Trelm()
     options = replace(
@@ -104,6 +105,6 @@ def trelm(
     options = apply_settings("trelm", options, settings)
     with bars():
         result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)
-    print_training(result.training)
+    print_summary(summarise_training(result.training))
     print_measured(result.scores)
     print_model_folder(result.training.output)

@@ -6,7 +6,13 @@ from relexify.evidence.vectors.formats.word2vec import read_text_vectors, read_w
 from relexify.evidence.vectors.gensim_training import Sentences
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import VectorTraining
-from relexify.evidence.vectors.subwords import SubwordVectors, subwords_from_ngrams, subwords_from_words
+from relexify.evidence.vectors.subwords import (
+    Subwords,
+    SubwordVectors,
+    subword_vectors,
+    subwords_from_ngrams,
+    subwords_from_words,
+)
 from relexify.evidence.vectors.training import train_vectors
 from relexify.evidence.vectors.word_vectors import WordVectors
 
@@ -14,6 +20,7 @@ __all__ = [
     "Ngrams",
     "Sentences",
     "SubwordVectors",
+    "Subwords",
     "VectorTraining",
     "WordVectors",
     "load_vectors",
@@ -21,6 +28,7 @@ __all__ = [
     "read_fasttext",
     "read_text_vectors",
     "read_word2vec_binary",
+    "subword_vectors",
     "subwords_from_ngrams",
     "subwords_from_words",
     "train_vectors",

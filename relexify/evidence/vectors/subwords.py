@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import vector_frequencies
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.neighbours import normalise_rows
@@ -15,7 +17,10 @@ from relexify.progress import track
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, vocabulary_of
 
-__all__ = ["SubwordVectors", "subwords_from_ngrams", "subwords_from_words"]
+__all__ = ["SubwordVectors", "Subwords", "subword_vectors", "subwords_from_ngrams", "subwords_from_words"]
+
+Subwords = Literal["auto", "ngrams", "words"]
+"""What vectors of tokens are composed from, see `subword_vectors`."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,34 @@ class SubwordVectors:
     vocabulary: Vocabulary
     matrix: np.ndarray
     covered: np.ndarray
+
+
+def subword_vectors(
+    tokenizer: AnyTokenizer,
+    vectors: WordVectors,
+    subwords: Subwords,
+    frequencies: Mapping[str, float] | None = None,
+    top_words: int | None = None,
+) -> SubwordVectors:
+    """Return a vector for every token, from n-grams or from words.
+
+    Args:
+        tokenizer: The tokenizer of the vocabulary.
+        vectors: Word vectors with or without n-grams.
+        subwords: `"ngrams"`, `"words"`, or `"auto"`: n-grams if there are any.
+        frequencies: Frequencies of the words, for `"words"`, see `subwords_from_words`.
+        top_words: For `"words"`, use only this many of the most frequent words.
+
+    Raises:
+        EvidenceError: N-grams are requested of vectors that have none.
+    """
+    if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
+        return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words)
+    if vectors.ngrams is None:
+        raise EvidenceError(
+            "these vectors carry no n-grams: use a fastText .bin file, or compose tokens from words (subwords='words')"
+        )
+    return subwords_from_ngrams(tokenizer, vectors)
 
 
 def subwords_from_ngrams(tokenizer: AnyTokenizer, vectors: WordVectors) -> SubwordVectors:

@@ -42,5 +42,6 @@ BILINGUAL = MODEL_KINDS.add(
         languages=_languages,
         load_language=_load_language,
         export_language=_export_language,
+        written_by="relexify bilingual",
     ),
 )

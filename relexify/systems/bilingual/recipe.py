@@ -17,6 +17,7 @@ from relexify.systems.bilingual.training import train_bilingual
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, TrainingResult, load_result
+from relexify.training.summary import summarise_training
 from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["check_bilingual", "run_bilingual"]
@@ -89,6 +90,7 @@ STEPS.add(
         },
         validate=lambda options, tables: check_languages(options.languages),
         load=load_result,
+        summarise=summarise_training,
         distributed=True,
         languages=lambda options: options.languages,
         training=StepTraining(

@@ -10,6 +10,7 @@ from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
+from relexify.systems.transfer.summary import summarise_transfer
 
 __all__ = ["run_transfer_step"]
 
@@ -58,6 +59,7 @@ STEPS.add(
         inputs=transfer_inputs,
         validate=lambda options, tables: validate_transfer(options),
         load=load_transfer,
+        summarise=summarise_transfer,
         varies={
             "method": with_method,
             "seed": lambda options, seed: replace(options, seed=seed),

@@ -10,6 +10,10 @@ What happens to a sentence pair (X, Y), and where:
    are re-ordered by O, [P] for unaligned tokens, get the positions and the language of Y, and run through the TRILayer
    and the upper half (`model.encoder`; section 3.2).
 4. The head predicts Y: the CdLM loss. With masked input and the identity as O it is MLM (`model.heads`).
+5. In training, the engine stands in for the head (`loss_forward` of `relexify.training.loss.forward`): `output.logits`
+   are then the hidden states before the output embedding, and the loss is computed from them chunk by chunk. Even rows
+   are the pairs and odd rows the masked sentences, so there is one sum for each of the two objectives. The Trainer
+   divides each sum by the number of its labels, and adds them (`StageTrainer.compute_loss`).
 
 Three phases train different parameters (`phases`, `parameters`; section 3.3): commonality (both languages, MLM),
 transfer (one model for each direction, CdLM and MLM, then combined), language-specific (target language, MLM). `run`

@@ -57,5 +57,6 @@ TRILAYER = MODEL_KINDS.add(
         languages=_languages,
         load_language=_load_language,
         export_language=_export_language,
+        written_by="relexify trelm with separate vocabularies",
     ),
 )

@@ -12,6 +12,7 @@ from relexify.scoring import Score
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
+from relexify.training.summary import summarise_training
 
 __all__ = ["check_trelm_step", "run_trelm_step", "validate_trelm"]
 
@@ -79,6 +80,7 @@ STEPS.add(
         inputs=trelm_inputs,
         validate=validate_trelm,
         load=load_result,
+        summarise=summarise_training,
         scores=_scores,
         conflicts={
             "fresh": "TreLM starts from a pretrained model",

@@ -1,4 +1,9 @@
-"""Train one stage: freeze, set up the Trainer, resume from the last checkpoint, and collect the scores."""
+"""Train one stage: freeze, set up the Trainer, resume from the last checkpoint, and collect the scores.
+
+Resuming is the Trainer's: its checkpoint restores parameters, optimiser, learning rates, random state and log, and
+it skips the batches that were already used. relexify finds and verifies the checkpoint (`storage/checkpoints.py`), and
+makes the order of batches a pure function of seed and position (`data/batches.py`), so that skipping is exact.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +178,10 @@ def _light_zero_grad(model: PreTrainedModel) -> Iterator[None]:
 def _curve(
     log: list[dict[str, Any]], languages: list[str | None], stage: Stage, training: Training, first_step: int
 ) -> Curve:
-    """Return the scores in the Trainer's log, which checkpoints contain; it does not keep the order of languages."""
+    """Return the scores in the Trainer's log, which checkpoints contain.
+
+    The log loses the order of languages, so it is passed in.
+    """
     points: list[Measurement] = []
     losses: list[float] = []  # of every step since the last score
     logged = 0

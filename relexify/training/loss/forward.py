@@ -26,7 +26,7 @@ from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
 from relexify.training.loss.chunked import ChunkLoss, chunked_loss, labelled_positions
-from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, chunked_head
+from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, RowLabelModel, chunked_head
 
 __all__ = ["loss_forward", "repeated_blocks", "whole_sequences"]
 
@@ -47,8 +47,8 @@ def loss_forward(
 ) -> Iterator[None]:
     """Let a language model return the summed loss of its labels, in nats.
 
-    Everything else that a batch contains is passed to the model. Labels of next sentences count as in BERT: their mean
-    over the rows is added to the mean over the tokens.
+    Everything else that a batch contains is passed to the model. Labels of whole rows, such as those of next sentences,
+    count as in BERT: their mean over the rows is added to the mean over the tokens.
 
     Args:
         model: A decoder or a masked language model, or one with methods of `relexify.training.protocol`.
@@ -145,6 +145,7 @@ class _SummedLoss:
         self.model, self.own_forward = model, model.forward
         self.compiled, self.label_share, self.objectives = compiled, label_share, objectives
         self.has_several_heads = isinstance(model, MultiHeadModel)
+        self.has_row_labels = isinstance(model, RowLabelModel)
         self.heads: dict[nn.Module, _DeferredHead] = {}
         if not is_deferred:
             logger.info("%s changes the output of its head: its logits are kept whole", type(model).__name__)
@@ -157,13 +158,7 @@ class _SummedLoss:
             chunk = head.chunk_positions(COMPILED_CHUNK if compiled else CHUNK)
             self.heads[module] = _DeferredHead(module, head, head.chunk_loss(compiled=compiled), chunk)
 
-    def __call__(
-        self,
-        input_ids: torch.Tensor,
-        labels: torch.Tensor,
-        next_sentence_label: torch.Tensor | None = None,
-        **batch: Any,
-    ) -> torch.Tensor:
+    def __call__(self, input_ids: torch.Tensor, labels: torch.Tensor, **batch: Any) -> torch.Tensor:
         with whole_sequences():
             output = self.own_forward(input_ids=input_ids, **batch)
         parts: list[tuple[nn.Module | None, torch.Tensor]] = [(None, labels)]
@@ -177,11 +172,11 @@ class _SummedLoss:
             rows = slice(turn, None, turns)
             losses.append(self._rows_loss(output.logits[rows], [(module, each[rows]) for module, each in parts]))
         nats = losses[0] if turns == 1 else torch.stack(losses)
-        if next_sentence_label is None:
+        row_loss = self.model.row_loss(output, **batch) if self.has_row_labels else None
+        if row_loss is None:
             return nats
         # The Trainer divides by the number of labels; times that number, it is BERT's sum of two means.
-        follows = cross_entropy(output.next_sentence_logits.float(), next_sentence_label)
-        return nats + (labels != IGNORED).sum() * follows
+        return nats + (labels != IGNORED).sum() * row_loss
 
     def _rows_loss(self, hidden: torch.Tensor, parts: list[tuple[nn.Module | None, torch.Tensor]]) -> torch.Tensor:
         """Return the summed loss of some rows; if the head is not deferred, `hidden` are logits."""
@@ -252,12 +247,13 @@ def _identity(hidden: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def whole_sequences() -> Iterator[None]:
-    """Replace two functions of transformers, because sequences have no padding and are not packed from several texts.
+    """Replace two functions of transformers that look for several sequences in one.
 
-    Without a mask, transformers reads the positions to find out whether several sequences were packed into one, which
-    waits for the GPU in every step. While a CUDA graph is recorded, where nothing can be read, it writes out a causal
-    mask, with which fast attention cannot be used. Blocks of packed text attend across their whole length, so neither
-    is needed here. The functions are replaced only while a model is called.
+    Packed blocks have no padding; padded batches bring their own mask. Without a mask, transformers reads the positions
+    to find out whether several sequences were packed into one, which waits for the GPU in every step. While a CUDA
+    graph is recorded, where nothing can be read, it writes out a causal mask, with which fast attention cannot be used.
+    Packed blocks attend across their whole length, so neither is needed here. The functions are replaced only while a
+    model is called.
     """
     replaced = _replaced_functions()
     for module, name, _, stand_in in replaced:

@@ -215,6 +215,16 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             (self.head.source_decoder, labels.masked_fill(~is_source, IGNORED)),
         ]
 
+    def row_loss(self, output: TriLayerOutput, **batch: Any) -> torch.Tensor | None:
+        """Return the mean loss of next sentences; see `relexify.training.protocol.RowLabelModel`.
+
+        Args:
+            output: What `forward` returned.
+            **batch: What it was given, `next_sentence_label` among it.
+        """
+        label = batch.get("next_sentence_label")
+        return None if label is None else _mean_nats(output.next_sentence_logits, label)
+
     def get_output_embeddings(self) -> nn.Linear:
         """Return the output embedding; with separate vocabularies, that of the last language."""
         return self.head.decoder

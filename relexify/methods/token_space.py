@@ -1,0 +1,94 @@
+"""Vectors of the tokens of both vocabularies in one space, and the nearest source tokens of every target token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.vectors import SubwordVectors
+from relexify.neighbours import nearest
+
+__all__ = ["Neighbours", "TokenSpace", "check_subwords", "search_neighbours"]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The source tokens that are nearest to each covered target token.
+
+    Attributes:
+        rows: Ids of the covered target tokens [n].
+        columns: Ids of their neighbours, from the nearest outwards [n × k].
+        similarities: Cosines [n × k].
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    similarities: np.ndarray
+
+    def first(self, neighbours: int) -> Neighbours:
+        """Return only the first neighbours, as a search for fewer would have found them."""
+        return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
+
+
+@dataclass
+class TokenSpace:
+    """Vectors of the tokens of both vocabularies in one space.
+
+    Attributes:
+        source: Vectors of the source tokens.
+        target: Vectors of the target tokens.
+        rotation: The vector alignment that brought them together.
+    """
+
+    source: SubwordVectors
+    target: SubwordVectors
+    rotation: Rotation
+    _found: Neighbours | None = None
+
+    def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
+        """Return the nearest source tokens of every covered target token.
+
+        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
+
+        Raises:
+            InputError: The two sides have different widths.
+            EvidenceError: One side has no vector at all.
+        """
+        if self._found is None or self._found.columns.shape[1] < neighbours:
+            self._found = search_neighbours(self.source, self.target, neighbours=neighbours, device=device)
+        return self._found.first(neighbours)
+
+
+def search_neighbours(
+    source: SubwordVectors, target: SubwordVectors, *, neighbours: int = 10, device: str = "cpu"
+) -> Neighbours:
+    """Find the nearest source tokens of every covered target token.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
+    check_subwords(source, target)
+    rows = np.flatnonzero(target.covered)
+    columns, similarities = nearest(target.matrix[rows], source.matrix, neighbours, device=device)
+    return Neighbours(rows, columns, similarities)
+
+
+def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
+    """Validate that vectors of tokens can be compared.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
+    if source.matrix.shape[1] != target.matrix.shape[1]:
+        raise InputError(
+            f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
+            "align them with reduce on, or use vectors of one width"
+        )
+    for side, vectors in (("source", source), ("target", target)):
+        if not vectors.covered.any():
+            raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")

@@ -1,0 +1,160 @@
+"""The default method: what it makes of the evidence that there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.bitext import Bitext
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import SubwordVectors
+from relexify.methods.fvt import fvt, pieces
+from relexify.methods.inputs import Inputs
+from relexify.methods.registry import METHODS
+from relexify.methods.token_space import TokenSpace
+from relexify.methods.translated_neighbours import translated_neighbours
+from relexify.methods.translations import translations
+from relexify.methods.wechsel import neighbours_in_space
+from relexify.mixture import softmax_weights
+from relexify.text import Corpus
+from relexify.tokens import vocabulary_of
+from tests import pico
+
+SOURCE, TARGET = pico.byte_level(), pico.byte_level(pico.sentences(words=pico.foreign_words(), seed=3))
+SOURCE_VOCABULARY, VOCABULARY = vocabulary_of(SOURCE), vocabulary_of(TARGET)
+WORDS = [id for id, form in enumerate(VOCABULARY.forms) if form.starts_word and len(form.text) > 4]
+KNOWN, UNKNOWN = WORDS[:2], WORDS[2]
+LEXICON = BilingualLexicon(
+    (("river", VOCABULARY.forms[KNOWN[0]].text), ("water", VOCABULARY.forms[KNOWN[1]].text)), name="two words"
+)
+TRANSLATED = translations(SOURCE, TARGET, LEXICON)
+PIECES = pieces(SOURCE, TARGET).weights.toarray()
+ROTATION = Rotation(np.eye(2), pairs_used=2, coverage=1.0)
+
+
+def vectors(tokenizer, rows: dict[int, list[float]]) -> SubwordVectors:
+    """Vectors of a few tokens; the others are not covered."""
+    matrix = np.zeros((len(vocabulary_of(tokenizer)), 2), np.float32)
+    for id, row in rows.items():
+        matrix[id] = row
+    return SubwordVectors(vocabulary_of(tokenizer), matrix, np.any(matrix != 0, axis=1))
+
+
+TOKENS = vectors(TARGET, {KNOWN[0]: [1, 0], KNOWN[1]: [0, 1], UNKNOWN: [0.8, 0.6]})
+
+
+def inputs(lexicon: BilingualLexicon | None = LEXICON, tokens: SubwordVectors | None = TOKENS) -> Inputs:
+    """Inputs whose vectors are already known, or cannot be had."""
+
+    class Known(Inputs):
+        def token_space(self, *arguments: object, **options: object) -> TokenSpace:
+            return TokenSpace(
+                vectors(SOURCE, {SOURCE.convert_tokens_to_ids("Ġteacher"): [1, 1]}), self.target_subwords, ROTATION
+            )
+
+        @property
+        def target_subwords(self) -> SubwordVectors:
+            if tokens is None:
+                raise EvidenceError("there are no vectors")
+            return tokens
+
+    evidence = Evidence(Corpus.from_lines([]), Corpus.from_lines([]), lexicon=lexicon)
+    return Known(SOURCE, TARGET, evidence, read_embedding=lambda: np.zeros((len(SOURCE), 2)))
+
+
+def built(inputs: Inputs) -> np.ndarray:
+    """Return the weights of the default method, dense."""
+    weights: np.ndarray = METHODS["blend"].initialise(inputs).mixture.weights.toarray()
+    return weights
+
+
+def test_a_token_without_a_translation_takes_those_of_its_neighbours_by_similarity():
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED, temperature=0.1)
+    near, far = softmax_weights(np.array([[0.8, 0.6]]), 0.1)[0]
+    assert dict(mixture.sources(UNKNOWN)) == pytest.approx({"Ġriver": near, "Ġwater": far}, abs=1e-6)
+
+
+def test_tokens_with_a_translation_and_tokens_without_a_vector_have_no_translated_neighbours():
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED)
+    assert np.flatnonzero(mixture.known).tolist() == [UNKNOWN]
+
+
+def test_digits_are_no_neighbours_even_if_the_dictionary_lists_them():
+    digit = TARGET.convert_tokens_to_ids("7")
+    listed = translations(SOURCE, TARGET, replace(LEXICON, pairs=(*LEXICON.pairs, ("teacher", "7"))))
+    assert listed.known[digit]
+    nearest = replace(TOKENS, matrix=TOKENS.matrix.copy(), covered=TOKENS.covered.copy())
+    nearest.matrix[digit], nearest.covered[digit] = TOKENS.matrix[UNKNOWN], True
+    mixture = translated_neighbours(SOURCE, nearest, listed)
+    assert set(dict(mixture.sources(UNKNOWN))) == {"Ġriver", "Ġwater"}
+    assert not mixture.known[digit]
+
+
+def test_translated_neighbours_without_any_vector_of_a_translated_token_are_an_error():
+    with pytest.raises(EvidenceError, match="no token with a translation has a vector"):
+        translated_neighbours(SOURCE, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
+
+
+def test_a_word_is_half_its_pieces_and_half_its_translation_or_those_of_its_neighbours():
+    similar = translated_neighbours(SOURCE, TOKENS, TRANSLATED).weights.toarray()
+    weights = built(inputs())
+    for id in KNOWN:
+        assert np.allclose(weights[id], (TRANSLATED.weights.toarray()[id] + PIECES[id]) / 2, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
+
+
+def test_a_token_spelled_alike_that_has_neither_translation_nor_vector_keeps_its_source_row():
+    rest = ~(TOKENS.covered | TRANSLATED.known)
+    assert np.allclose(built(inputs())[rest], fvt(SOURCE, TARGET).weights.toarray()[rest], atol=1e-6)
+
+
+def test_beside_a_dictionary_the_vectors_of_the_source_language_are_not_needed(monkeypatch):
+    known = inputs()
+    monkeypatch.setattr(type(known), "token_space", None)
+    initialisation = METHODS["blend"].initialise(known)
+    assert initialisation.rotation is None
+
+
+@pytest.mark.parametrize("lexicon", [None, BilingualLexicon((("river", "not a token of the vocabulary"),))])
+def test_without_known_meanings_a_word_is_half_its_neighbours_in_aligned_vectors(lexicon):
+    known = inputs(lexicon)
+    found = neighbours_in_space(known.token_space(), known).weights.toarray()
+    assert np.allclose(built(known)[UNKNOWN], (found[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
+    assert METHODS["blend"].initialise(known).rotation is ROTATION
+
+
+def test_without_vectors_a_word_is_half_its_translation_and_the_others_are_their_pieces():
+    weights = built(inputs(tokens=None))
+    assert np.allclose(weights[KNOWN[0]], (TRANSLATED.weights.toarray()[KNOWN[0]] + PIECES[KNOWN[0]]) / 2, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], PIECES[UNKNOWN], atol=1e-6)
+
+
+def test_without_any_evidence_every_token_is_the_mean_of_its_pieces():
+    mixture = METHODS["blend"].initialise(inputs(lexicon=None, tokens=None)).mixture
+    assert mixture.method == "fvt"
+    assert (mixture.weights != fvt(SOURCE, TARGET).weights).nnz == 0
+
+
+def test_neighbours_of_aligned_tokens_are_found_too(tmp_path):
+    (tmp_path / "pairs.tsv").write_text(f" river\t {VOCABULARY.forms[KNOWN[0]].text}\n")
+    known = inputs(lexicon=None)
+    counts = csr_array(([3.0], ([KNOWN[0]], [SOURCE.convert_tokens_to_ids("Ġriver")])), shape=TRANSLATED.weights.shape)
+    evidence = replace(known.evidence, bitext=Bitext.open(tmp_path / "pairs.tsv"))
+    known = replace(known, evidence=evidence)
+    known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
+    river = SOURCE.convert_tokens_to_ids("Ġriver")
+    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], 0.5, atol=1e-6)
+
+
+def test_a_dictionary_with_swapped_columns_is_rejected():
+    english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
+    pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]
+    assert len(pairs) >= 10
+    with pytest.raises(InputError, match=r"columns of words\.txt look swapped: 0 of .* dictionary_swapped=true"):
+        built(inputs(BilingualLexicon(tuple(pairs), name="words.txt")))

@@ -39,7 +39,8 @@ class Stage:
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
         learning_rate: Peak learning rate; with `muon`, that of inner matrices. If None, it is 5e-4, or with `muon`
             follows from model and text (`rates.py`).
-        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; if None, it follows likewise.
+        embedding_learning_rate: Peak learning rate of the embeddings. If None, it is `learning_rate`, or with `muon`
+            follows from model and text.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
             steps of warm-up, sqrt(w / s) of the peak).
@@ -69,7 +70,7 @@ class Training:
         embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
         plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
-        warmup: Share of the steps in which the rate rises.
+        warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
         schedule: As in `Stage`.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
             plan if not given.
@@ -105,7 +106,7 @@ class Training:
     embedding_learning_rate: float | None = None
     plan: str = OWN_PLAN
     stages: tuple[Stage, ...] = ()
-    warmup: float = 0.1
+    warmup: float | None = None
     schedule: str = "linear"
     optimiser: str | None = None
     lookahead_steps: int = 5
@@ -181,7 +182,7 @@ PLANS: Mapping[str, Plan] = {
     OWN_PLAN: Plan(
         "everything from the first step: Muon for inner matrices, a higher learning rate for the embeddings; rates "
         "follow from model and text",
-        (("everything", 1.0, EVERYTHING, 0.1),),
+        (("everything", 1.0, EVERYTHING, 0.04),),
         "relexify's own; Muon is from Jordan et al. 2024 and Liu et al. 2025",
         MUON,
     ),
@@ -249,8 +250,8 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
     stages, start = [], 0
     for (name, _, trains, warmup), planned_end in zip(parts, ends, strict=True):
         end = max(planned_end, start + 1)
-        # The paper's 10 % are those of the whole run; `training.warmup` scales them.
-        warmup_steps = min(end - start, round(training.steps * warmup * training.warmup / 0.1))
+        share = warmup if training.warmup is None else training.warmup
+        warmup_steps = min(end - start, round(training.steps * share))
         stages.append(
             Stage(
                 name,
@@ -281,8 +282,9 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
     for name in ("warmup", "masking"):
-        if not 0 <= getattr(training, name) <= 1:
-            raise InputError(f"{name} = {getattr(training, name)} is not a share: give a number from 0 to 1")
+        share = getattr(training, name)
+        if share is not None and not 0 <= share <= 1:
+            raise InputError(f"{name} = {share} is not a share: give a number from 0 to 1")
     if training.masking == 0:
         raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
     if training.precision not in PRECISIONS:
@@ -316,11 +318,10 @@ def _check_stage(stage: Stage) -> None:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
     if stage.optimiser not in OPTIMISERS:
         raise InputError(f"there is no optimiser {stage.optimiser!r}: choose one of {', '.join(OPTIMISERS)}")
-    if stage.embedding_learning_rate is not None and stage.optimiser != MUON:
+    if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:
         raise InputError(
             f"embedding_learning_rate = {stage.embedding_learning_rate} has no effect with the optimiser "
-            f"{stage.optimiser}, which has one rate for all parameters: leave it out, or choose the plan {OWN_PLAN} or "
-            f"the optimiser {MUON}"
+            f"{LOOKAHEAD}, which has one rate for all parameters: leave it out, or choose {ADAM} or {MUON}"
         )
     if not 0 <= stage.warmup_steps <= stage.steps:
         raise InputError(f"the stage {stage.name!r} warms up for {stage.warmup_steps} of its {stage.steps} steps")

@@ -14,20 +14,26 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from relexify.training.plan import MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
+from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 
-__all__ = ["Measures", "Rates", "derive_rates", "measure", "settle", "stage_rates"]
+__all__ = ["Measures", "Rates", "choose_optimiser", "derive_rates", "measure", "settle", "stage_rates"]
 
 INNER_RATE = 4e-3
 """Peak learning rate of inner matrices (Muon), at the width and the tokens per step below."""
 INNER_WIDTH, WIDTH_POWER = 576, -0.5
 """An update has a root mean square of 0.2 times the rate in every matrix (`engine/muon.py`), while weights have one of
 about 1/√width. A rate in proportion to 1/√width changes weights by the same share in models of any width."""
-EMBEDDING_RATE = 0.06
+ADAM_SHARE = 0.5
+"""Learning rate of inner matrices if they are trained with AdamW, relative to that of Muon."""
+MUON_PAYS_FROM = 16
+"""Tokens per step, as a multiple of the model's width, from which on inner matrices are trained with Muon. Its updates
+cost about 4.5 × width / tokens per step as many operations as the step itself, so from there on at most a quarter more;
+below, AdamW is used."""
+EMBEDDING_RATE = 0.12
 """Peak learning rate of the embeddings (AdamW) as a share of their root mean square, at the tokens per step below."""
-OTHER_SHARE = 1 / 8
-"""Learning rate of norms, biases and position embeddings (AdamW), as a share of that of inner matrices."""
+OTHER_SHARE = 1.25
+"""Learning rate of norms, biases and position embeddings (AdamW), relative to that of inner matrices with Muon."""
 TOKENS_PER_STEP, TOKENS_POWER = 32_768, 0.5
 """Rates grow with the square root of the tokens per step: the noise of a gradient falls with it."""
 REPEATED_FROM = 4.0
@@ -64,17 +70,14 @@ class Rates:
     """Peak learning rates.
 
     Attributes:
-        inner: Of inner matrices (Muon).
+        inner: Of inner matrices (Muon or AdamW).
         embeddings: Of embedding, head and output bias (AdamW).
+        others: Of norms, biases and position embeddings (AdamW).
     """
 
     inner: float
     embeddings: float
-
-    @property
-    def others(self) -> float:
-        """Of norms, biases and position embeddings (AdamW)."""
-        return OTHER_SHARE * self.inner
+    others: float
 
 
 def measure(model: PreTrainedModel, training: Training, epochs: float) -> Measures:
@@ -93,7 +96,12 @@ def measure(model: PreTrainedModel, training: Training, epochs: float) -> Measur
     return Measures(int(width), rms, training.tokens_per_step, epochs)
 
 
-def derive_rates(measures: Measures) -> Rates:
+def choose_optimiser(measures: Measures) -> str:
+    """Return the optimiser of relexify's own plan: Muon, unless steps are so small that it would slow them down."""
+    return MUON if measures.tokens_per_step >= MUON_PAYS_FROM * measures.width else ADAM
+
+
+def derive_rates(measures: Measures, optimiser: str = MUON) -> Rates:
     """Return the learning rates of relexify's own plan.
 
     They are rounded to three digits, so that they are the same on every machine.
@@ -101,14 +109,19 @@ def derive_rates(measures: Measures) -> Rates:
     common = (measures.tokens_per_step / TOKENS_PER_STEP) ** TOKENS_POWER
     common *= max(1.0, measures.epochs / REPEATED_FROM) ** REPETITION_POWER
     inner = INNER_RATE * (measures.width / INNER_WIDTH) ** WIDTH_POWER * common
+    inner *= 1.0 if optimiser == MUON else ADAM_SHARE
     embeddings = EMBEDDING_RATE * measures.embedding_rms * common
-    return Rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"))
+    return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
 
 def stage_rates(stage: Stage) -> Rates:
     """Return the rates of a stage whose options have been settled."""
     inner = stage.learning_rate or PAPERS_RATE
-    return Rates(inner, stage.embedding_learning_rate or inner)
+    return _rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
+
+
+def _rates(inner: float, embeddings: float, optimiser: str) -> Rates:
+    return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
 
 
 def settle(training: Training, model: PreTrainedModel, epochs: float) -> Training:
@@ -120,11 +133,16 @@ def settle(training: Training, model: PreTrainedModel, epochs: float) -> Trainin
         epochs: Number of times that the text is seen.
     """
     if training.stages:
-        stages = tuple(_settle_rates(stage, model, training, epochs) for stage in training.stages)
+        stages = tuple(
+            _settle_rates(stage, stage.optimiser == MUON, model, training, epochs) for stage in training.stages
+        )
         return replace(training, stages=stages)
-    settled = replace(training, optimiser=training.optimiser or PLANS[training.plan].optimiser)
-    settled = _settle_rates(settled, model, training, epochs)
-    is_repeated = training.plan == OWN_PLAN and epochs > REPEATED_FROM
+    is_own, optimiser = training.plan == OWN_PLAN, training.optimiser
+    if optimiser is None:
+        optimiser = choose_optimiser(measure(model, training, epochs)) if is_own else PLANS[training.plan].optimiser
+    has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
+    settled = _settle_rates(replace(training, optimiser=optimiser), has_rates, model, training, epochs)
+    is_repeated = is_own and epochs > REPEATED_FROM
     if is_repeated and training.patience is None and training.keep_best is None:
         logger.info(
             "the text is seen %.1f times: training stops after %d scores without a better one, and the best model is "
@@ -136,18 +154,24 @@ def settle(training: Training, model: PreTrainedModel, epochs: float) -> Trainin
     return settled
 
 
-def _settle_rates(options: Options, model: PreTrainedModel, training: Training, epochs: float) -> Options:
-    if options.optimiser != MUON:
+def _settle_rates(
+    options: Options, has_rates: bool, model: PreTrainedModel, training: Training, epochs: float
+) -> Options:
+    """Fill in the learning rates: those of relexify's own plan if `has_rates`, else the papers' rate for everything."""
+    if not has_rates:
         return replace(options, learning_rate=options.learning_rate or PAPERS_RATE)
     if options.learning_rate is not None and options.embedding_learning_rate is not None:
         return options
-    measures = measure(model, training, epochs)
-    derived = derive_rates(measures)
-    rates = Rates(options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings)
+    measures, optimiser = measure(model, training, epochs), options.optimiser or MUON
+    derived = derive_rates(measures, optimiser)
+    rates = _rates(
+        options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
+    )
     logger.info(
-        "learning rates: %.2e for inner matrices (Muon), %.2e for embeddings and %.2e for the rest (AdamW), because of "
+        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings and %.2e for the rest (AdamW), because of "
         "width %d, embeddings with a root mean square of %.3f, %d tokens per step, and text that is seen %.2f times",
         rates.inner,
+        "Muon" if optimiser == MUON else "AdamW, because steps are too small for Muon",
         rates.embeddings,
         rates.others,
         measures.width,

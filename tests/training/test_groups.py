@@ -17,7 +17,7 @@ from relexify.training.rates import Rates
 from relexify.training.trainable import check_stages
 from tests import pico
 
-RATES = Rates(inner=8e-3, embeddings=3e-3)
+RATES = Rates(inner=8e-3, embeddings=3e-3, others=1e-2)
 FAMILIES = ["llama tied", "llama untied", "gpt2", "bert", "modernbert"]
 
 

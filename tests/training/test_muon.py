@@ -5,40 +5,23 @@ from __future__ import annotations
 import copy
 import math
 
-import numpy as np
 import pytest
 import torch
 
-from relexify.training.engine.muon import POLYNOMIALS, RMS_OF_ADAM, MuonAdamW, orthogonalise
-
-CUSHION = 0.02407327424182761  # Amsel et al. 2025, appendix
+from relexify.training.engine.muon import ITERATIONS, POLYNOMIAL, RMS_OF_ADAM, MuonAdamW, orthogonalise
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def minimax(low: float, high: float) -> np.ndarray:
-    """The odd polynomial of degree 5 nearest to 1 on an interval, by the Remez exchange."""
-    points = np.array([low, (3 * low + high) / 4, (low + 3 * high) / 4, high])
-    for _ in range(100):
-        powers = np.stack([points, points**3, points**5, (-1.0) ** np.arange(4)], axis=1)
-        a, b, c, _ = np.linalg.solve(powers, np.ones(4))
-        roots = np.sqrt(np.sort(np.roots([5 * c, 3 * b, a]).real))
-        points = np.array([low, *roots, high])
-    return np.array([a, b, c])
-
-
-def test_the_polynomials_are_the_best_for_the_interval_that_those_before_leave():
-    low, high = 1e-3, 1.0
-    for expected in POLYNOMIALS:
-        found = minimax(max(low, CUSHION * high), high)
-        at_low, at_high = (found @ np.array([x, x**3, x**5]) for x in (low, high))
-        if low < CUSHION * high:
-            found *= 2 / (at_low + at_high)
-        assert found == pytest.approx(expected, abs=2e-6)
-        low = found @ np.array([low, low**3, low**5])
-        high = 2 - low
+def test_the_polynomial_brings_singular_values_near_one():
+    values = torch.logspace(-2.5, 0, 200, dtype=torch.float64)
+    a, b, c = POLYNOMIAL
+    for _ in range(ITERATIONS):
+        values = a * values + b * values**3 + c * values**5
+    assert values.min() > 0.65
+    assert values.max() < 1.25
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (1, 1, 5)])
@@ -48,8 +31,8 @@ def test_orthogonalise_keeps_singular_vectors_and_brings_singular_values_to_one(
     diagonal = left.mT @ orthogonalise(matrices) @ right.mT
     values = diagonal.diagonal(dim1=1, dim2=2)
     assert (diagonal - torch.diag_embed(values)).abs().max() < 1e-4
-    assert values.min() > 0.8
-    assert values.max() < 1.2
+    assert values.min() > 0.65
+    assert values.max() < 1.25
 
 
 def test_orthogonalise_does_not_depend_on_the_size_and_keeps_zeros():
@@ -111,8 +94,8 @@ def test_a_transposed_parameter_is_trained_as_its_transpose():
     weight = random(8, 12)
     plain, stored = torch.nn.Parameter(weight.mT.clone()), torch.nn.Parameter(weight.clone())
     optimisers = [
-        MuonAdamW([{"params": [plain], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9}]),
-        MuonAdamW([{"params": [stored], "lr": 0.1, "muon": True, "parts": 3, "row_decay": 0.9, "transposed": True}]),
+        MuonAdamW([{"params": [plain], "lr": 0.1, "muon": True, "parts": 3}]),
+        MuonAdamW([{"params": [stored], "lr": 0.1, "muon": True, "parts": 3, "transposed": True}]),
     ]
     for step in range(3):
         stored.grad = random(8, 12, seed=step + 1)
@@ -120,15 +103,6 @@ def test_a_transposed_parameter_is_trained_as_its_transpose():
         for optimiser in optimisers:
             optimiser.step()
     torch.testing.assert_close(stored.detach().mT, plain.detach(), rtol=1e-4, atol=1e-5)
-
-
-def test_normalised_rows_are_of_one_size_and_the_update_keeps_its_norm():
-    start = random(6, 10)
-    plain, normalised = (stepped([(6, 10)], 1, row_decay=decay)[0] - start for decay in (None, 0.9))
-    assert float(normalised.norm()) == pytest.approx(float(plain.norm()), rel=1e-4)
-    rows = normalised.norm(dim=1)
-    assert float(rows.max()) == pytest.approx(float(rows.min()), rel=1e-4)
-    assert torch.nn.functional.cosine_similarity(plain, normalised).min() > 0.999
 
 
 def test_other_groups_are_trained_by_adamw():
@@ -157,7 +131,7 @@ def test_a_restored_state_continues_bit_for_bit():
     def make() -> tuple[list[torch.nn.Parameter], MuonAdamW]:
         parameters = [torch.nn.Parameter(random(*shape)) for shape in ((4, 6), (3, 4, 5), (7,), (5, 2))]
         groups = [
-            {"params": parameters[:2], "lr": 0.1, "muon": True, "row_decay": 0.9},
+            {"params": parameters[:2], "lr": 0.1, "muon": True},
             {"params": parameters[2:], "lr": 0.1},
         ]
         return parameters, MuonAdamW(groups)

@@ -17,7 +17,11 @@ def summary(training: Training) -> list[tuple[str, int, str, int]]:
 
 
 def test_direct_trains_everything_with_one_warm_up():
-    assert summary(Training(steps=1_000)) == [("everything", 1_000, "everything", 100)]
+    assert summary(Training(steps=1_000, plan="direct")) == [("everything", 1_000, "everything", 100)]
+
+
+def test_the_own_plan_trains_everything_with_a_shorter_warm_up():
+    assert summary(Training(steps=1_000)) == [("everything", 1_000, "everything", 40)]
 
 
 def test_embeddings_only_never_trains_anything_else():
@@ -87,8 +91,8 @@ INVALID = {
     "average": (Training(average=0.0), r"average = 0.0 is not possible: give a number above 0, and at most 1"),
     "embedding rate": (Training(embedding_learning_rate=0.0), r"embedding_learning_rate = 0.0 is not possible"),
     "unused rate": (
-        Training(plan="direct", embedding_learning_rate=1e-3),
-        r"embedding_learning_rate = 0.001 has no effect with the optimiser adamw.* choose the plan relexify",
+        Training(optimiser="lookahead", embedding_learning_rate=1e-3),
+        r"embedding_learning_rate = 0.001 has no effect with the optimiser lookahead.* choose adamw or muon",
     ),
     "optimiser": (Training(optimiser="sgd"), r"no optimiser 'sgd': choose one of adamw, lookahead, muon"),
     "seed": (Training(seed=-1), r"seed = -1 is not possible"),

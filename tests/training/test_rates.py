@@ -13,6 +13,7 @@ from relexify.training.rates import (
     EMBEDDING_RATE,
     INNER_RATE,
     INNER_WIDTH,
+    MUON_PAYS_FROM,
     OTHER_SHARE,
     PATIENCE,
     REPEATED_FROM,
@@ -65,11 +66,21 @@ def test_all_lexical_rows_are_measured(model):
 
 
 def test_a_rate_that_was_given_stays(model):
-    derived = derive_rates(measure(model, OWN, 1.0))
+    derived = derive_rates(measure(model, OWN, 1.0), "adamw")
     settled = settle(replace(OWN, learning_rate=1e-5), model, 1.0)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (1e-5, derived.embeddings)
     settled = settle(replace(OWN, embedding_learning_rate=1e-5), model, 1.0)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, 1e-5)
+
+
+@pytest.mark.parametrize(("share", "optimiser"), [(0.99, "adamw"), (1.0, "muon")])
+def test_muon_is_used_from_the_step_size_on_at_which_it_costs_little(model, share, optimiser):
+    batch = round(share * 100 * MUON_PAYS_FROM * model.config.hidden_size / 100)
+    settled = settle(replace(OWN, batch=batch, length=1), model, 1.0)
+    derived = derive_rates(measure(model, settled, 1.0), optimiser)
+    assert settled.optimiser == optimiser
+    assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, derived.embeddings)
+    assert settle(replace(OWN, batch=batch, length=1, optimiser="muon"), model, 1.0).optimiser == "muon"
 
 
 @pytest.mark.parametrize("plan", ["direct", "embeddings-first", "embeddings-only"])

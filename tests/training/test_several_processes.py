@@ -30,7 +30,7 @@ from tests.training.runs import (
 )
 
 TOGETHER = replace(TRAINING, steps=6, evaluate_every=3, save_every=2)
-MUON = replace(TOGETHER, plan="relexify", learning_rate=None, keep_best=False)
+MUON = replace(TOGETHER, plan="relexify", optimiser="muon", learning_rate=None, keep_best=False)
 SHARDED = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
@@ -125,7 +125,7 @@ def test_muon_and_averages_train_the_same_model_in_two_processes_and_resume(run_
 
 def assert_flat_parameters_are_rejected(run: Run) -> None:
     with pytest.raises(
-        InputError, match=r"Muon needs whole matrices.* set fsdp_version to 2, or choose the plan direct"
+        InputError, match=r"Muon and separate learning rates need.* set fsdp_version to 2, or choose the plan direct"
     ):
         train_sharded(run, None, MUON, "out")
 

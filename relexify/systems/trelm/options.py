@@ -39,6 +39,7 @@ COMMONALITY = Training(
     batch=128,
     length=511,
     learning_rate=3e-5,
+    warmup=0.1,
     beta2=0.999,
     epsilon=1e-8,
     weight_decay=0.01,

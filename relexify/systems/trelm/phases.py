@@ -248,7 +248,7 @@ def _train(
         steps=training.steps,
         trains=pattern,
         learning_rate=training.learning_rate,
-        warmup_steps=round(training.steps * training.warmup),
+        warmup_steps=round(training.steps * (training.warmup or 0.0)),
         schedule=training.schedule,
     )
 

@@ -16,7 +16,7 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.muon import MuonAdamW
 from relexify.training.engine.trainer import BITS
-from relexify.training.plan import ADAM, MUON, Stage, Training
+from relexify.training.plan import ADAM, LOOKAHEAD, MUON, Stage, Training
 from relexify.training.rates import stage_rates
 
 __all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]
@@ -101,11 +101,11 @@ def stage_optimiser(
         arguments: As `stage_arguments` returns them.
         compiled: Compile what the optimiser computes.
     """
-    if stage.optimiser == ADAM:
+    if stage.optimiser == ADAM and stage.embedding_learning_rate is None:
         return None
     _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
-    if stage.optimiser == MUON:
-        groups = parameter_groups(model, stage_rates(stage), training.weight_decay)
+    if stage.optimiser != LOOKAHEAD:
+        groups = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=stage.optimiser == MUON)
         options = {"params": groups, "betas": options["betas"], "eps": options["eps"], "compiled": compiled}
         return MuonAdamW, options
     return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}

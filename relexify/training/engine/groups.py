@@ -1,6 +1,6 @@
 """Divide the trained parameters of a model into groups, each with its own learning rate, for `MuonAdamW`.
 
-    inner matrices      Muon     `Rates.inner`
+    inner matrices      Muon     `Rates.inner`; or AdamW, if requested
     lexical parameters  AdamW    `Rates.embeddings`: embedding, head and output bias
     all others          AdamW    `Rates.others`: norms, biases, position embeddings
 
@@ -27,13 +27,16 @@ _FUSED = re.compile(r"(?:^|[._])(?:c_attn|w?qkv)", re.IGNORECASE)
 Falcon) is not among them, because its outputs alternate between the three."""
 
 
-def parameter_groups(model: PreTrainedModel, rates: Rates, weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(
+    model: PreTrainedModel, rates: Rates, weight_decay: float, *, muon: bool = True
+) -> list[dict[str, Any]]:
     """Return the groups of the parameters that require a gradient; the first ones are those of the inner matrices.
 
     Args:
         model: The model, before it is wrapped or distributed.
         rates: Peak learning rates.
         weight_decay: Weight decay.
+        muon: Whether inner matrices are trained with Muon.
     """
     all_names = list(model.named_parameters(remove_duplicate=False))
     lexical_names = lexical_parameter_names(model)
@@ -61,7 +64,7 @@ def parameter_groups(model: PreTrainedModel, rates: Rates, weight_decay: float) 
                 "params": parameters,
                 "lr": rates.inner,
                 "weight_decay": weight_decay,
-                "muon": True,
+                "muon": muon,
                 "transposed": transposed,
                 "parts": parts,
             }

@@ -1,8 +1,8 @@
 """Muon for inner matrices and AdamW for all other parameters, as one optimiser.
 
 Muon (Jordan et al., 2024) replaces the momentum M = U S Vᵀ of a matrix by U Vᵀ, its nearest orthogonal matrix, so that
-a step changes all directions by the same amount. U Vᵀ is approximated with matrix products alone, by the polynomials
-of Polar Express (Amsel et al., 2025). The update is scaled by 0.2 √max(rows, columns), which gives it the root mean
+a step changes all directions by about the same amount. U Vᵀ is approximated with matrix products alone, by iterating a
+polynomial (Newton–Schulz). The update is scaled by 0.2 √max(rows, columns), which gives it the root mean
 square of an update of AdamW (Liu et al., 2025), and weight decay is decoupled:
 
     M ← μ M + (1 − μ) G,    W ← (1 − η λ) W − η · 0.2 √max(rows, columns) · orthogonalise(μ M + (1 − μ) G)
@@ -24,21 +24,11 @@ from torch.optim.adamw import adamw
 
 __all__ = ["MuonAdamW", "orthogonalise"]
 
-POLYNOMIALS = (
-    (8.287212, -23.595887, 17.300387),
-    (4.107059, -2.947850, 0.544843),
-    (3.948691, -2.908902, 0.551819),
-    (3.318420, -2.488488, 0.510049),
-    (2.300652, -1.668904, 0.418807),
-    (1.891301, -1.267996, 0.376804),
-)
-"""a, b and c of p(x) = a x + b x³ + c x⁵. Each takes the interval that the one before it leaves, at first [0.001, 1],
-as close to 1 as any polynomial of this degree can (Amsel et al., 2025, Algorithm 1, with its cushion of 0.0241). The
-first n of them are the best for n iterations."""
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)
+"""a, b and c of p(x) = a x + b x³ + c x⁵, which is applied to all singular values (Jordan et al., 2024). They end
+between 0.7 and 1.2. More exact polynomials (Amsel et al., 2025) trained worse and less stably at the same rate: they
+enlarge the smallest singular values, which are noise, twice as much."""
 ITERATIONS = 5
-SAFETY = 1.01
-"""Each polynomial but the last is stretched by this, because rounding may push a value beyond its interval, where the
-polynomial diverges (Amsel et al., 2025, section 4.4)."""
 RMS_OF_ADAM = 0.2
 """Usual root mean square of an update of AdamW before the learning rate."""
 SMALLEST = 1e-7
@@ -57,9 +47,6 @@ class MuonAdamW(torch.optim.Optimizer):
         lr: Learning rate of groups without one.
         weight_decay: Weight decay of groups without one.
         momentum: μ of Muon.
-        row_decay: If given, the rows of a Muon update are brought to similar sizes, as NorMuon does (Li et al., 2025):
-            each is divided by the root of a moving average, with this decay, of its mean square; the norm of the whole
-            update stays the same.
         betas: β1 and β2 of AdamW.
         eps: ε of AdamW.
         compiled: Compile the orthogonalisation.
@@ -72,7 +59,6 @@ class MuonAdamW(torch.optim.Optimizer):
         lr: float = 1e-3,
         weight_decay: float = 0.0,
         momentum: float = 0.95,
-        row_decay: float | None = None,
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-6,
         compiled: bool = False,
@@ -84,7 +70,6 @@ class MuonAdamW(torch.optim.Optimizer):
             "transposed": False,
             "parts": 1,
             "momentum": momentum,
-            "row_decay": row_decay,
             "betas": betas,
             "eps": eps,
         }
@@ -156,34 +141,20 @@ class MuonAdamW(torch.optim.Optimizer):
 
     def _update(self, parameter: torch.Tensor, matrices: torch.Tensor, group: Group) -> torch.Tensor:
         """Return the update of a parameter, in its shape, from its orthogonalised matrices [n × outputs × inputs]."""
-        if group["row_decay"] is not None:
-            matrices = self._normalise_rows(parameter, matrices.float(), group["row_decay"])
         shape = parameter.mT.shape if group["transposed"] else parameter.shape
         update = matrices.reshape(shape)
-        update = update.mT if group["transposed"] else update
+        update = update.mT.contiguous() if group["transposed"] else update
         if isinstance(parameter, DTensor):
             # Every process has computed the whole update, so each takes its own part of it without communication.
             whole = DTensor.from_local(update, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)
             return whole.redistribute(placements=parameter.placements)
         return update
 
-    def _normalise_rows(self, parameter: torch.Tensor, matrices: torch.Tensor, decay: float) -> torch.Tensor:
-        squares = matrices.square().mean(dim=2, keepdim=True)  # [n × outputs × 1]
-        state = self.state[parameter]
-        if "row_squares" not in state:
-            state["row_squares"] = squares.clone()
-        else:
-            state["row_squares"].lerp_(squares, 1 - decay)
-        scaled = matrices / state["row_squares"].sqrt().clamp(min=SMALLEST)
-        norms, scaled_norms = (torch.linalg.matrix_norm(each, keepdim=True) for each in (matrices, scaled))
-        normalised: torch.Tensor = scaled * (norms / scaled_norms.clamp(min=SMALLEST))
-        return normalised
-
 
 def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
-    """Return the nearest matrices with orthonormal rows, times a scale, up to the precision of a few products.
+    """Return matrices with the same singular vectors and singular values of about 1, times a scale.
 
-    Singular values below 0.001 of the Frobenius norm do not reach 1. A matrix of zeros stays one.
+    Singular values below 0.002 of the Frobenius norm stay smaller. A matrix of zeros stays one.
 
     Args:
         matrices: [n × rows × columns] with rows ≤ columns; computed in bfloat16 on a GPU, else as they are.
@@ -191,15 +162,15 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
     """
     x = matrices.bfloat16() if matrices.is_cuda else matrices
     norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
-    x = x / (SAFETY * norms).clamp(min=SMALLEST).to(x.dtype)
-    for number, (a, b, c) in enumerate(POLYNOMIALS[:ITERATIONS], start=1):
-        is_last = number == ITERATIONS
-        stretch, factor = (1.0, scale) if is_last else (SAFETY, 1.0)
+    x = x / norms.clamp(min=SMALLEST).to(x.dtype)
+    a, b, c = POLYNOMIAL
+    for number in range(ITERATIONS):
+        factor = scale if number == ITERATIONS - 1 else 1.0
         squares = x @ x.mT
         # (b A + c A²) X + a X with A = X Xᵀ, each product with its sum in one call
-        inner = torch.baddbmm(squares, squares, squares, beta=factor * b / stretch**3, alpha=factor * c / stretch**5)
-        x = torch.baddbmm(x, inner, x, beta=factor * a / stretch)
-    return x
+        inner = torch.baddbmm(squares, squares, squares, beta=factor * b, alpha=factor * c)
+        x = torch.baddbmm(x, inner, x, beta=factor * a)
+    return x.to(matrices.dtype)
 
 
 def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
@@ -212,17 +183,21 @@ def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
 def _in_batches(
     matrices: Sequence[torch.Tensor], orthogonalise: Callable[[torch.Tensor, float], torch.Tensor]
 ) -> list[torch.Tensor]:
-    """Orthogonalise batches [n × rows × columns] in as few calls as there are shapes; tall ones are transposed."""
+    """Orthogonalise batches [n × rows × columns] in as few calls as there are shapes; tall ones are transposed.
+
+    The results are contiguous, because the `_foreach_` functions handle other tensors one by one.
+    """
     by_shape: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for index, each in enumerate(matrices):
         rows, columns = each.shape[1:]
         by_shape[min(rows, columns), max(rows, columns)].append(index)
     found: dict[int, torch.Tensor] = {}
     for (rows, columns), indices in by_shape.items():
-        is_tall = {index: matrices[index].shape[1] > rows for index in indices}
-        stacked = torch.cat([matrices[index].mT if is_tall[index] else matrices[index] for index in indices])
+        wide = [index for index in indices if matrices[index].shape[1] == rows]
+        tall = [index for index in indices if matrices[index].shape[1] != rows]
+        stacked = torch.cat([*(matrices[index] for index in wide), *(matrices[index].mT for index in tall)])
         result = orthogonalise(stacked, RMS_OF_ADAM * math.sqrt(columns))
-        parts = torch.split_with_sizes(result, [len(matrices[index]) for index in indices])
-        for index, part in zip(indices, parts, strict=True):
-            found[index] = part.mT if is_tall[index] else part
+        count = sum(len(matrices[index]) for index in wide)
+        for part, members in ((result[:count], wide), (result[count:].mT.contiguous(), tall)):
+            found.update(zip(members, part.split([len(matrices[index]) for index in members]), strict=True))
     return [found[index] for index in range(len(matrices))]

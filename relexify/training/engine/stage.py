@@ -37,7 +37,7 @@ from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import MUON, Stage, Training
+from relexify.training.plan import Stage, Training
 
 __all__ = ["StageResult", "train_stage"]
 
@@ -131,10 +131,10 @@ def train_stage(
             captured=is_compiled and on_one_gpu,
             is_averaged=training.average is not None,
         )
-        if stage.optimiser == MUON and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
+        if stage.embedding_learning_rate is not None and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
             raise InputError(
-                "Muon needs whole matrices, but FSDP 1 makes one flat parameter of many: set fsdp_version to 2, or "
-                "choose the plan direct"
+                "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
+                "of many: set fsdp_version to 2, or choose the plan direct"
             )
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

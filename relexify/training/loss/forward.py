@@ -172,7 +172,7 @@ class _SummedLoss:
             rows = slice(turn, None, turns)
             losses.append(self._rows_loss(output.logits[rows], [(module, each[rows]) for module, each in parts]))
         nats = losses[0] if turns == 1 else torch.stack(losses)
-        row_loss = self.model.row_loss(output, **batch) if self.has_row_labels else None
+        row_loss: torch.Tensor | None = self.model.row_loss(output, **batch) if self.has_row_labels else None
         if row_loss is None:
             return nats
         # The Trainer divides by the number of labels; times that number, it is BERT's sum of two means.

@@ -223,7 +223,9 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             **batch: What it was given, `next_sentence_label` among it.
         """
         label = batch.get("next_sentence_label")
-        return None if label is None else _mean_nats(output.next_sentence_logits, label)
+        if label is None or output.next_sentence_logits is None:
+            return None
+        return _mean_nats(output.next_sentence_logits, label)
 
     def get_output_embeddings(self) -> nn.Linear:
         """Return the output embedding; with separate vocabularies, that of the last language."""

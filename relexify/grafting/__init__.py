@@ -2,7 +2,7 @@
 
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
-from relexify.grafting.unigram import UnigramReport, add_unigram_prior
+from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
 
 __all__ = [
     "MIXTURE_FILE",
@@ -13,4 +13,5 @@ __all__ = [
     "add_unigram_prior",
     "check_roles",
     "graft",
+    "sample_paragraphs",
 ]

@@ -34,7 +34,7 @@ from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.progress import Advance, track
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
-__all__ = ["UnigramReport", "add_unigram_prior"]
+__all__ = ["UnigramReport", "add_unigram_prior", "sample_paragraphs"]
 
 _LINES, _CHARACTERS = 20_000, 500
 """Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
@@ -193,15 +193,23 @@ class _Predictions:
         return direction / (self.hidden @ direction)
 
 
-def _sample_tokens(tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], seed: int) -> np.ndarray:
-    """Return the tokens of a random sample of paragraphs, in the order of the text, with separators between them."""
+def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
+    """Return the paragraphs that `add_unigram_prior` counts tokens in; a sample of the sample is the sample itself.
+
+    Several models that are given the prior of one text need not read the whole text each.
+    """
     draw = random.Random(seed)
     sample: list[tuple[int, str]] = []
     for number, line in enumerate(corpus):  # reservoir sampling: one pass, and no need to know the size of the text
         slot = number if number < _LINES else draw.randrange(number + 1)
         if slot < _LINES:
             sample[slot : slot + 1] = [(number, line[:_CHARACTERS])]
-    lines = [make_encodable(line)[0] for _, line in sorted(sample)]
+    return [line for _, line in sorted(sample)]
+
+
+def _sample_tokens(tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], seed: int) -> np.ndarray:
+    """Return the tokens of a random sample of paragraphs, in the order of the text, with separators between them."""
+    lines = [make_encodable(line)[0] for line in sample_paragraphs(corpus, seed=seed)]
     separator = separator_of(tokenizer)
     ids = [
         np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none where a line was cut

@@ -117,7 +117,8 @@ METHODS.add(
         "both languages; makes do with less",
         paper="relexify's own",
         build=_build,
-        uses=("vectors", "dictionary", "bitext", "neighbours", "overrides"),
+        uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
+        replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
     ),
 )

@@ -22,8 +22,8 @@ Commands, recipes, comparisons and `rx.methods` read the registry and the packag
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from relexify.registry import Registry
@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
 
-Input = Literal["vectors", "dictionary", "bitext", "source text", "token vectors", "neighbours", "overrides"]
+Input = Literal[
+    "vectors", "target vectors", "dictionary", "bitext", "source text", "token vectors", "neighbours", "overrides"
+]
 """The inputs of a method, besides the two tokenizers and text in the target language:
 
 - vectors: aligned word vectors of both languages, from files, from text, or from the model's embedding
+- target vectors: word vectors of the target language alone
 - dictionary: a bilingual dictionary
 - bitext: parallel text
 - source text: text in the source model's language
@@ -87,6 +90,7 @@ class Method:
         build: Returns the mixture; or an `Initialisation`, if there is more to say.
         needs: What a transfer must be given.
         uses: What it uses if a transfer is given it.
+        replaced_by: For inputs that it uses only in the absence of others: those others.
         train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
         fresh_inner: Whether the inner parameters are drawn at random too.
         unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
@@ -100,14 +104,16 @@ class Method:
     build: Callable[[Inputs], Mixture | Initialisation]
     needs: tuple[Input, ...] = ()
     uses: tuple[Input, ...] = ()
+    replaced_by: Mapping[Input, tuple[Input, ...]] = field(default_factory=dict)
     train_tokenizer: TokenizerTraining | None = None
     fresh_inner: bool = False
     unigram_prior: bool = False
     options: type[Any] | None = None
 
-    def takes(self, kind: Input) -> bool:
-        """Whether the method needs or uses an input."""
-        return kind in self.needs or kind in self.uses
+    def takes(self, kind: Input, *, beside: Collection[Input] = ()) -> bool:
+        """Whether the method needs or uses an input, if it has those of `beside` too."""
+        replaced = any(other in beside for other in self.replaced_by.get(kind, ()))
+        return kind in self.needs or (kind in self.uses and not replaced)
 
     def initialise(self, inputs: Inputs) -> Initialisation:
         """Build the initialisation; unlike `build`, always as an `Initialisation`."""

@@ -8,7 +8,7 @@ import torch
 from transformers import BertModel
 
 from relexify.errors import InputError
-from relexify.grafting import add_unigram_prior, graft
+from relexify.grafting import add_unigram_prior, graft, sample_paragraphs
 from relexify.grafting import unigram as unigram_module
 from relexify.methods.fvt import fvt
 from relexify.pretrained.lexical import lexical_axes
@@ -139,3 +139,13 @@ def test_text_and_a_head_are_needed():
         add_unigram_prior(result.model, result.tokenizer, [])
     with pytest.raises(InputError, match="no language-modelling head"):
         add_unigram_prior(BertModel(result.model.config), result.tokenizer, LINES)
+
+
+def test_a_sample_of_paragraphs_gives_the_prior_of_the_whole_text(monkeypatch):
+    monkeypatch.setattr(unigram_module, "_LINES", 50)
+    monkeypatch.setattr(unigram_module, "_CHARACTERS", 40)
+    sample = sample_paragraphs(LINES, seed=1)
+    assert len(sample) == 50 < len(LINES)
+    assert max(map(len, sample)) <= 40
+    assert sample_paragraphs(sample, seed=1) == sample
+    assert sample_paragraphs(LINES, seed=2) != sample

@@ -100,6 +100,21 @@ def test_a_method_takes_what_it_needs_and_what_it_uses():
     assert [method.takes(kind) for kind in ("bitext", "overrides", "vectors")] == [True, True, False]
 
 
+def test_an_input_that_another_replaces_is_taken_only_without_it():
+    method = Method(
+        "…",
+        "…",
+        "…",
+        build=lambda inputs: None,
+        uses=("vectors", "dictionary"),
+        replaced_by={"vectors": ("dictionary",)},
+    )
+    assert method.takes("vectors")
+    assert method.takes("vectors", beside=["bitext"])
+    assert not method.takes("vectors", beside=["dictionary"])
+    assert method.takes("dictionary", beside=["dictionary"])
+
+
 def test_the_documentation_lists_every_method():
     page = (ROOT / "docs" / "methods.md").read_text()
     _, *table = [line for line in page.splitlines() if line.startswith("| `")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
@@ -16,7 +16,15 @@ from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.systems.transfer.options import Transfer
 
-__all__ = ["check_transfer", "method_options", "transfer_inputs", "unused_options", "validate_transfer", "with_method"]
+__all__ = [
+    "check_transfer",
+    "given_translations",
+    "method_options",
+    "transfer_inputs",
+    "unused_options",
+    "validate_transfer",
+    "with_method",
+]
 
 _LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
 
@@ -24,12 +32,22 @@ _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "dictionary": ("dictionary",),
     "rotation": ("vectors",),
     "source_vectors": ("vectors",),
-    "target_vectors": ("vectors", "token vectors"),
+    "target_vectors": ("vectors", "target vectors", "token vectors"),
     "source_corpus": ("vectors", "source text"),
     "bitext": ("bitext",),
     "alignment": ("bitext",),
 }
 """Options with evidence, and the inputs of a method that they are part of."""
+
+_READ_BY: Mapping[str, tuple[Input, ...]] = {
+    "neighbours": ("neighbours",),
+    "temperature": ("neighbours",),
+    "aligned_by": ("vectors", "token vectors"),
+}
+"""Options that say how evidence is used, and the inputs of a method that they are part of."""
+
+_WITHOUT_FLAG = ("rotation", "alignment", *_READ_BY)
+"""Those of both that the command line takes with `--set`."""
 
 _MISSING: Mapping[Input, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give it with --bitext, or choose another"),
@@ -65,10 +83,11 @@ def check_transfer(options: Transfer) -> Evidence:
         scored=options.score,
     )
     method = METHODS[options.method]
-    unused = [name for name in unused_options(method) if getattr(options, name) is not None]
-    if unused:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
-        logger.warning("the method %s makes no use of %s", options.method, names)
+    if unused := [name for name in unused_options(method) if getattr(options, name) is not None]:
+        logger.warning("the method %s makes no use of %s", options.method, _flags(unused))
+    if replaced := _replaced_options(options):
+        others = _flags(given_translations(options))
+        logger.warning("the method %s makes no use of %s beside %s", options.method, _flags(replaced), others)
     to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
     if to_align is not None and not is_aligned(to_align):
         import_eflomal()
@@ -135,6 +154,30 @@ def with_method(options: Transfer, method: str) -> Transfer:
 def unused_options(method: Method) -> tuple[str, ...]:
     """Return the names of the options with evidence that a method does not use."""
     return tuple(name for name, kinds in _USED_BY.items() if not any(method.takes(kind) for kind in kinds))
+
+
+def given_translations(options: Transfer) -> list[Input]:
+    """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
+    kinds: tuple[Input, ...] = ("dictionary", "bitext")
+    return [kind for kind in kinds if getattr(options, kind) is not None]
+
+
+def _replaced_options(options: Transfer) -> list[str]:
+    """Return the names of the options that were set, and that the method would use if it had no translations."""
+    method, beside = METHODS[options.method], given_translations(options)
+    defaults = {field.name: field.default for field in fields(options)}
+    return [
+        name
+        for name, kinds in {**_USED_BY, **_READ_BY}.items()
+        if getattr(options, name) != defaults[name]
+        and any(method.takes(kind) for kind in kinds)
+        and not any(method.takes(kind, beside=beside) for kind in kinds)
+    ]
+
+
+def _flags(names: Sequence[str]) -> str:
+    """Return options as they are given on the command line."""
+    return ", ".join(f"--set {name}" if name in _WITHOUT_FLAG else f"--{name.replace('_', '-')}" for name in names)
 
 
 def _check_values(options: Transfer) -> None:

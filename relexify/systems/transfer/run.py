@@ -12,7 +12,15 @@ import numpy as np
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import MIXTURE_FILE, Graft, UnigramReport, add_unigram_prior, check_roles, graft
+from relexify.grafting import (
+    MIXTURE_FILE,
+    Graft,
+    UnigramReport,
+    add_unigram_prior,
+    check_roles,
+    graft,
+    sample_paragraphs,
+)
 from relexify.methods.inputs import Inputs
 from relexify.methods.random import random
 from relexify.methods.registry import METHODS, Initialisation
@@ -38,10 +46,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TransferResult",
+    "add_prior",
+    "has_prior",
     "initialise",
     "load_transfer",
     "method_inputs",
     "needed_roles",
+    "prior_text",
     "run_transfer",
     "target_tokenizer",
 ]
@@ -100,9 +111,10 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
     )
-    prior = _add_prior(options, result, evidence)
+    counted = prior_text(options, model, evidence)
+    prior = add_prior(options, result, counted)
 
-    scores = _scores(options, model, source, result, evidence) if options.score else {}
+    scores = _scores(options, model, source, result, evidence, counted) if options.score else {}
     summary = {
         "alignment": built.rotation.summary() if built.rotation else None,
         "bits_per_byte_before_training": scores,
@@ -181,15 +193,27 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     )
 
 
-def _add_prior(options: Transfer, result: Graft, evidence: Evidence) -> UnigramReport | None:
-    """Give the grafted model the unigram distribution of the text, if the options or the method say so."""
+def has_prior(options: Transfer) -> bool:
+    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
     requested = options.unigram_prior
-    if not (METHODS[options.method].unigram_prior if requested is None else requested):
+    return METHODS[options.method].unigram_prior if requested is None else requested
+
+
+def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:
+    """Return the text whose unigram distribution grafted models get; None if they get none."""
+    if not has_prior(options):
         return None
-    if architecture_of(result.model) == "headless":
-        logger.warning("%s has no language-modelling head, so it gets no unigram prior", type(result.model).__name__)
+    if architecture_of(model) == "headless":
+        logger.warning("%s has no language-modelling head, so it gets no unigram prior", type(model).__name__)
         return None
-    return add_unigram_prior(result.model.to(options.device), result.tokenizer, evidence.corpus, seed=options.seed)
+    return sample_paragraphs(evidence.corpus, seed=options.seed)
+
+
+def add_prior(options: Transfer, result: Graft, text: list[str] | None) -> UnigramReport | None:
+    """Give a grafted model the unigram distribution of a text, in place; do nothing if there is no text."""
+    if text is None:
+        return None
+    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, seed=options.seed)
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:
@@ -215,9 +239,17 @@ def _load_initialisation(folder: Path) -> Initialisation:
 
 
 def _scores(
-    options: Transfer, model: PreTrainedModel, source: PreTrainedTokenizerFast, result: Graft, evidence: Evidence
+    options: Transfer,
+    model: PreTrainedModel,
+    source: PreTrainedTokenizerFast,
+    result: Graft,
+    evidence: Evidence,
+    counted: list[str] | None,
 ) -> dict[str, float]:
-    """Return bits per byte before training, of this initialisation and of two baselines without evidence."""
+    """Return bits per byte before training, of this initialisation and of two baselines without evidence.
+
+    The baselines get the unigram prior too, so that they differ from this initialisation in its evidence alone.
+    """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
@@ -225,8 +257,9 @@ def _scores(
     target = result.tokenizer
     scores = {}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed).model.to(options.device)
-        scores[mixture.method] = bits_per_byte(baseline, target, text).value
+        baseline = graft(model, target, mixture, seed=options.seed)
+        add_prior(options, baseline, counted)
+        scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
     scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
     return scores
 

@@ -14,6 +14,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.progress import report_to
 from relexify.recipes.demo import make_material
 from relexify.scoring import Score
+from relexify.storage.work import read_notes
 from relexify.systems.transfer.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
 from relexify.systems.transfer.grid.run import run_grid
 from relexify.systems.transfer.options import Transfer
@@ -123,14 +124,16 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
 
 
 def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_path):
-    for method in ("wechsel", "blend"):
-        recipe = transfer(models, tmp_path / method, method=method)
+    for method, changes in {"wechsel": {"unigram_prior": True}, "blend": {"dictionary": None}}.items():
+        recipe = transfer(models, tmp_path / method, method=method, **changes)
         search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
         cells = {(cell.neighbours, cell.temperature): cell for cell in run_grid(search).cells}
         alone = run_transfer(replace(recipe, output=tmp_path / f"{method} alone", neighbours=3, temperature=0.5))
         assert cells[3, 0.5].scores["bits per byte"].value == alone.scores[method]
         assert cells[None, None].scores["bits per byte"].value == alone.scores["random"]
         assert cells[3, 0.5].initialisation == method
+        assert cells[3, 0.5].scores != cells[7, 0.5].scores
+        assert read_notes(alone.output)["unigram_prior"] is not None
 
 
 def stopping_after(cells):
@@ -193,6 +196,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
     ("changes", "options", "message"),
     [
         ({"method": "fvt"}, {}, "fvt has neither neighbours nor temperature"),
+        ({"method": "blend"}, {}, "blend does not depend on .*: choose transfer.method=wechsel"),
         ({}, {"neighbours": ()}, "at least one number"),
         ({}, {"neighbours": (10, 0)}, "neighbours = 0"),
         ({}, {"temperatures": (0.0,)}, r"temperature = 0\.0"),

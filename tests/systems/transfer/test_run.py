@@ -122,6 +122,17 @@ def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options
     assert set(different) == {"transformer.wte.weight", "lm_head.weight"}
 
 
+def test_baselines_get_the_unigram_prior_of_the_method(options, tmp_path):
+    def scores(prior):
+        changes = {"method": "fvt", "unigram_prior": prior, "score": True, "score_bytes": 500}
+        return run_transfer(replace(options, output=tmp_path / str(prior), **changes)).scores
+
+    with_prior, without = scores(True), scores(False)
+    assert scores(None) == without
+    assert with_prior["shuffle"] < without["shuffle"]
+    assert with_prior["fvt"] < without["fvt"]
+
+
 def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog):
     model, tokenizer = pico.pair("gpt2")
     model.transformer.save_pretrained(tmp_path / "headless")

@@ -12,7 +12,7 @@ from relexify.errors import InputError
 from relexify.evaluation.probing.probes import PairExample, TaggedWords
 from relexify.methods.registry import METHODS
 from relexify.scoring import Score
-from relexify.systems.transfer.checks import validate_transfer
+from relexify.systems.transfer.checks import given_translations, validate_transfer
 from relexify.systems.transfer.options import Transfer
 
 __all__ = [
@@ -118,6 +118,12 @@ def plan_cells(search: GridSearch) -> list[GridCell]:
     if recipe.method not in with_neighbours:
         choices = ", ".join(with_neighbours)
         raise InputError(f"the method {recipe.method} has neither neighbours nor temperature: choose one of {choices}")
+    if not METHODS[recipe.method].takes("neighbours", beside=given_translations(recipe)):
+        others = sorted(name for name in with_neighbours if not METHODS[name].replaced_by)
+        raise InputError(
+            f"with a dictionary or parallel text, the method {recipe.method} does not depend on neighbours and "
+            f"temperature: choose transfer.method={' or '.join(others)}"
+        )
     for name in search.baselines:
         if name not in plain:
             choices = ", ".join(plain)

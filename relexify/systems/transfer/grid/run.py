@@ -46,7 +46,14 @@ from relexify.systems.transfer.grid.cells import (
     plan_cells,
 )
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.run import (
+    add_prior,
+    has_prior,
+    method_inputs,
+    needed_roles,
+    prior_text,
+    target_tokenizer,
+)
 
 __all__ = ["run_grid"]
 
@@ -132,6 +139,7 @@ def _cell_fingerprint(search: GridSearch, data: _Data, cell: GridCell) -> str:
         method=cell.initialisation,
         neighbours=cell.neighbours or 1,
         temperature=cell.temperature or 1.0,
+        unigram_prior=has_prior(search.transfer),  # that of the grid's method, for baselines too
         held_out=None,  # the part that is scored counts instead
     )
     return fingerprint(
@@ -184,6 +192,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
         logger.warning("%s has no language-modelling head, so its perplexity is not scored.", type(model).__name__)
         data = replace(data, held_out="")
     inputs = method_inputs(options, data.evidence, model, source, target)
+    counted = prior_text(options, model, data.evidence)
     # The nearest k are the first k of the nearest K, so the largest number of neighbours comes first.
     for cell in sorted(pending, key=lambda cell: -(cell.neighbours or 0)):
         method = METHODS[cell.initialisation]
@@ -200,6 +209,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             seed=options.seed,
             pad_to_multiple_of=options.pad_to_multiple_of,
         )
+        add_prior(options, result, counted)
         scores = _scores(search, result.model.to(options.device), target, data)
         logger.info("%s: %s", cell.label, ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
         yield replace(cell, scores=scores)

@@ -199,5 +199,6 @@ def _in_batches(
         result = orthogonalise(stacked, RMS_OF_ADAM * math.sqrt(columns))
         count = sum(len(matrices[index]) for index in wide)
         for part, members in ((result[:count], wide), (result[count:].mT.contiguous(), tall)):
-            found.update(zip(members, part.split([len(matrices[index]) for index in members]), strict=True))
+            sizes = [len(matrices[index]) for index in members]
+            found.update(zip(members, torch.split_with_sizes(part, sizes), strict=True))
     return [found[index] for index in range(len(matrices))]

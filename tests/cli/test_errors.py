@@ -72,7 +72,7 @@ def test_unreadable_vectors(name, tmp_path, rejects):
 def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_path, rejects, cache):
     file = tmp_path / "vectors.bin"
     file.write_bytes(FastTextFile().content()[:-100])
-    options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary)
+    options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary, "--method", "wechsel")
     rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
     assert not (cache / "vectors").exists()
 

@@ -9,6 +9,7 @@ engine/       one stage with the Hugging Face Trainer
 data/         tokenised text, packed once, and batches of it
 loss/         the language-modelling loss without full logits
 result.py, curve.py   the result, and the held-out scores along the way
+summary.py    the result for people
 trainable.py  validation before any work
 recipe.py     the tables `[training]` and `[fresh]`
 """

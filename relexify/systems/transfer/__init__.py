@@ -3,6 +3,7 @@
     options.py   `Transfer`: everything that one transfer needs
     run.py       evidence, tokenizer, mixture, graft, scores, output
     checks.py    validation before any work
+    summary.py   the result for people
     recipe.py    the table `[transfer]`
     grid/        which k and τ suit a language, before training
 

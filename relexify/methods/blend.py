@@ -119,5 +119,6 @@ METHODS.add(
         build=_build,
         uses=("vectors", "dictionary", "bitext", "neighbours", "overrides"),
         unigram_prior=True,
+        revision=2,
     ),
 )

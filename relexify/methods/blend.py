@@ -5,9 +5,9 @@ meaning of a token is that of its translations, or else of the translations of i
 If there is neither a dictionary nor parallel text, it is that of its neighbours in aligned vectors. A token without any
 is the mean of its source pieces.
 
-Source pieces say little about the meaning of a word, but they keep tokens apart, so that the model recognises a word
-that it has just read; a mean over neighbours says what kind of word it is, and makes similar tokens similar. Aligned
-vectors are not used beside a dictionary: they are less precise than neighbours in one language, and make it worse.
+Source pieces say little about the meaning of a word. That they help nevertheless may be because they keep tokens apart,
+so that the model recognises a word that it has just read; a mean over neighbours says what kind of word it is. Aligned
+vectors are not used beside a dictionary: they are less precise than neighbours in one language, and made it worse.
 """
 
 from __future__ import annotations
@@ -120,5 +120,6 @@ METHODS.add(
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
+        revision=2,
     ),
 )

@@ -95,6 +95,7 @@ class Method:
         fresh_inner: Whether the inner parameters are drawn at random too.
         unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
             otherwise; the methods of papers do not do this.
+        revision: To be raised when `build` gives another result for the same inputs: cached mixtures are then rebuilt.
         options: A dataclass of the method's own options, which validates them when it is created.
     """
 
@@ -108,6 +109,7 @@ class Method:
     train_tokenizer: TokenizerTraining | None = None
     fresh_inner: bool = False
     unigram_prior: bool = False
+    revision: int = 1
     options: type[Any] | None = None
 
     def takes(self, kind: Input, *, beside: Collection[Input] = ()) -> bool:

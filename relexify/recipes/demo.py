@@ -18,7 +18,7 @@ from typing import Any
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.grafting import Graft, graft
+from relexify.grafting import Graft, add_unigram_prior, graft
 from relexify.methods.copying import neutral, special
 from relexify.methods.inputs import Inputs
 from relexify.methods.random import random
@@ -35,6 +35,9 @@ from relexify.training.plan import Training
 from relexify.training.run import train
 
 __all__ = ["Demonstration", "DemonstrationResult", "Material", "make_material", "oracle", "run_demonstration"]
+
+TRAINED = ("random", "blend")
+"""Initialisations that are trained; the model of the last one is kept."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,7 @@ class Demonstration:
     text_bytes: int | None = None
     score_bytes: int = 12_288
     training: Training = field(
-        default_factory=lambda: Training(
-            # On a CPU, Muon takes longer than the rest of so small a step.
-            plan="direct",
-            steps=10,
-            batch=8,
-            length=128,
-            learning_rate=1e-3,
-            held_out_bytes=4_096,
-            save_every=10_000,
-        )
+        default_factory=lambda: Training(steps=10, batch=8, length=128, held_out_bytes=4_096, save_every=10_000)
     )
     seed: int = 0
     overwrite: bool = False
@@ -134,15 +128,19 @@ def run_demonstration(
     mixtures = _mixtures(options, material, model, source, target, report)
     text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
     report("scoring every initialisation on held-out text")
-    before = {
-        name: bits_per_byte(graft(model, target, mixture, seed=options.seed).model, target, text).value
-        for name, mixture in mixtures.items()
-    }
+    before, trained_from = {}, {}
+    for name, mixture in mixtures.items():
+        grafted = graft(model, target, mixture, seed=options.seed)
+        if name in METHODS and METHODS[name].unigram_prior:
+            add_unigram_prior(grafted.model, target, material.invented, seed=options.seed)
+        before[name] = bits_per_byte(grafted.model, target, text).value
+        if name in TRAINED:
+            trained_from[name] = grafted
     after = {}
     with TemporaryDirectory() as folder:
-        for name in ("random", "blend"):
+        for name, grafted in trained_from.items():
             report(f"training for {options.training.steps} steps, from {name} embeddings")
-            trained = _trained(options, material, graft(model, target, mixtures[name], seed=options.seed), Path(folder))
+            trained = _trained(options, material, grafted, Path(folder))
             after[name] = bits_per_byte(load_model(trained), target, text).value
         _save(options, material, trained)
     english = material.english[0][:300]

@@ -37,10 +37,10 @@ class Stage:
         steps: Optimiser steps.
         trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
-        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If None, it is 5e-4, or with `muon`
-            follows from model and text (`rates.py`).
-        embedding_learning_rate: Peak learning rate of the embeddings. If None, it is `learning_rate`, or with `muon`
-            follows from model and text.
+        learning_rate: Peak learning rate of all parameters but the embeddings. If None, it follows from the model and
+            the tokens per step in the plan `relexify` and with `muon` (`rates.py`), and is 5e-4 otherwise.
+        embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows likewise, or is
+            `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
             steps of warm-up, sqrt(w / s) of the peak).

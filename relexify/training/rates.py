@@ -138,8 +138,11 @@ def settle(training: Training, model: PreTrainedModel, epochs: float) -> Trainin
         )
         return replace(training, stages=stages)
     is_own, optimiser = training.plan == OWN_PLAN, training.optimiser
-    if optimiser is None:
-        optimiser = choose_optimiser(measure(model, training, epochs)) if is_own else PLANS[training.plan].optimiser
+    if optimiser is None and is_own:
+        optimiser = choose_optimiser(measure(model, training, epochs))
+        if optimiser == ADAM:
+            logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
+    optimiser = optimiser or PLANS[training.plan].optimiser
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     settled = _settle_rates(replace(training, optimiser=optimiser), has_rates, model, training, epochs)
     is_repeated = is_own and epochs > REPEATED_FROM
@@ -168,15 +171,14 @@ def _settle_rates(
         options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
     )
     logger.info(
-        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings and %.2e for the rest (AdamW), because of "
-        "width %d, embeddings with a root mean square of %.3f, %d tokens per step, and text that is seen %.2f times",
+        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings and %.2e for the rest (AdamW); those "
+        "that were not given follow from width %d, embeddings with a root mean square of %.3f, and %d tokens per step",
         rates.inner,
-        "Muon" if optimiser == MUON else "AdamW, because steps are too small for Muon",
+        "Muon" if optimiser == MUON else "AdamW",
         rates.embeddings,
         rates.others,
         measures.width,
         measures.embedding_rms,
         measures.tokens_per_step,
-        measures.epochs,
     )
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

@@ -72,13 +72,13 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
     """
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
-        if stage.optimiser == MUON:
+        if stage.optimiser == MUON or stage.embedding_learning_rate is not None:
             try:
                 lexical_parameter_names(model)
             except GraftError as error:
                 raise InputError(
-                    f"Muon trains all matrices but those of the vocabulary, which are not known here ({error}): choose "
-                    "the plan direct"
+                    f"Muon and a learning rate of embeddings need to know which parameters belong to the vocabulary "
+                    f"({error}): choose the plan direct"
                 ) from error
 
 

@@ -119,5 +119,16 @@ def test_a_model_whose_vocabulary_is_not_known_is_rejected_before_training():
         LlamaConfig(vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
     )
     check_stages(model, Training(plan="direct"))
-    with pytest.raises(InputError, match=r"Muon trains all matrices .*gate_proj.*: choose the plan direct"):
+    with pytest.raises(InputError, match=r"belong to the vocabulary .*gate_proj.*: choose the plan direct"):
         check_stages(model, Training())
+
+
+def test_stacked_biases_of_experts_are_no_matrices():
+    model = nn.Module()
+    model.experts = nn.Module()
+    model.experts.up_proj = nn.Parameter(torch.zeros(4, 8, 16))
+    model.experts.up_proj_bias = nn.Parameter(torch.zeros(4, 16))
+    model.lexical_parameter_names = set
+    inner, others = parameter_groups(model, RATES, 0.1)
+    assert [tuple(each.shape) for each in inner["params"]] == [(4, 8, 16)]
+    assert (others["weight_decay"], others["lr"]) == (0.0, RATES.others)

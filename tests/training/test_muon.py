@@ -161,3 +161,23 @@ def test_parameters_without_a_gradient_stay_as_they_are():
     optimiser.step()
     assert torch.equal(still, random(4, 6))
     assert not torch.equal(trained, random(4, 6))
+
+
+def test_a_restored_state_is_on_the_device_of_the_parameters():
+    # On a GPU, the Trainer loads the state to the CPU first, and fused AdamW needs its step counts on the GPU.
+    saved = torch.nn.Parameter(random(4))
+    optimiser = MuonAdamW([{"params": [saved], "lr": 0.1}])
+    saved.grad = random(4)
+    optimiser.step()
+    elsewhere = torch.nn.Parameter(torch.zeros(4, device="meta"))
+    restored = MuonAdamW([{"params": [elsewhere], "lr": 0.1}])
+    restored.load_state_dict(optimiser.state_dict())
+    assert {value.device.type for value in restored.state[elsewhere].values()} == {"meta"}
+
+
+def test_chunks_are_bounded_and_change_nothing(monkeypatch):
+    shapes = [(6, 10), (10, 6), (6, 10), (4, 4), (2, 6, 10)]
+    whole = stepped(shapes)
+    monkeypatch.setattr("relexify.training.engine.muon.CHUNK", 60)
+    for found, expected in zip(stepped(shapes), whole, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

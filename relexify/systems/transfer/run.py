@@ -186,7 +186,7 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     embedding = inputs.embedding if inputs.reads_own_embedding else None
     return cached(
         "mixture",
-        {"method": method, "inputs": inputs, "embedding": embedding},
+        {"method": method, "revision": METHODS[method].revision, "inputs": inputs, "embedding": embedding},
         make=lambda: METHODS[method].initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,

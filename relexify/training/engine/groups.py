@@ -52,7 +52,8 @@ def parameter_groups(
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        is_matrix = parameter.ndim in (2, 3) and min(parameter.shape[-2:]) > 1
+        # The biases of experts are stacked to two dimensions, but are not matrices; like all biases, they do not decay.
+        is_matrix = parameter.ndim in (2, 3) and min(parameter.shape[-2:]) > 1 and name in decaying
         if is_matrix and id(parameter) not in lexical | looked_up:
             inner[_layout(*layers.get(id(parameter), (name, None)))].append(parameter)
         else:

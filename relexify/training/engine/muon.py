@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,9 @@ ITERATIONS = 5
 RMS_OF_ADAM = 0.2
 """Usual root mean square of an update of AdamW before the learning rate."""
 SMALLEST = 1e-7
+CHUNK = 2**27
+"""Numbers in the matrices that are orthogonalised at once, unless a single parameter has more: their copies take about
+five times as much memory as they do."""
 
 Group = dict[str, Any]
 
@@ -72,6 +75,7 @@ class MuonAdamW(torch.optim.Optimizer):
             "momentum": momentum,
             "betas": betas,
             "eps": eps,
+            "fused": True,  # lets `load_state_dict` move step counts to the device of their parameters
         }
         super().__init__(groups, defaults)
         self._orthogonalise: Callable[..., torch.Tensor] = (
@@ -119,15 +123,14 @@ class MuonAdamW(torch.optim.Optimizer):
         )
 
     def _muon_step(self, groups: Sequence[Group]) -> None:
-        pairs = [(group, [each for each in group["params"] if each.grad is not None]) for group in groups]
-        trained = [(group, own) for group, own in pairs if own]
-        matrices = [_matrices(each, group) for group, own in trained for each in self._directions(group, own)]
-        updates = iter(_in_batches(matrices, self._orthogonalise))
-        for group, own in trained:
-            changes = [self._update(parameter, next(updates), group) for parameter in own]
-            if group["weight_decay"]:
-                torch._foreach_mul_(own, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(own, changes, alpha=-group["lr"])
+        for chunk in _chunks(groups):
+            matrices = [_matrices(each, group) for group, own in chunk for each in self._directions(group, own)]
+            updates = iter(_in_batches(matrices, self._orthogonalise))
+            for group, own in chunk:
+                changes = [self._update(parameter, next(updates), group) for parameter in own]
+                if group["weight_decay"]:
+                    torch._foreach_mul_(own, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(own, changes, alpha=-group["lr"])
 
     def _directions(self, group: Group, trained: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Update the momentum of a group's parameters, and return it one step ahead (Nesterov)."""
@@ -171,6 +174,22 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         inner = torch.baddbmm(squares, squares, squares, beta=factor * b, alpha=factor * c)
         x = torch.baddbmm(x, inner, x, beta=factor * a)
     return x.to(matrices.dtype)
+
+
+def _chunks(groups: Sequence[Group]) -> Iterator[list[tuple[Group, list[torch.Tensor]]]]:
+    """Yield the parameters that have a gradient, those of one shape together, in chunks of bounded size."""
+    by_shape: defaultdict[tuple[int, ...], list[tuple[int, torch.Tensor]]] = defaultdict(list)
+    for number, group in enumerate(groups):
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape[tuple(sorted(parameter.shape))].append((number, parameter))
+    for members in by_shape.values():
+        size = max(1, CHUNK // members[0][1].numel())
+        for start in range(0, len(members), size):
+            own: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
+            for number, parameter in members[start : start + size]:
+                own[number].append(parameter)
+            yield [(groups[number], parameters) for number, parameters in own.items()]
 
 
 def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine, any example may take long: a slow one is no failure.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # A worker of pytest-xdist is given the width of a terminal, which would be kept when the console is made.
 os.environ.pop("COLUMNS", None)

@@ -65,7 +65,15 @@ class Demonstration:
     text_bytes: int | None = None
     score_bytes: int = 12_288
     training: Training = field(
-        default_factory=lambda: Training(steps=10, batch=8, length=128, held_out_bytes=4_096, save_every=10_000)
+        default_factory=lambda: Training(
+            steps=10,
+            batch=8,
+            length=128,
+            # One rate for all: it would follow from the size of the rows, and random rows are small.
+            embedding_learning_rate=1.5e-3,
+            held_out_bytes=4_096,
+            save_every=10_000,
+        )
     )
     seed: int = 0
     overwrite: bool = False

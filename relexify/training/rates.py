@@ -1,7 +1,8 @@
 """Derive what a training's options leave open from the model, the size of a step and the amount of text.
 
-All constants of relexify's own plan are here. The rates were found with SmolLM2-135M (width 576, embeddings with a root
-mean square of 0.083) and steps of 64 × 512 tokens; the rules carry them over to other models, steps and texts.
+All constants of relexify's own plan are here. The rates were found with SmolLM2-135M-Instruct (width 576, embeddings
+with a root mean square of 0.083) and steps of 64 × 512 tokens. The rules carry them over to other models, steps and
+texts, but have not been tested there.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
@@ -72,12 +73,14 @@ class TransferResult:
         rotation: The vector alignment of the languages, if there is one.
         scores: Bits per byte before training, by initialisation.
         output: The folder.
+        not_scored: Why there are no scores, if they were requested and the model does not fit into memory.
     """
 
     graft: Graft
     rotation: Rotation | None
     scores: dict[str, float]
     output: Path
+    not_scored: str | None = None
 
 
 def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
@@ -110,25 +113,38 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         precomputed=built.precomputed,
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
+        copy_inner=False,
     )
-    counted = prior_text(options, model, evidence)
+    shortage = memory_shortage(result.model, options.device)
+    if shortage is not None and has_prior(options):
+        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+    counted = prior_text(options, model, evidence) if shortage is None else None
     prior = add_prior(options, result, counted)
 
-    scores = _scores(options, model, source, result, evidence, counted) if options.score else {}
+    scored = options.score and shortage is None
+    scores = _scores(options, model, source, result, evidence, counted) if scored else {}
+    not_scored = shortage if options.score else None
     summary = {
         "alignment": built.rotation.summary() if built.rotation else None,
         "bits_per_byte_before_training": scores,
+        "not_scored": not_scored,
         "unigram_prior": asdict(prior) if prior else None,
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
-        result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
-    return TransferResult(result, built.rotation, scores, Path(options.output))
+        result.write(
+            folder,
+            provenance=_provenance(options, evidence, target),
+            summary=summary,
+            inner=options.model if body is model else None,
+        )
+    return TransferResult(result, built.rotation, scores, Path(options.output), not_scored)
 
 
 def load_transfer(output: Path) -> TransferResult:
     """Read the result of an earlier transfer; its vector alignment was not kept."""
-    scores = read_notes(output).get("bits_per_byte_before_training", {})
-    return TransferResult(Graft.load(output), None, scores, output)
+    notes = read_notes(output)
+    scores = notes.get("bits_per_byte_before_training", {})
+    return TransferResult(Graft.load(output), None, scores, output, notes.get("not_scored"))
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
@@ -257,7 +273,7 @@ def _scores(
     target = result.tokenizer
     scores = {}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed)
+        baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
         scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
     scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value

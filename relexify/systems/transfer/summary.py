@@ -34,6 +34,8 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
     if result.scores:
         rows = [[name, f"{value:.3f}"] for name, value in result.scores.items()]
         summary.append(ResultTable("Before training (lower is better)", [["initialisation", "bits per byte"], *rows]))
+    if result.not_scored is not None:
+        summary.append(f"Not scored: {result.not_scored}.")
     return summary
 
 

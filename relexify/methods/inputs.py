@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation, align
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
@@ -50,9 +51,9 @@ __all__ = [
     "trained_vectors",
 ]
 
-AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised"]
+AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial"]
 """The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
-neighbours, or the shapes of the two spaces."""
+neighbours, or none: all searches for a map between the two spaces, or only the adversarial training of the papers."""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -74,6 +75,7 @@ class Inputs:
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         aligned_by: What aligns word vectors.
+        adversarial: How a map is searched for if no known pairs align word vectors.
         vectors: How word vectors are trained.
         overrides: Source token by target token, both spelled out.
         options: The method's own options, an instance of `Method.options`.
@@ -88,6 +90,7 @@ class Inputs:
     neighbours: int = 10
     temperature: float = 0.1
     aligned_by: AlignedBy = "dictionary"
+    adversarial: AdversarialTraining = field(default_factory=AdversarialTraining)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     overrides: Mapping[str, str] = field(default_factory=dict)
     options: Any = None
@@ -106,6 +109,13 @@ class Inputs:
     def reads_own_embedding(self) -> bool:
         """Whether the model's embedding replaces word vectors of the source language."""
         return self.evidence.source_vectors is None and self.evidence.source_corpus is None
+
+    @property
+    def map_search(self) -> AdversarialTraining:
+        """How a map between two spaces is searched for without known pairs."""
+        if self.aligned_by != "adversarial":
+            return self.adversarial
+        return replace(self.adversarial, frequency_map=False, principal_axes=False)
 
     @cached_property
     def embedding(self) -> np.ndarray:
@@ -216,17 +226,25 @@ class Inputs:
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon
-        if self.aligned_by == "unsupervised":
-            from relexify.evidence.alignment.unsupervised import align_unsupervised  # imports torch
+        if self.aligned_by in ("unsupervised", "adversarial"):
+            from relexify.evidence.alignment.unsupervised.search import align_unsupervised  # imports torch
 
-            return align_unsupervised(source, target, lexicon=given, reduce=True, seed=self.seed, device=self.device)
+            return align_unsupervised(
+                source,
+                target,
+                options=self.map_search,
+                lexicon=given,
+                reduce=True,
+                seed=self.seed,
+                device=self.device,
+            )
         if with_dictionary and self.aligned_by != "identical":
             lexicon = choose_lexicon(given, source, target)
         else:
             lexicon = identical_words(source, target)
         refinement = None
         if self.aligned_by == "self-learning":
-            from relexify.evidence.alignment.unsupervised import self_learn  # imports torch
+            from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
 
             refinement = partial(self_learn, device=self.device)
         return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed)

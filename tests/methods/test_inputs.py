@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
 from relexify.evidence.evidence import Evidence
@@ -119,6 +120,15 @@ def test_self_learning_starts_with_the_dictionary_and_goes_on(inputs):
     )
     assert plain.pairs_used == learned.pairs_used > 0
     assert not np.allclose(plain.matrix, learned.matrix, atol=1e-3)
+
+
+@pytest.mark.parametrize("aligned_by", ["adversarial", "unsupervised"])
+def test_word_vectors_are_aligned_by_adversarial_training_alone_if_requested(inputs, aligned_by, caplog):
+    short = AdversarialTraining(restarts=1, epochs=1, steps=5, hidden=8)
+    with caplog.at_level("INFO", "relexify"), pytest.raises(EvidenceError, match="in 1 games"):
+        replace(inputs, aligned_by=aligned_by, adversarial=short).token_space()
+    assert "game 1:" in caplog.text
+    assert ("principal axes:" in caplog.text) == (aligned_by == "unsupervised")
 
 
 def test_links_of_words_and_links_of_tokens_are_counted_as_such(bitext, tmp_path):

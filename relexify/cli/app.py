@@ -16,6 +16,7 @@ from relexify.cli.console import console, log_to_console, quieten_libraries, res
 from relexify.cli.verbs import (
     align,
     bilingual,
+    check,
     compress,
     demo,
     evaluate,
@@ -54,6 +55,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "train": train.train,
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
+        "check": check.check,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
@@ -272,13 +272,12 @@ _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
     "lookahead_steps",
 )  # fmt: skip
+_LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
 
-def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
+def _check_training(training: Training) -> None:
     for name in _POSITIVE:
-        value = getattr(training, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+        check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
     for name in ("warmup", "masking"):
@@ -301,8 +300,7 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
     for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
-    if training.seed < 0:
-        raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
+    check_number("seed", training.seed, 0, LARGEST_SEED)
 
 
 def _check_stage(stage: Stage) -> None:

@@ -55,7 +55,11 @@ OPTIONS = {
     "negative seed": (("--seed", -1), "seed = -1"),
     "padding to nothing": (("--set", "pad_to_multiple_of=0"), "pad_to_multiple_of = 0"),
     "vocabulary of billions": (("--vocab-size", 10**9), f"vocab_size = {10**9}", "or less"),
-    "number that no computer holds": (("--set", f"neighbours={10**20}"), f"neighbours = {10**20}", "or less"),
+    "number that no computer holds": (
+        ("--set", f"neighbours={10**20}"),
+        f"neighbours is the number {10**20}",
+        "64 bits",
+    ),
     "seed that numpy rejects": (("--seed", 2**64), f"seed = {2**64}", "or less"),
     "padding to billions": (("--set", f"pad_to_multiple_of={10**9}"), "pad_to_multiple_of", "or less"),
     "device that computes nothing": (("--device", "meta"), "meta", "cpu"),

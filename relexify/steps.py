@@ -132,6 +132,7 @@ class Step:
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
+        summarise_notes: Returns the same, as far as the notes (`relexify.json`) of a model tell, if other steps follow.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
@@ -154,6 +155,7 @@ class Step:
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
     summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
+    summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
     scores: Callable[[Path], Sequence[Any]] | None = None
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False

@@ -1,6 +1,6 @@
 """Put a Mixture onto a model, giving a model that AutoModel loads."""
 
-from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
+from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft, row_origins
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
 
@@ -13,5 +13,6 @@ __all__ = [
     "add_unigram_prior",
     "check_roles",
     "graft",
+    "row_origins",
     "sample_paragraphs",
 ]

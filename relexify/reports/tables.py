@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import MOMENTS, TaskMean, TaskScores, mean_scores
+from relexify.scoring import format_perplexity
 from relexify.training.curve import Curve
 
 __all__ = [
@@ -172,15 +173,8 @@ def _with_step(score: Statistic) -> str:
 
 
 def _perplexity(score: Statistic) -> str:
-    texts = [_significant(value) for value in (score.mean, score.deviation) if value is not None]
+    texts = [format_perplexity(value) for value in (score.mean, score.deviation) if value is not None]
     return " ± ".join(texts)
-
-
-def _significant(value: float) -> str:
-    """Return a perplexity with as many digits as are significant."""
-    if not math.isfinite(value) or value >= 1e6:
-        return f"{value:.1e}"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def _reach_text(reach: Reach) -> str:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
@@ -125,7 +126,7 @@ def language_model_job(
         data = language_data(model, tokenizer, corpus, held_out, training, training.batch)
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
-        trained.save_pretrained(folder)
+        save_model(trained, folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():
             shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)

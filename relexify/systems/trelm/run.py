@@ -27,6 +27,7 @@ from transformers import BertForPreTraining, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, must_be_local, resolve
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.scoring import Score
 from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder, read_notes
@@ -268,7 +269,7 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     )
     tokenizers = load_tokenizer(source), load_tokenizer(model)
     check_tokenizers(built, tokenizers)
-    built.save_pretrained(folder)
+    save_model(built, folder)
     save_tokenizers(tokenizers, folder, built.config)
 
 
@@ -292,7 +293,7 @@ def _load_with_next_sentence(model: str | Path) -> PreTrainedModel:
     """Load a model with its head for next sentences if its weights have one, whatever architecture its config names."""
     if getattr(load_config(model), "model_type", None) == "bert":
         path = resolve(model)
-        with torch.random.fork_rng(devices=[]):  # missing heads are drawn
+        with torch.random.fork_rng(devices=[]), quiet_transformers():  # missing heads are drawn
             found, loaded = BertForPreTraining.from_pretrained(
                 path,
                 dtype="auto",

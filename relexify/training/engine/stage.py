@@ -18,6 +18,7 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError, TrainingError
+from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
@@ -111,6 +112,7 @@ def train_stage(
     with (
         track(f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
+        quiet_transformers(),
         loss_forward(
             model,
             compiled=is_compiled,

@@ -200,6 +200,7 @@ def method_inputs(
         neighbours=options.neighbours,
         temperature=options.temperature,
         aligned_by=options.aligned_by,
+        adversarial=options.adversarial,
         vectors=options.vectors,
         overrides=options.overrides,
         options=method_options(options),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -35,7 +35,7 @@ from relexify.progress import report_under
 from relexify.storage.cache import cached
 from relexify.storage.fingerprint import NO_EFFECT
 from relexify.text import Corpus, train_segmenter
-from relexify.tokens import encode_words, encoder_of, make_encodable, vocabulary_of
+from relexify.tokens import encode_words, encoder_of, make_encodable, normaliser_of, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -215,7 +215,7 @@ class Inputs:
         )
         lexicon = evidence.lexicon
         words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
-        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words)
+        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words, target_words=target.words)
         return source, target, tokens_in_space
 
     def _target_word_vectors(self) -> WordVectors:
@@ -311,7 +311,7 @@ def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexico
 
 
 def embedding_vectors(
-    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str]
+    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str], *, target_words: Sequence[str] = ()
 ) -> tuple[WordVectors, TokensInSpace]:
     """Read a model's own embedding as word vectors of its language.
 
@@ -321,6 +321,8 @@ def embedding_vectors(
         tokenizer: The model's tokenizer.
         embedding: Its input embedding [tokens × d].
         words: Words that are needed, such as a dictionary's.
+        target_words: Words of the target language. Those that the tokenizer normalises to a whole word of its
+            vocabulary (`Berlin` to `berlin`) are known too, so that both languages can be found to write them alike.
 
     Returns:
         The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
@@ -331,7 +333,11 @@ def embedding_vectors(
     special = np.array([form.is_special for form in vocabulary.forms])
     centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
     whole = [form.text for form in vocabulary.forms if form.starts_word and form.text.isalpha()]
-    known = list(dict.fromkeys([*whole, *words]))
+    alike: list[str] = []
+    if (normalise := normaliser_of(tokenizer)) is not None:
+        in_vocabulary = set(whole)
+        alike = [word for word in target_words if normalise(word) in in_vocabulary]
+    known = list(dict.fromkeys([*whole, *words, *alike]))
     pieces = encode_words(tokenizer, [f" {word}" for word in known])
     matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
 

@@ -15,15 +15,16 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import VectorTraining
+from relexify.evidence.vectors import VectorTraining, WordVectors
 from relexify.methods import inputs as inputs_module
 from relexify.methods import token_space
 from relexify.methods.copying import special
-from relexify.methods.inputs import Inputs, trained_vectors
+from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, trained_vectors
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import first_of
 from relexify.text import Corpus
+from relexify.tokens import vocabulary_of
 from tests import pico
 
 TINY = VectorTraining(width=8, epochs=1, minimum_count=1)
@@ -76,6 +77,17 @@ def test_vectors_from_files_and_from_text_are_those_of_their_own_language(inputs
     assert list(loaded.words) == list(target.words)
     assert list(again.words) == list(source.words)
     assert tokens_in_space is None
+
+
+def test_words_of_an_uncased_embedding_are_written_alike_whatever_their_case():
+    tokenizer = pico.wordpiece(["river house berlin zürich"] * 50)
+    vocabulary = vocabulary_of(tokenizer)
+    rows = np.random.default_rng(0).normal(size=(len(vocabulary), 16)).astype(np.float32)
+    target = WordVectors(["Berlin", "Zürich", "Fluss"], np.eye(3, dtype=np.float32))
+    source, _ = embedding_vectors(tokenizer, rows, [], target_words=target.words)
+    assert [word for word, _ in identical_words(source, target).pairs] == ["Berlin", "Zürich"]
+    upper, lower = source.lookup(["Zürich", "zurich"])
+    assert np.array_equal(upper, lower)
 
 
 def test_without_vectors_or_text_the_embedding_replaces_them(inputs):

@@ -14,7 +14,6 @@ __all__ = ["MOMENTS", "TaskMean", "TaskScores", "mean_scores"]
 
 MOMENTS = {"start": "step 0", "end": "end"}
 """When a run is evaluated on tasks, and the names of these moments in tables."""
-_MAIN = ("LAS",)  # of parsers, the labelled score; of other tasks, the first
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class TaskScores:
 
     @property
     def main(self) -> tuple[Score, ...]:
-        """The main score of each seed: the first, but of parsers the labelled one."""
-        return tuple(next((score for score in scores if score.metric in _MAIN), scores[0]) for scores in self.per_seed)
+        """The main score of each seed."""
+        return tuple(scores[0] for scores in self.per_seed)
 
     def as_table(self) -> dict[str, Any]:
         """Return plain data for json."""

@@ -54,16 +54,16 @@ def test_seeds_of_training_and_of_fine_tuning_are_taken_together():
     assert task_rows(both)[1:] == [["fast", "**0.250 ± 0.129**"], ["slow", "–"]]
 
 
-def test_the_main_score_of_a_parser_is_the_labelled_one():
-    parsed = TaskScores("parse", "end", ((Score("p", "UAS", 0.8, True, 9), Score("p", "LAS", 0.7, True, 9)),))
+def test_a_comparison_shows_the_main_score_of_a_task_and_a_single_model_all_of_them():
+    parsed = TaskScores("parse", "end", ((Score("p", "LAS", 0.7, True, 9), Score("p", "UAS", 0.8, True, 9)),))
     assert task_rows(with_tasks(fast=(parsed,)))[:2] == [
         ["initialisation", "parse: LAS ↑, end"],
         ["fast", "**0.700**"],
     ]
     assert task_result_rows([parsed]) == [
         ["task", "measure", "value", "measured on"],
-        ["parse", "UAS ↑", "0.800", "9"],
         ["parse", "LAS ↑", "0.700", "9"],
+        ["parse", "UAS ↑", "0.800", "9"],
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, get_args
 
 from relexify.errors import InputError
+from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
@@ -45,6 +46,7 @@ _READ_BY: Mapping[str, tuple[Input, ...]] = {
     "neighbours": ("neighbours",),
     "temperature": ("neighbours",),
     "aligned_by": ("vectors", "token vectors"),
+    "adversarial": ("vectors", "token vectors"),
 }
 """Options that say how evidence is used, and the inputs of a method that they are part of."""
 
@@ -103,6 +105,7 @@ def validate_transfer(options: Transfer) -> None:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
     _check_values(options)
+    validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)

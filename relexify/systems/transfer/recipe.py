@@ -7,7 +7,13 @@ from pathlib import Path
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
+from relexify.systems.transfer.checks import (
+    check_transfer,
+    transfer_inputs,
+    validate_transfer,
+    with_method,
+    without_evidence,
+)
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
 from relexify.systems.transfer.summary import summarise_notes, summarise_transfer
@@ -59,6 +65,7 @@ STEPS.add(
         summarise=summarise_transfer,
         summarise_notes=summarise_notes,
         varies={
+            "without": without_evidence,
             # The runs of a comparison are scored when their training starts, and baselines are runs of their own.
             "method": lambda options, method: replace(with_method(options, method), score=False),
             "seed": lambda options, seed: replace(options, seed=seed),

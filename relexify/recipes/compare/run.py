@@ -5,6 +5,7 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
@@ -27,6 +29,8 @@ from relexify.training.curve import Curve
 __all__ = ["run_comparison"]
 
 _RECIPE = "recipe.toml"
+
+logger = logging.getLogger(__name__)
 
 
 def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> list[Comparison]:
@@ -58,16 +62,23 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
         check_trial(trial, inputs_of(recipe))
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
+    left = sum(result is None for result in finished.values())
+    logger.info("%d of %d runs are left", left, len(finished))
     comparisons = []
-    for size, each in trials.items():
-        folder = recipe.output if size is None else recipe.output / _size_name(size)
-        finished = {trial.folder: finished_trial(trial) for trial in each}
-        for trial in each:
-            if finished[trial.folder] is None:
-                finished[trial.folder] = run_trial(trial)
-                write_report(_comparison(recipe, training, size, each, finished), folder)
-        comparisons.append(_comparison(recipe, training, size, each, finished))
-        write_report(comparisons[-1], folder)
+    with track("comparing", len(finished)) as advance:
+        advance(len(finished) - left)
+        for size, each in trials.items():
+            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            for trial in each:
+                if finished[trial.folder] is None:
+                    left -= 1
+                    with runs_follow(left):
+                        finished[trial.folder] = run_trial(trial)
+                    advance(1)
+                    write_report(_comparison(recipe, training, size, each, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, each, finished))
+            write_report(comparisons[-1], folder)
     return comparisons
 
 

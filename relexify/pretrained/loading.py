@@ -274,7 +274,7 @@ def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str)
 
     The head for masked tokens is not affected; `save_pretrained` writes both heads.
     """
-    with _quiet_transformers(), torch.random.fork_rng(devices=[]):  # a missing head is reported, and drawn
+    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
         both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
     if not missing:
         model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship

@@ -176,7 +176,7 @@ def held_out_data(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: Any, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
-    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
+    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 20_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 

@@ -6,13 +6,14 @@ optimiser and schedule, because a run whose frozen parameters change halfway can
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
@@ -25,6 +26,9 @@ SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
+REPORTERS = ("tensorboard", "wandb", "trackio")
+LEAST_INTERVAL = 10
+"""Steps between two scores in a short run; scoring takes as long as many steps there."""
 PAPERS_RATE = 5e-4
 """Learning rate of AdamW if none is given (Minixhofer et al. 2022, Table 6)."""
 PAPERS_BETA1 = 0.9
@@ -93,15 +97,17 @@ class Training:
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps and after the last; a twentieth of all steps by default.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 40,000 on a CPU by default.
+            of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
+            run of fewer than forty.
+        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 20,000 on a CPU by default.
         patience: Stop after this number of scores without a better one.
         keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
             processes they are as frequent as scores.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
         compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
-        tensorboard: Write a log for TensorBoard; by default if it is installed.
+        report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
+            by default, if it is installed.
         seed: Seed of the order of the text, of masks and of dropout.
     """
 
@@ -133,7 +139,7 @@ class Training:
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
-    tensorboard: bool | None = field(default=None, metadata=NO_EFFECT)
+    report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property
@@ -144,7 +150,7 @@ class Training:
     @property
     def evaluation_interval(self) -> int:
         """Steps between two scores on held-out text."""
-        return self.evaluate_every or max(1, self.steps // 20)
+        return self.evaluate_every or max(self.steps // 20, min(LEAST_INTERVAL, -(-self.steps // 4)))
 
     @property
     def selects_best(self) -> bool:
@@ -319,6 +325,13 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
     if training.seed < 0:
         raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
+    for name in training.report_to or ():
+        if name not in REPORTERS:
+            raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")
+        if importlib.util.find_spec(name) is None:
+            if name == "tensorboard":
+                raise MissingExtra(name, "writing a log for TensorBoard", name)
+            raise InputError(f"reporting to {name} needs the package {name}: pip install {name}")
 
 
 def _check_stage(stage: Stage) -> None:

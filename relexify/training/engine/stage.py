@@ -122,7 +122,14 @@ def train_stage(
         ),
         _light_zero_grad(model) if arguments.world_size == 1 else nullcontext(),
     ):
-        monitor = StageMonitor(evaluated_steps(training, stage, first_step), save_interval(training), advance)
+        monitor = StageMonitor(
+            evaluated_steps(training, stage, first_step),
+            save_interval(training),
+            advance,
+            tokens_per_step=training.tokens_per_step,
+            first_step=first_step,
+            later_steps=training.steps - first_step - stage.steps,
+        )
         trainer = StageTrainer(
             model,
             arguments,

@@ -98,6 +98,7 @@ STEPS.add(
         ),
         varies={
             "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
+            "snapshots": lambda options, steps: replace(options, training=replace(options.training, snapshots=steps)),
         },
     ),
 )

@@ -80,6 +80,10 @@ class TrainingSettings(Protocol):
         """Optimiser steps."""
 
     @property
+    def plan(self) -> str:
+        """The plan of runs that have none of their own."""
+
+    @property
     def tokens_per_step(self) -> int:
         """Tokens seen in one step."""
 
@@ -94,11 +98,11 @@ class StepTraining:
 
     Attributes:
         settings: Returns the training in the options of the step.
-        curve: Reads the curve of held-out scores (`relexify.training.curve`) from the folder that the step wrote.
+        load: Reads the result of the training (`relexify.training.result`) from the folder that the step wrote.
     """
 
     settings: Callable[[Any], TrainingSettings]
-    curve: Callable[[Path], Any]
+    load: Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
@@ -144,9 +148,10 @@ class Step:
         languages: Returns the names of the languages of the model that it writes, if there are several. The tasks of
             the recipe name one of them, so they can be evaluated only after this step.
         training: How it trains the model; None if it does not.
-        varies: How the options change with the setting of a run, by the name of the setting: `method`, `plan`, `seed`,
-            `corpus`, `held_out`, or `snapshots`: steps of the training whose models are also kept, each in its
-            `snapshot_folder`. Each function takes the options and the value, and returns the changed options.
+        varies: How the options change with the setting of a run, by the name of the setting: `method`, `without` (names
+            of evidence to leave out), `plan`, `seed`, `corpus`, `held_out`, or `snapshots` (steps of the training whose
+            models are also kept, each in its `snapshot_folder`). Each function takes the options and the value, and
+            returns the changed options.
         incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
     """
 

@@ -8,12 +8,14 @@ from dataclasses import fields, replace
 from typing import Any, get_args
 
 from relexify.errors import InputError
+from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
+from relexify.registry import choose
 from relexify.systems.transfer.options import Transfer
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "unused_options",
     "validate_transfer",
     "with_method",
+    "without_evidence",
 ]
 
 _LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
@@ -43,6 +46,7 @@ _READ_BY: Mapping[str, tuple[Input, ...]] = {
     "neighbours": ("neighbours",),
     "temperature": ("neighbours",),
     "aligned_by": ("vectors", "token vectors"),
+    "adversarial": ("vectors", "token vectors"),
 }
 """Options that say how evidence is used, and the inputs of a method that they are part of."""
 
@@ -101,6 +105,7 @@ def validate_transfer(options: Transfer) -> None:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
     _check_values(options)
+    validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
@@ -149,6 +154,15 @@ def with_method(options: Transfer, method: str) -> Transfer:
     if not taken.takes("overrides"):
         unused["overrides"] = {}
     return replace(options, method=method, **unused)
+
+
+def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
+    """Return the options without some of the evidence, by the names of its options.
+
+    Raises:
+        InputError: There is no evidence of such a name.
+    """
+    return replace(options, **{choose(name, _USED_BY, "evidence"): None for name in names})
 
 
 def unused_options(method: Method) -> tuple[str, ...]:

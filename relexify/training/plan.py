@@ -100,6 +100,7 @@ class Training:
             of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
             run of fewer than forty.
         held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 20,000 on a CPU by default.
+        snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
         patience: Stop after this number of scores without a better one.
         keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
@@ -134,6 +135,7 @@ class Training:
     micro_batch: int | None = None
     evaluate_every: int | None = None
     held_out_bytes: int | None = None
+    snapshots: tuple[int, ...] = ()
     patience: int | None = None
     keep_best: bool | None = None
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
@@ -323,6 +325,11 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
     for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
+    if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
+        raise InputError(
+            f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
+            "steps: the model at the start and at the end is there anyway"
+        )
     if training.seed < 0:
         raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
     for name in training.report_to or ():

@@ -117,6 +117,7 @@ STEPS.add(
             "plan": lambda options, plan: replace(options, plan=plan),
             # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
             "seed": lambda options, seed: replace(options, seed=seed, keep_best=options.selects_best),
+            "snapshots": lambda options, steps: replace(options, snapshots=steps),
         },
         incomparable=lambda options: _STAGES if options.stages else "",
     ),

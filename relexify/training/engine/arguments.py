@@ -141,9 +141,9 @@ def save_interval(training: Training) -> int | None:
 
 
 def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
-    """Return the steps of a stage after which it is scored: at regular steps of the whole run, and at a tenth of it."""
+    """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
-    of_run = set(range(every, training.steps + 1, every))
+    of_run = {*range(every, training.steps + 1, every), *training.snapshots}
     if training.evaluate_every or training.steps > 10:  # a tenth of fewer steps is one of the first
         of_run.add(round(training.steps / 10))
     return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)

@@ -18,16 +18,18 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    BertForMaskedLM,
+    BertForPreTraining,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.packaged import PACKAGED, unpacked
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 from relexify.storage.json import read_json
@@ -52,11 +54,13 @@ _HUB_TIMEOUT = 5.0  # seconds
 logger = logging.getLogger(__name__)
 
 
-def load_model(name: str | Path) -> PreTrainedModel:
+def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedModel:
     """Load a model with its head, in the dtype it was saved in.
 
     Args:
         name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
+        next_sentence: Load the head for next sentences of a BERT too, if its weights have one. The files of the
+            original BERTs do, although their configs name a class without it.
 
     Raises:
         InputError: There is no such model, it is damaged, or a language must be chosen.
@@ -66,6 +70,8 @@ def load_model(name: str | Path) -> PreTrainedModel:
     path = check_loadable(name)
     model, missing = _from_pretrained(name, model_class(load_config(name)), path, dtype="auto")
     _check_complete(name, model, missing)
+    if next_sentence and isinstance(model, BertForMaskedLM):
+        _add_next_sentence_head(model, name, path)
     return model
 
 
@@ -201,17 +207,16 @@ def load_task_model(
         InputError: There is no such model, it is damaged, or there is no such head for it.
     """
     path = check_loadable(name)
-    with _quiet_transformers():  # it reports that the parameters of the head are new
-        model, missing = _from_pretrained(
-            name,
-            task_class(auto_class, load_config(name)),
-            path,
-            dtype=torch.float32,
-            num_labels=len(labels),
-            id2label=dict(enumerate(labels)),
-            label2id={label: index for index, label in enumerate(labels)},
-            problem_type=problem_type,
-        )
+    model, missing = _from_pretrained(
+        name,
+        task_class(auto_class, load_config(name)),
+        path,
+        dtype=torch.float32,
+        num_labels=len(labels),
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+        problem_type=problem_type,
+    )
     inner = f"{model.base_model_prefix}."
     _check_complete(name, model, (key for key in missing if key.startswith(inner) and "pooler" not in key))
     return model
@@ -237,7 +242,7 @@ def with_added_head(name: str | Path) -> Path:
     headed, tokenizer = add_head(model), load_tokenizer(name)
 
     def write(folder: Path) -> None:
-        headed.save_pretrained(folder)
+        save_model(headed, folder)
         tokenizer.save_pretrained(folder)
         write_file(folder / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
 
@@ -252,11 +257,22 @@ def _from_pretrained(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
-    with _explained("model", name, local):
+    with _explained("model", name, local), quiet_transformers():  # missing parameters are reported by the caller
         model, loaded = loader.from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
     return model.eval(), sorted(loaded["missing_keys"])
+
+
+def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str) -> None:
+    """Give a model the pooler and the head for next sentences, in place, under their names in BERT's files.
+
+    The head for masked tokens is not affected; `save_pretrained` writes both heads.
+    """
+    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
+        both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
+    if not missing:
+        model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
 
 
 def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:
@@ -265,16 +281,6 @@ def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[
             f"{name} lacks {len(names)} parameters of {type(model).__name__} ({names[0]}, …): "
             "check that config.json and the weights belong together"
         )
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(level)
 
 
 @contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,6 +19,7 @@ from relexify.cli.console import console, log_to_console, quieten_libraries, res
 from relexify.cli.verbs import (
     align,
     bilingual,
+    check,
     compress,
     demo,
     evaluate,
@@ -29,12 +33,12 @@ from relexify.cli.verbs import (
     trelm,
     vectors,
 )
-from relexify.errors import RelexifyError
+from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
 MAX_MESSAGE = 1_000
 """Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
@@ -54,6 +58,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "train": train.train,
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
+        "check": check.check,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
@@ -108,14 +113,33 @@ def main() -> None:
         _move_to_front(option)
     quieten_libraries()
     try:
-        status = app(standalone_mode=False)
+        _check_arguments(sys.argv[1:])
+        with _terminated_like_interrupted() as received:
+            status = app(standalone_mode=False)
     except Exception as error:
         if debug:
             traceback.print_exc()
         _stop(*_explain(error))
     if status == INTERRUPTED:
-        console.print("interrupted: run the same command again to resume", highlight=False)
+        status, word = (TERMINATED, "terminated") if received else (INTERRUPTED, "interrupted")
+        console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
     sys.exit(status)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[list[int]]:
+    """Let SIGTERM end the command as Ctrl-C does, so that temporary files are removed; yield the signals received."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _move_to_front(option: str) -> bool:
@@ -126,6 +150,15 @@ def _move_to_front(option: str) -> bool:
         return False
     sys.argv[1:] = [option, *(argument for argument in before if argument != option), *after]
     return True
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Reject empty arguments: an empty path would be the current folder."""
+    for argument in arguments:
+        option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        if not value.strip() and (equals or not option):
+            shown = f"the value of {option}" if option else "an argument"
+            raise InputError(f"{shown} is empty: give a value, or leave it out (is a shell variable not set?)")
 
 
 def _explain(error: Exception) -> tuple[str, int]:

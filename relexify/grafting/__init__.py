@@ -1,17 +1,21 @@
 """Put a Mixture onto a model, giving a model that AutoModel loads."""
 
-from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
+from relexify.grafting.check import CheckResult, check
+from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft, row_origins
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
 
 __all__ = [
     "MIXTURE_FILE",
     "REPORT_FILE",
+    "CheckResult",
     "Graft",
     "GraftReport",
     "UnigramReport",
     "add_unigram_prior",
+    "check",
     "check_roles",
     "graft",
+    "row_origins",
     "sample_paragraphs",
 ]

@@ -23,16 +23,19 @@ from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.pretrained.weight_files import save_with_links
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
 
-__all__ = ["Graft", "GraftReport", "graft"]
+__all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origins"]
 
 MIXTURE_FILE = "mixture.safetensors"
 REPORT_FILE = MARKER
+PRECOMPUTED = "precomputed"
+"""The origin of rows that are not mixtures."""
 _BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
 """How much of a lexical tensor is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
 
@@ -49,6 +52,8 @@ class GraftReport:
         origins: Number of rows by origin.
         lexical: Names of the replaced parameters and buffers.
         special_ids: The synchronised ids of config and generation_config.
+        roles: Ids of the special tokens of the tokenizer, by role.
+        tied: Whether the output embedding is the input embedding.
     """
 
     tokens: int
@@ -56,6 +61,8 @@ class GraftReport:
     origins: dict[str, int]
     lexical: list[str]
     special_ids: dict[str, Any]
+    roles: dict[str, int]
+    tied: bool
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ class Graft:
     ) -> None:
         """Write the files of the model into an empty folder; arguments as in `save`."""
         if inner is None or not save_with_links(self.model, folder, inner, changed=self.report.lexical):
-            self.model.save_pretrained(folder)
+            save_model(self.model, folder)
         save_tokenizer(self.tokenizer, folder)
         self.mixture.save(folder / MIXTURE_FILE, provenance)
         notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
@@ -122,11 +129,23 @@ class Graft:
             InputError: The folder is missing, incomplete, or something else.
         """
         folder = Path(path)
-        notes = read_notes(folder)
-        if "graft" not in notes:
-            raise InputError(f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote")
-        mixture = Mixture.load(folder / MIXTURE_FILE)
-        return cls(load_model(folder), load_tokenizer(folder), mixture, GraftReport(**notes["graft"]))
+        report = read_report(folder)
+        return cls(load_model(folder), load_tokenizer(folder), Mixture.load(folder / MIXTURE_FILE), report)
+
+
+def read_report(folder: Path) -> GraftReport:
+    """Return the statistics in the notes of a folder that `Graft.save` wrote, or that was trained from one.
+
+    Raises:
+        InputError: The folder is missing, incomplete, or something else.
+    """
+    notes = read_notes(folder)
+    try:
+        return GraftReport(**notes["graft"])
+    except (KeyError, TypeError) as error:  # TypeError: of another version
+        raise InputError(
+            f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote"
+        ) from error
 
 
 def graft(
@@ -181,8 +200,22 @@ def graft(
         _put_precomputed(grafted, precomputed)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_values(grafted, axes, mixture, model.get_input_embeddings().weight)
-    report = GraftReport(tokens, rows, _count_origins(mixture, precomputed), sorted(axes), special_ids)
+    report = GraftReport(
+        tokens,
+        rows,
+        _count_origins(mixture, precomputed),
+        sorted(axes),
+        special_ids,
+        roles=dict(vocabulary.special),
+        tied=is_tied(grafted),
+    )
     return Graft(grafted, tokenizer, mixture, report)
+
+
+def is_tied(model: PreTrainedModel) -> bool:
+    """Whether the output embedding of a model is its input embedding."""
+    head = model.get_output_embeddings()
+    return head is not None and head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
 
 
 def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner: bool) -> PreTrainedModel:
@@ -280,8 +313,7 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
     ids = torch.from_numpy(precomputed.ids).to(embedding.device)
     with torch.no_grad():
         embedding[ids] = torch.from_numpy(precomputed.vectors).to(embedding)
-    head = model.get_output_embeddings()
-    if head is not None and head.weight.data_ptr() != embedding.data_ptr():
+    if model.get_output_embeddings() is not None and not is_tied(model):
         logger.warning(
             "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used in the input "
             "alone",
@@ -290,14 +322,21 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
         )
 
 
+def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> np.ndarray:
+    """Return the name of the origin of each target row [target]: that of an `Origin`, or `precomputed`."""
+    names = np.array([origin.name.lower() for origin in Origin] + [PRECOMPUTED])
+    indices = np.asarray(mixture.origin, dtype=np.int64).copy()
+    if precomputed is not None:
+        indices[precomputed.ids] = len(Origin)
+    origins: np.ndarray = names[indices]
+    return origins
+
+
 def _count_origins(mixture: Mixture, precomputed: PrecomputedRows | None) -> dict[str, int]:
-    """Return the number of rows by origin; precomputed rows have the origin `precomputed`."""
-    if precomputed is None:
-        return mixture.counts()
-    names = [Origin(origin).name.lower() for origin in mixture.origin]
-    for id in precomputed.ids:
-        names[id] = "precomputed"
-    return {name: names.count(name) for name in (*mixture.counts(), "precomputed")}
+    """Return the number of rows by origin."""
+    names = [*mixture.counts(), *([] if precomputed is None else [PRECOMPUTED])]
+    origins = row_origins(mixture, precomputed)
+    return {name: int((origins == name).sum()) for name in names}
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:

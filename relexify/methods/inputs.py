@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation, align
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
@@ -34,7 +35,7 @@ from relexify.progress import report_under
 from relexify.storage.cache import cached
 from relexify.storage.fingerprint import NO_EFFECT
 from relexify.text import Corpus, train_segmenter
-from relexify.tokens import encode_words, encoder_of, make_encodable, vocabulary_of
+from relexify.tokens import encode_words, encoder_of, make_encodable, normaliser_of, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -50,9 +51,9 @@ __all__ = [
     "trained_vectors",
 ]
 
-AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised"]
+AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial"]
 """The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
-neighbours, or the shapes of the two spaces."""
+neighbours, or none: all searches for a map between the two spaces, or only the adversarial training of the papers."""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -74,6 +75,7 @@ class Inputs:
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         aligned_by: What aligns word vectors.
+        adversarial: How a map is searched for if no known pairs align word vectors.
         vectors: How word vectors are trained.
         overrides: Source token by target token, both spelled out.
         options: The method's own options, an instance of `Method.options`.
@@ -88,6 +90,7 @@ class Inputs:
     neighbours: int = 10
     temperature: float = 0.1
     aligned_by: AlignedBy = "dictionary"
+    adversarial: AdversarialTraining = field(default_factory=AdversarialTraining)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     overrides: Mapping[str, str] = field(default_factory=dict)
     options: Any = None
@@ -106,6 +109,13 @@ class Inputs:
     def reads_own_embedding(self) -> bool:
         """Whether the model's embedding replaces word vectors of the source language."""
         return self.evidence.source_vectors is None and self.evidence.source_corpus is None
+
+    @property
+    def map_search(self) -> AdversarialTraining:
+        """How a map between two spaces is searched for without known pairs."""
+        if self.aligned_by != "adversarial":
+            return self.adversarial
+        return replace(self.adversarial, frequency_map=False, principal_axes=False)
 
     @cached_property
     def embedding(self) -> np.ndarray:
@@ -205,7 +215,7 @@ class Inputs:
         )
         lexicon = evidence.lexicon
         words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
-        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words)
+        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words, target_words=target.words)
         return source, target, tokens_in_space
 
     def _target_word_vectors(self) -> WordVectors:
@@ -216,17 +226,25 @@ class Inputs:
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon
-        if self.aligned_by == "unsupervised":
-            from relexify.evidence.alignment.unsupervised import align_unsupervised  # imports torch
+        if self.aligned_by in ("unsupervised", "adversarial"):
+            from relexify.evidence.alignment.unsupervised.search import align_unsupervised  # imports torch
 
-            return align_unsupervised(source, target, lexicon=given, reduce=True, seed=self.seed, device=self.device)
+            return align_unsupervised(
+                source,
+                target,
+                options=self.map_search,
+                lexicon=given,
+                reduce=True,
+                seed=self.seed,
+                device=self.device,
+            )
         if with_dictionary and self.aligned_by != "identical":
             lexicon = choose_lexicon(given, source, target)
         else:
             lexicon = identical_words(source, target)
         refinement = None
         if self.aligned_by == "self-learning":
-            from relexify.evidence.alignment.unsupervised import self_learn  # imports torch
+            from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
 
             refinement = partial(self_learn, device=self.device)
         return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed)
@@ -293,7 +311,7 @@ def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexico
 
 
 def embedding_vectors(
-    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str]
+    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str], *, target_words: Sequence[str] = ()
 ) -> tuple[WordVectors, TokensInSpace]:
     """Read a model's own embedding as word vectors of its language.
 
@@ -303,6 +321,8 @@ def embedding_vectors(
         tokenizer: The model's tokenizer.
         embedding: Its input embedding [tokens × d].
         words: Words that are needed, such as a dictionary's.
+        target_words: Words of the target language. Those that the tokenizer normalises to a whole word of its
+            vocabulary (`Berlin` to `berlin`) are known too, so that both languages can be found to write them alike.
 
     Returns:
         The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
@@ -313,7 +333,11 @@ def embedding_vectors(
     special = np.array([form.is_special for form in vocabulary.forms])
     centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
     whole = [form.text for form in vocabulary.forms if form.starts_word and form.text.isalpha()]
-    known = list(dict.fromkeys([*whole, *words]))
+    alike: list[str] = []
+    if (normalise := normaliser_of(tokenizer)) is not None:
+        in_vocabulary = set(whole)
+        alike = [word for word in target_words if normalise(word) in in_vocabulary]
+    known = list(dict.fromkeys([*whole, *words, *alike]))
     pieces = encode_words(tokenizer, [f" {word}" for word in known])
     matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
 

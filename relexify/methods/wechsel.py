@@ -119,6 +119,7 @@ METHODS.add(
         paper="Minixhofer et al. 2022, section 3",
         build=lambda inputs: _build(inputs, "auto", "wechsel"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),
+        revision=2,
     ),
 )
 METHODS.add(

@@ -19,6 +19,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import resolve
+from relexify.pretrained.quiet import save_model
 from relexify.storage.files import write_file
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
 
@@ -54,7 +55,7 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     rows = files.shapes[stored[model.get_input_embeddings().weight.data_ptr()]][0]
     dropped = {name for name, shape in files.shapes.items() if parameters[name] is None and rows in shape}
 
-    model.save_pretrained(folder, state_dict={})  # its configs alone
+    save_model(model, folder, weights={})  # its configs alone
     values = {name: _bytes_of(tensor) for name, tensor in replaced.items()}
     for path in files.paths:
         if {*replaced, *dropped}.isdisjoint(read_header(path)[0]):

@@ -10,21 +10,25 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 
 from safetensors import SafetensorError
 
 from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.checksums import checksums, find_damage
 from relexify.storage.files import sync_to_disk, write_file
-from relexify.storage.work import read_json, restart_advice
+from relexify.storage.json import read_json
+from relexify.storage.work import restart_advice
 
 __all__ = [
     "SEAL",
     "drop_checkpoint",
     "find_checkpoint",
     "remove_unsealed",
+    "resuming_from",
     "rotate_checkpoints",
     "seal",
     "sealed_checkpoints",
@@ -109,6 +113,24 @@ def find_checkpoint(folder: Path) -> Path | None:
     if found:
         raise InputError(f"every checkpoint in {folder} is damaged ({reason}): {restart_advice(folder)}")
     return None
+
+
+@contextmanager
+def resuming_from(checkpoint: Path | None) -> Iterator[None]:
+    """Reject a checkpoint that torch did not load because its pickles contain more than numbers.
+
+    Raises:
+        InputError: It was not written by relexify.
+    """
+    try:
+        yield
+    except UnpicklingError as error:
+        if checkpoint is None:
+            raise
+        raise InputError(
+            f"{checkpoint} holds a pickle that contains more than numbers, which relexify does not load: "
+            f"{restart_advice(checkpoint.parent)}"
+        ) from error
 
 
 def remove_unsealed(folder: Path) -> None:

@@ -29,6 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.json import parse_json, read_json
 from relexify.storage.tensor_files import read_header
 
 __all__ = [
@@ -119,12 +120,14 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
 
 
 def _check_writable(path: Path) -> None:
-    existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
+        os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
+        existing = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=existing), suppress(FileNotFoundError):
+            (existing / f"{temporary_prefix(path)}xxxxxxxx").lstat()  # fails if the name is too long
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
 
 
 def check_inputs(output: str | Path, *inputs: Any) -> None:
@@ -253,7 +256,7 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         raise InputError(f"{path} is not a file: give a {kind} saved by relexify")
     try:
         with safe_open(path, framework="numpy") as stream:
-            metadata = json.loads((stream.metadata() or {}).get("relexify", "{}"))
+            metadata = parse_json((stream.metadata() or {}).get("relexify", "{}"))
         arrays = _map_tensors(path)
     except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
         raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
@@ -277,10 +280,8 @@ def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
 
 def _listed(folder: Path) -> list[str] | None:
     """Return the names in the list of a folder's marker; None if it has no marker that relexify wrote."""
-    try:
-        listed = json.loads((folder / MARKER).read_text(encoding="utf-8")).get(_FILES)
-    except (OSError, ValueError, AttributeError):
-        return None
+    notes = read_json(folder / MARKER)
+    listed = notes.get(_FILES) if isinstance(notes, dict) else None
     valid = isinstance(listed, list) and MARKER in listed and all(isinstance(name, str) for name in listed)
     return listed if valid else None
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from relexify.storage.json import parse_json
+
 __all__ = ["TensorBytes", "link_or_copy", "read_header", "rewrite_tensors"]
 
 _METADATA = "__metadata__"
@@ -40,7 +42,7 @@ def read_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
     """Return the entries of a safetensors file by name (dtype, shape, data_offsets), and where its data begins."""
     with open(path, "rb") as stream:
         (size,) = struct.unpack("<Q", stream.read(8))
-        header = json.loads(stream.read(size))
+        header = parse_json(stream.read(size))
     header.pop(_METADATA, None)
     return header, 8 + size
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenizers import Tokenizer
 
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
+from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
 
 __all__ = ["encode_words", "source_pieces"]
@@ -52,14 +53,10 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
 
 def _prepends_space(backend: Tokenizer) -> bool:
     """Whether the tokenizer itself adds a space before a text."""
-    text = _normalise(backend, "a")
+    text = "a" if backend.normalizer is None else backend.normalizer.normalize_str("a")
     if backend.pre_tokenizer is not None:
         text = "".join(part for part, _ in backend.pre_tokenizer.pre_tokenize_str(text))
     return text.startswith((" ", METASPACE, BYTE_LEVEL_SPACE))
-
-
-def _normalise(backend: Tokenizer, text: str) -> str:
-    return text if backend.normalizer is None else str(backend.normalizer.normalize_str(text))
 
 
 class _PieceSplitter:
@@ -68,7 +65,7 @@ class _PieceSplitter:
     def __init__(self, backend: Tokenizer, source: Vocabulary) -> None:
         self.backend, self.source = backend, source
         self._unknown = source.special.get("unk", -1)
-        self._normaliser_prepends = _normalise(backend, "a").startswith((" ", METASPACE))
+        self._normalise = normaliser_of(backend)
 
     def split(self, form: TokenForm) -> list[int]:
         """Return the known pieces; a form without letters may gain or lose its space, which not every family spells."""
@@ -82,7 +79,8 @@ class _PieceSplitter:
     def _split_exactly(self, form: TokenForm) -> list[int]:
         if form.is_byte:
             return self._split_bytes(form)
-        form = form._replace(text=self._normalised(form.text))
+        if self._normalise is not None:
+            form = form._replace(text=self._normalise(form.text))
         return self._tokenise(form) if form.text else []
 
     def _encode_alone(self, form: TokenForm) -> list[int]:
@@ -101,14 +99,3 @@ class _PieceSplitter:
 
     def _tokenise(self, form: TokenForm) -> list[int]:
         return [token.id for token in self.backend.model.tokenize(self.source.spelling.write(form))]
-
-    def _normalised(self, text: str) -> str:
-        """Return the text as the source's normaliser changes it (lower case, NFKC, …), without a prepended space."""
-        family = self.source.spelling.family
-        if self.backend.normalizer is None or family is TokenizerFamily.BYTE_LEVEL:
-            return text
-        seen = _normalise(self.backend, text)
-        if family is not TokenizerFamily.METASPACE:
-            return seen.strip(" ")
-        seen = seen.replace(METASPACE, " ")
-        return seen.removeprefix(" ") if self._normaliser_prepends else seen

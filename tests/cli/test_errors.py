@@ -54,6 +54,15 @@ OPTIONS = {
     "neighbours 0": (("--set", "neighbours=0"), "neighbours = 0", "1 or more"),
     "negative seed": (("--seed", -1), "seed = -1"),
     "padding to nothing": (("--set", "pad_to_multiple_of=0"), "pad_to_multiple_of = 0"),
+    "vocabulary of billions": (("--vocab-size", 10**9), f"vocab_size = {10**9}", "or less"),
+    "number that no computer holds": (
+        ("--set", f"neighbours={10**20}"),
+        f"neighbours is the number {10**20}",
+        "64 bits",
+    ),
+    "seed that numpy rejects": (("--seed", 2**64), f"seed = {2**64}", "or less"),
+    "padding to billions": (("--set", f"pad_to_multiple_of={10**9}"), "pad_to_multiple_of", "or less"),
+    "device that computes nothing": (("--device", "meta"), "meta", "cpu"),
     "no such device": (("--device", "toaster"), "toaster", "cpu"),
     "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
     "number that is none": (("--set", "neighbours=ten"), "--set neighbours is the text 'ten'", "a whole number"),
@@ -75,6 +84,14 @@ def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_p
     options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary, "--method", "wechsel")
     rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
     assert not (cache / "vectors").exists()
+
+
+def test_empty_arguments_do_not_stand_for_the_current_folder(world, tmp_path, rejects, monkeypatch):
+    monkeypatch.chdir(world.corpus.parent)  # with text and a dictionary
+    rejects(("vectors", "train", "", "-o", tmp_path / "x"), "an argument is empty")
+    rejects(
+        ("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary="), "the value of --dictionary is empty"
+    )
 
 
 @pytest.mark.parametrize("name", DICTIONARIES)

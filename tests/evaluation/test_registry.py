@@ -21,7 +21,8 @@ import sys
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.registry import TASKS
 Evaluation("nli", probe=True)
-assert set(TASKS) >= {"nli", "ner", "pos", "parse", "cola", "sst-2", "mrpc", "rte", "sts-b"}, list(TASKS)
+glue = {"cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"}
+assert set(TASKS) >= {"nli", "ner", "pos", "parse", *glue}, list(TASKS)
 assert all(task.summary for task in TASKS.values())
 assert "torch" not in sys.modules
 """

@@ -9,20 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import VectorTraining
+from relexify.evidence.vectors import VectorTraining, WordVectors
 from relexify.methods import inputs as inputs_module
 from relexify.methods import token_space
 from relexify.methods.copying import special
-from relexify.methods.inputs import Inputs, trained_vectors
+from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, trained_vectors
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import first_of
 from relexify.text import Corpus
+from relexify.tokens import vocabulary_of
 from tests import pico
 
 TINY = VectorTraining(width=8, epochs=1, minimum_count=1)
@@ -77,6 +79,17 @@ def test_vectors_from_files_and_from_text_are_those_of_their_own_language(inputs
     assert tokens_in_space is None
 
 
+def test_words_of_an_uncased_embedding_are_written_alike_whatever_their_case():
+    tokenizer = pico.wordpiece(["river house berlin zürich"] * 50)
+    vocabulary = vocabulary_of(tokenizer)
+    rows = np.random.default_rng(0).normal(size=(len(vocabulary), 16)).astype(np.float32)
+    target = WordVectors(["Berlin", "Zürich", "Fluss"], np.eye(3, dtype=np.float32))
+    source, _ = embedding_vectors(tokenizer, rows, [], target_words=target.words)
+    assert [word for word, _ in identical_words(source, target).pairs] == ["Berlin", "Zürich"]
+    upper, lower = source.lookup(["Zürich", "zurich"])
+    assert np.array_equal(upper, lower)
+
+
 def test_without_vectors_or_text_the_embedding_replaces_them(inputs):
     assert not inputs.reads_own_embedding
     alone = replace(inputs, evidence=replace(inputs.evidence, source_corpus=None))
@@ -107,6 +120,15 @@ def test_self_learning_starts_with_the_dictionary_and_goes_on(inputs):
     )
     assert plain.pairs_used == learned.pairs_used > 0
     assert not np.allclose(plain.matrix, learned.matrix, atol=1e-3)
+
+
+@pytest.mark.parametrize("aligned_by", ["adversarial", "unsupervised"])
+def test_word_vectors_are_aligned_by_adversarial_training_alone_if_requested(inputs, aligned_by, caplog):
+    short = AdversarialTraining(restarts=1, epochs=1, steps=5, hidden=8)
+    with caplog.at_level("INFO", "relexify"), pytest.raises(EvidenceError, match="in 1 games"):
+        replace(inputs, aligned_by=aligned_by, adversarial=short).token_space()
+    assert "game 1:" in caplog.text
+    assert ("principal axes:" in caplog.text) == (aligned_by == "unsupervised")
 
 
 def test_links_of_words_and_links_of_tokens_are_counted_as_such(bitext, tmp_path):

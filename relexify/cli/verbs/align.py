@@ -73,7 +73,8 @@ def align(
     lexicon = BilingualLexicon.load(dictionary, swapped=swapped) if dictionary else None
     with bars():
         if unsupervised:
-            from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised
+            from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
+            from relexify.evidence.alignment.unsupervised.search import align_unsupervised
 
             rotation = align_unsupervised(
                 source_vectors,
@@ -88,7 +89,7 @@ def align(
         else:
             refinement = None
             if self_learning:
-                from relexify.evidence.alignment.unsupervised import self_learn
+                from relexify.evidence.alignment.unsupervised.self_learning import self_learn
 
                 refinement = partial(self_learn, device=chosen_device(device))
             rotation = fit(

@@ -6,16 +6,16 @@ ordinary characters: none of these formats escapes anything.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, MissingExtra
+from relexify.storage.json import parse_json
 from relexify.text.decoding import COMPRESSIONS, read_blocks
 from relexify.tokens import make_encodable
 
@@ -23,7 +23,7 @@ __all__ = [
     "NLI_LABELS",
     "Example",
     "FieldNames",
-    "GlueFile",
+    "GlueFormat",
     "read_data_set",
     "read_examples",
     "read_glue",
@@ -54,27 +54,6 @@ class Example:
 
 
 @dataclass(frozen=True)
-class GlueFile:
-    """The layout of a tab-separated file of GLUE.
-
-    Attributes:
-        header: The first line; None if there is none.
-        columns: The number of columns.
-        first: Index of the column of the text, or of the first of two.
-        second: Index of the column of the second text; None for single texts.
-        label: Index of the column of the label.
-        labels: All classes; None if labels are numbers.
-    """
-
-    header: tuple[str, ...] | None
-    columns: int
-    first: int
-    second: int | None
-    label: int
-    labels: tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
 class FieldNames:
     """The names of the fields of a record.
 
@@ -89,20 +68,52 @@ class FieldNames:
     label: str = "label"
 
 
+@dataclass(frozen=True)
+class GlueFormat:
+    """How the examples of a GLUE task are distributed: as tab-separated files, and as records on the Hub.
+
+    Attributes:
+        columns: The columns of the files that are read, by their names in the header.
+        labels: All classes as the files have them; None if labels are numbers.
+        fields: The fields of a record.
+        names: The classes as records name them, in the order of `labels`; if not given, the same. A record may also
+            have the position of a class as its label.
+        header: All columns of files that have no header line; None if the first line is the header.
+        skips_incomplete: Whether to skip lines with too few columns, which are an error otherwise.
+    """
+
+    columns: FieldNames
+    labels: tuple[str, ...] | None
+    fields: FieldNames
+    names: tuple[str, ...] | None = None
+    header: tuple[str, ...] | None = None
+    skips_incomplete: bool = False
+
+    @property
+    def record_labels(self) -> dict[str, str] | None:
+        """The class of every label that a record may have; None if labels are numbers."""
+        if self.labels is None:
+            return None
+        positions = {str(position): label for position, label in enumerate(self.labels)}
+        return positions | dict(zip(self.names or self.labels, self.labels, strict=True))
+
+
 KNOWN_FIELDS = (
     FieldNames("premise", "hypothesis"),
     FieldNames("sentence1", "sentence2"),
+    FieldNames("question", "sentence"),
+    FieldNames("question1", "question2"),
     FieldNames("sentence", None),
     FieldNames("text", None),
 )
-"""The fields that are recognised if none are named."""
+"""The fields that are recognised if none are named; pairs come first."""
 
 
 def read_examples(
     source: str | Path,
     *,
     fields: FieldNames | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Collection[str] | None = None,
     numeric: bool = False,
 ) -> list[Example]:
     """Read a Hub data set (`hf:…`), json records (`.jsonl`), or tab-separated lines of NLI, by the name of the source.
@@ -117,17 +128,12 @@ def read_examples(
         InputError: The source cannot be read, or a line is invalid.
         MissingExtra: A package is needed to read it.
     """
-    if str(source).startswith("hf:"):
-        return read_data_set(str(source), fields=fields, labels=labels, numeric=numeric)
-    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    if suffixes and suffixes[-1] in (".jsonl", ".ndjson", ".json"):
+    if _holds_records(source):
         return read_records(source, fields=fields, labels=labels, numeric=numeric)
     return read_nli(source, labels=NLI_LABELS if labels is None else labels)
 
 
-def read_nli(path: str | Path, *, labels: Sequence[str] = NLI_LABELS) -> list[Example]:
+def read_nli(path: str | Path, *, labels: Collection[str] = NLI_LABELS) -> list[Example]:
     """Read tab-separated lines of premise, hypothesis, label and optionally a source.
 
     A header is skipped, and so are pairs without an agreed label (`-`).
@@ -157,68 +163,85 @@ def read_nli(path: str | Path, *, labels: Sequence[str] = NLI_LABELS) -> list[Ex
     return _check_examples(examples, skipped, path)
 
 
-def read_glue(path: str | Path, task: str, layout: GlueFile) -> list[Example]:
-    """Read a labelled file of a GLUE task.
+def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example]:
+    """Read labelled examples of a GLUE task; those without a label (`-`, or -1 on the Hub) are skipped.
 
     Args:
-        path: Its `train.tsv` or `dev.tsv`, plain or compressed.
+        source: A tab-separated file with labels as GLUE distributes it, or json records or a Hub data set with the
+            fields of the Hub's GLUE.
         task: The name of the task, for messages.
-        layout: The columns of the file.
+        layout: The format of the task.
 
     Raises:
-        InputError: The file cannot be read, or is not a file of the task.
+        InputError: The source cannot be read, or does not belong to the task.
     """
-    path = Path(path)
+    numeric = layout.labels is None
+    if _holds_records(source):
+        return read_records(source, fields=layout.fields, labels=layout.record_labels, numeric=numeric)
+    path = Path(source)
     rows = _rows(path)
-    if layout.header:
-        _, header = next(rows, (1, []))
-        if not header:
-            raise InputError(f"{path} is empty: give a file with examples")
-        if tuple(header) != layout.header:
-            raise InputError(
-                f"{path} does not begin with the columns of {task} ({', '.join(layout.header)}) "
-                f"but with {', '.join(header)[:100]}: give its train.tsv or dev.tsv (test.tsv has no labels)"
-            )
-    examples = []
+    header = layout.header or next((tuple(columns) for _, columns in rows), ())
+    if not header:
+        raise InputError(f"{path} is empty: give a file with examples")
+    expected = layout.columns
+    names = [name for name in (expected.first, expected.second, expected.label) if name is not None]
+    if missing := [name for name in names if name not in header]:
+        raise InputError(
+            f"{path} has no column {' or '.join(missing)} of {task}, it begins with {', '.join(header)[:100]}: "
+            "give a file of the task with labels, such as its train.tsv or dev.tsv (test.tsv has none)"
+        )
+    examples, unlabelled, incomplete = [], 0, 0
     for number, columns in rows:
         where = f"{path}, line {number},"
-        if len(columns) != layout.columns:
+        if len(columns) < len(header) and layout.skips_incomplete:
+            incomplete += 1
+            continue
+        if len(columns) != len(header):
             raise InputError(
-                f"{where} has {_count_columns(columns)}, {task} has {layout.columns}: "
+                f"{where} has {_count_columns(columns)}, {task} has {len(header)}: "
                 "download the file again, or check which task it belongs to"
             )
-        label = _label(columns[layout.label], layout.labels, where, numeric=layout.labels is None)
-        second = None if layout.second is None else columns[layout.second]
-        examples.append(_example(columns[layout.first], second, label, where))
-    return _check_examples(examples, 0, path)
+        row = dict(zip(header, columns, strict=True))
+        if row[expected.label] == _NO_AGREEMENT:
+            unlabelled += 1
+            continue
+        label = _label(row[expected.label], layout.labels, where, numeric=numeric)
+        second = None if expected.second is None else row[expected.second]
+        examples.append(_example(row[expected.first], second, label, where))
+    if incomplete:
+        logger.warning("%d lines of %s have too few columns and are skipped", incomplete, path)
+    return _check_examples(examples, unlabelled, path)
 
 
 def read_records(
-    path: str | Path,
+    source: str | Path,
     *,
     fields: FieldNames | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Collection[str] | None = None,
     numeric: bool = False,
 ) -> list[Example]:
-    """Read a file with one json object per line.
+    """Read a file with one json object per line, or a Hub data set.
 
     Args:
-        path: The file, plain or compressed.
+        source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
         fields: The fields to read; the first match of `KNOWN_FIELDS` if not given.
-        labels: The valid labels.
+        labels: The valid labels; a mapping also says which class each of them is read as.
         numeric: Whether the labels are numbers to predict, rather than classes.
 
     Raises:
-        InputError: The file cannot be read, is empty, or a line is invalid.
+        InputError: The source cannot be read, is empty, or a record is invalid.
+        MissingExtra: A package is needed to read it.
     """
-    return _read_records(_json_records(Path(path)), path, fields, labels, numeric=numeric)
+    if str(source).startswith("hf:"):
+        return read_data_set(str(source), fields=fields, labels=labels, numeric=numeric)
+    return _read_records(_json_records(Path(source)), source, fields, labels, numeric=numeric)
 
 
 def read_data_set(
     name: str,
     *,
     fields: FieldNames | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Collection[str] | None = None,
     numeric: bool = False,
 ) -> list[Example]:
     """Read a data set of the Hub, with the names of classes as labels; examples without a label (-1) are skipped.
@@ -226,7 +249,7 @@ def read_data_set(
     Args:
         name: `hf:NAME`, `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`; the default split is `train`.
         fields: As for `read_records`.
-        labels: The valid labels.
+        labels: As for `read_records`.
         numeric: Whether the labels are numbers to predict, rather than classes.
 
     Raises:
@@ -260,6 +283,14 @@ def read_data_set(
     return _read_records(records, name, fields, labels, numeric=numeric)
 
 
+def _holds_records(source: str | Path) -> bool:
+    """Whether a source has json records, or is a Hub data set, by its name."""
+    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return str(source).startswith("hf:") or bool(suffixes and suffixes[-1] in (".jsonl", ".ndjson", ".json"))
+
+
 def _class_name(value: Any, classes: Sequence[str] | None) -> Any:
     """Return the name of a class by its number; values of other fields as they are."""
     if classes is None or not isinstance(value, int):
@@ -273,7 +304,7 @@ def _read_records(
     records: Iterable[tuple[str, Mapping[str, Any]]],
     source: str | Path,
     fields: FieldNames | None,
-    labels: Sequence[str] | None,
+    labels: Collection[str] | None,
     *,
     numeric: bool,
 ) -> list[Example]:
@@ -297,18 +328,33 @@ def _read_records(
 def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
     for names in KNOWN_FIELDS:
         if names.first in record and (names.second is None or names.second in record):
-            return names
-    raise InputError(
-        f"{where} has the fields {', '.join(map(str, record))}, and none of them is known as a text "
-        "(premise and hypothesis, sentence1 and sentence2, sentence, text): name the fields to read"
-    )
+            break
+    else:
+        known = ", ".join(" and ".join(filter(None, (names.first, names.second))) for names in KNOWN_FIELDS)
+        raise InputError(
+            f"{where} has the fields {', '.join(map(str, record))}, and none of them is known as a text "
+            f"({known}): rename the fields to read"
+        )
+    # A text read without its question or context would give a plausible, meaningless score. Identifiers, dates and
+    # tags are ASCII without spaces.
+    others = [
+        name
+        for name, value in record.items()
+        if isinstance(value, str) and name not in (names.first, names.label) and (" " in value or not value.isascii())
+    ]
+    if names.second is None and others:
+        raise InputError(
+            f"{where} has the text {names.first!r} and beside it {', '.join(map(repr, others))}: if the task is about "
+            "pairs, rename the two texts to sentence1 and sentence2, else remove the other fields"
+        )
+    return names
 
 
 def _json_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in _numbered_lines(path):
         where = f"{path}, line {number},"
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             raise InputError(f"{where} is not json ({error}): each line must be one object") from error
         if not isinstance(record, dict):
@@ -323,12 +369,12 @@ def _text(record: Mapping[str, Any], field: str, where: str) -> str:
     return text
 
 
-def _label(value: Any, labels: Sequence[str] | None, where: str, *, numeric: bool) -> str | float:
+def _label(value: Any, labels: Collection[str] | None, where: str, *, numeric: bool) -> str | float:
     """Return the name of a class, or a finite number."""
     if numeric:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             raise InputError(f"{where} has {value!r} where a number is expected: correct the line, or leave it out")
@@ -336,10 +382,10 @@ def _label(value: Any, labels: Sequence[str] | None, where: str, *, numeric: boo
     if not isinstance(value, str | int):
         raise InputError(f"{where} has the label {value!r}: give the name or the number of a class")
     _check_label(str(value), labels, where)
-    return str(value)
+    return str(labels[str(value)]) if isinstance(labels, Mapping) else str(value)
 
 
-def _check_label(label: str, labels: Sequence[str] | None, where: str) -> None:
+def _check_label(label: str, labels: Collection[str] | None, where: str) -> None:
     if not label or label.isspace():
         raise InputError(f"{where} has no label: correct the line, or leave it out")
     if labels is not None and label not in labels:

@@ -1,10 +1,10 @@
-"""Tasks of GLUE, read from the files that GLUE distributes (k-sub-embeddings, Table 2)."""
+"""The eight tasks of GLUE in Table 2 of k-sub-embeddings, read as GLUE or the Hub distributes them."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from relexify.evaluation.data.examples import GlueFile, read_glue
+from relexify.evaluation.data.examples import FieldNames, GlueFormat, read_glue
 from relexify.evaluation.metrics import (
     accuracy_alone,
     accuracy_and_f1,
@@ -16,16 +16,17 @@ from relexify.evaluation.options import FineTuning
 from relexify.evaluation.registry import TASKS, Metric, Task
 
 _BINARY = ("0", "1")
-_STS_HEADER = (
-    "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score",
-)  # fmt: skip
+_ENTAILMENT = ("entailment", "not_entailment")
+_PAIR = FieldNames("sentence1", "sentence2")
+_QUESTION = FieldNames("question", "sentence")
+_SINGLE = FieldNames("sentence", None)
 
 
-def _add(name: str, metric: Metric, layout: GlueFile) -> None:
+def _add(name: str, metric: Metric, layout: GlueFormat) -> None:
     TASKS.add(
         name,
         Task(
-            summary=f"{name.upper()} as GLUE distributes it",
+            summary=f"{name.upper()} as GLUE or the Hub distributes it",
             read=partial(read_glue, task=name, layout=layout),
             predicts="number" if layout.labels is None else "class",
             metric=metric,
@@ -35,23 +36,43 @@ def _add(name: str, metric: Metric, layout: GlueFile) -> None:
     )
 
 
-_add("cola", matthews_and_accuracy, GlueFile(None, 4, first=3, second=None, label=1, labels=_BINARY))
-_add("sst-2", accuracy_alone, GlueFile(("sentence", "label"), 2, first=0, second=None, label=1, labels=_BINARY))
+_add(
+    "cola",
+    matthews_and_accuracy,
+    GlueFormat(
+        _SINGLE,
+        _BINARY,
+        _SINGLE,
+        names=("unacceptable", "acceptable"),
+        header=("source", "label", "annotation", "sentence"),
+    ),
+)
+_add("sst-2", accuracy_alone, GlueFormat(_SINGLE, _BINARY, _SINGLE, names=("negative", "positive")))
 _add(
     "mrpc",
     accuracy_and_f1,
-    GlueFile(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), 5, first=3, second=4, label=0, labels=_BINARY),
+    GlueFormat(FieldNames("#1 String", "#2 String", "Quality"), _BINARY, _PAIR, names=("not_equivalent", "equivalent")),
 )
+_add("sts-b", correlations, GlueFormat(FieldNames("sentence1", "sentence2", "score"), None, _PAIR))
 _add(
-    "rte",
-    accuracy_alone,
-    GlueFile(
-        ("index", "sentence1", "sentence2", "label"),
-        4,
-        first=1,
-        second=2,
-        label=3,
-        labels=("entailment", "not_entailment"),
+    "qqp",
+    accuracy_and_f1,
+    GlueFormat(
+        FieldNames("question1", "question2", "is_duplicate"),
+        _BINARY,
+        FieldNames("question1", "question2"),
+        names=("not_duplicate", "duplicate"),
+        skips_incomplete=True,  # the published training file breaks a few questions over two lines
     ),
 )
-_add("sts-b", correlations, GlueFile(_STS_HEADER, 10, first=7, second=8, label=9, labels=None))
+_add(
+    "mnli",
+    accuracy_alone,
+    GlueFormat(
+        FieldNames("sentence1", "sentence2", "gold_label"),
+        ("entailment", "neutral", "contradiction"),
+        FieldNames("premise", "hypothesis"),
+    ),
+)
+_add("qnli", accuracy_alone, GlueFormat(_QUESTION, _ENTAILMENT, _QUESTION))
+_add("rte", accuracy_alone, GlueFormat(_PAIR, _ENTAILMENT, _PAIR))

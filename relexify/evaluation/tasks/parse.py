@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
-    """Return UAS and LAS of all words, then without punctuation (as in RAMEN's tables)."""
+    """Return LAS and UAS without punctuation, as in RAMEN's tables, then those of all words."""
     from relexify.evaluation.parsing.trees import attachment_scores
 
-    with_punctuation = attachment_scores(gold, predicted)
-    return (*with_punctuation, *attachment_scores(gold, predicted, punctuation=False))
+    words, all_tokens = attachment_scores(gold, predicted, punctuation=False), attachment_scores(gold, predicted)
+    return words.las, words.uas, all_tokens.las, all_tokens.uas
 
 
 def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
@@ -46,7 +46,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
 TASKS.add(
     "parse",
     Task(
-        summary="dependency parsing: CoNLL-U; UAS and LAS",
+        summary="dependency parsing: CoNLL-U; LAS and UAS",
         read=read_treebank,
         predicts="trees",
         metric=_attachment,

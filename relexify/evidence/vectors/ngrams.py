@@ -17,7 +17,9 @@ _FNV_OFFSET = np.uint32(2166136261)
 _FNV_PRIME = np.uint32(16777619)
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 _CHARACTERS_AT_ONCE = 1 << 18
-_END_OF_SENTENCE = "</s>"  # fastText gives it a row of its own and no n-grams
+# fastText gives the end of a sentence a row of its own and no n-grams; a text without letters, such as white space or a
+# part of a character, would otherwise get the row of `<>`.
+_WITHOUT_NGRAMS = ("</s>", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class Ngrams:
     def rows_of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of the n-grams of all words, in order of the words.
 
-        N-grams with unknown buckets are left out, and `</s>` has none.
+        N-grams with unknown buckets are left out; `</s>` and an empty text have none.
 
         Returns:
             `(positions, rows)`, int32 [n-grams] each: the word at `positions[i]` has an n-gram in row `rows[i]`.
@@ -51,14 +53,18 @@ class Ngrams:
         empty = np.zeros(0, np.int32)
         return np.concatenate([empty, *positions]), np.concatenate([empty, *(rows for _, _, rows in found)])
 
+    def rows_of_buckets(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of buckets, and whether each bucket has one, int64 and bool [ids]."""
+        if self.known is None:
+            return ids, np.ones(len(ids), bool)
+        rows = np.searchsorted(self.known, ids)
+        return rows, np.append(self.known, -1)[rows] == ids
+
     def _rows_of_block(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         indptr, ids = ngram_buckets(words, self.minimum, self.maximum, self.buckets)
         positions = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(indptr))
-        kept = np.array([word != _END_OF_SENTENCE for word in words])[positions]
-        rows = ids
-        if self.known is not None:
-            rows = np.searchsorted(self.known, ids)
-            kept &= np.append(self.known, -1)[rows] == ids
+        rows, kept = self.rows_of_buckets(ids)
+        kept &= np.array([word not in _WITHOUT_NGRAMS for word in words])[positions]
         return positions[kept], rows[kept].astype(np.int32)
 
 

@@ -11,9 +11,11 @@ from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import vector_frequencies
+from relexify.evidence.vectors.normalised import lookup_normalised
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.neighbours import normalise_rows
 from relexify.progress import track
+from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_words
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, vocabulary_of
 
@@ -70,13 +72,15 @@ def subwords_from_ngrams(tokenizer: AnyTokenizer, vectors: WordVectors) -> Subwo
     """Compose each token from the n-grams it contains (WECHSEL, section 3.1).
 
     A token is looked up as its text, without surrounding white space; a token that is a known word includes its word
-    vector, and a special token is looked up as it is spelled. Parts of characters have no n-grams.
+    vector, and a special token is looked up as it is spelled. Parts of characters have no n-grams. If the tokenizer
+    normalises text, a token stands for all words that it writes like this, see `lookup_normalised`.
     """
     vocabulary = vocabulary_of(tokenizer)
     texts = ["" if form.is_byte else form.text.strip() for form in vocabulary.forms]
     # Many texts occur with and without a space before them, and are looked up once.
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    found = vectors.lookup(list(rows))
+    normalise = normaliser_of(tokenizer)
+    found = vectors.lookup(list(rows)) if normalise is None else lookup_normalised(vectors, list(rows), normalise)
     return _subwords(vocabulary, found[[rows[text] for text in texts]])
 
 

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
+from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
+from relexify.registry import choose
 from relexify.systems.transfer.options import Transfer
+from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_transfer",
@@ -24,9 +27,16 @@ __all__ = [
     "unused_options",
     "validate_transfer",
     "with_method",
+    "without_evidence",
 ]
 
-_LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+_RANGES = {
+    "vocab_size": (1, LARGEST_VOCABULARY),
+    "neighbours": (1, 2**31 - 1),
+    "pad_to_multiple_of": (1, 2**16),
+    "seed": (0, LARGEST_SEED),
+    "score_bytes": (1, 2**40),
+}
 
 _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "dictionary": ("dictionary",),
@@ -43,6 +53,7 @@ _READ_BY: Mapping[str, tuple[Input, ...]] = {
     "neighbours": ("neighbours",),
     "temperature": ("neighbours",),
     "aligned_by": ("vectors", "token vectors"),
+    "adversarial": ("vectors", "token vectors"),
 }
 """Options that say how evidence is used, and the inputs of a method that they are part of."""
 
@@ -101,6 +112,7 @@ def validate_transfer(options: Transfer) -> None:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
     _check_values(options)
+    validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
@@ -151,6 +163,15 @@ def with_method(options: Transfer, method: str) -> Transfer:
     return replace(options, method=method, **unused)
 
 
+def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
+    """Return the options without some of the evidence, by the names of its options.
+
+    Raises:
+        InputError: There is no evidence of such a name.
+    """
+    return replace(options, **{choose(name, _USED_BY, "evidence"): None for name in names})
+
+
 def unused_options(method: Method) -> tuple[str, ...]:
     """Return the names of the options with evidence that a method does not use."""
     return tuple(name for name, kinds in _USED_BY.items() if not any(method.takes(kind) for kind in kinds))
@@ -181,10 +202,8 @@ def _flags(names: Sequence[str]) -> str:
 
 
 def _check_values(options: Transfer) -> None:
-    for name, least in _LEAST.items():
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    for name, (least, most) in _RANGES.items():
+        check_number(name, getattr(options, name), least, most)
     if options.aligned_by not in get_args(AlignedBy):
         raise InputError(
             f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
@@ -59,13 +60,15 @@ class Transfer:
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
-            case, a small dictionary by self-learning, or only the shapes of the two spaces.
+            case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
+            `adversarial` only the adversarial training of the papers.
+        adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
             decides.
         options: The method's own options, by name.
-        score: Measure bits per byte before training, against random and shuffled embeddings.
+        score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         score_bytes: How much text to score on.
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.
@@ -92,6 +95,7 @@ class Transfer:
     temperature: float = 0.1
     rotation: Path | None = field(default=None, metadata=BY_CONTENT)
     aligned_by: AlignedBy = "dictionary"
+    adversarial: AdversarialTraining = field(default=AdversarialTraining())
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     unigram_prior: bool | None = None

@@ -19,6 +19,7 @@ from relexify.grafting import (
     add_unigram_prior,
     check_roles,
     graft,
+    row_origins,
     sample_paragraphs,
 )
 from relexify.methods.inputs import Inputs
@@ -32,13 +33,17 @@ from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
 from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
+from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
+from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
@@ -71,16 +76,24 @@ class TransferResult:
     Attributes:
         graft: The model, its tokenizer and its mixture.
         rotation: The vector alignment of the languages, if there is one.
-        scores: Bits per byte before training, by initialisation.
+        start: What is known about the model before its training.
         output: The folder.
-        not_scored: Why there are no scores, if they were requested and the model does not fit into memory.
     """
 
     graft: Graft
     rotation: Rotation | None
-    scores: dict[str, float]
+    start: Start
     output: Path
-    not_scored: str | None = None
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Bits per byte before training, by initialisation."""
+        return self.start.bits_per_byte
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether this is a good start for training."""
+        return judge(self.start)
 
 
 def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
@@ -99,12 +112,14 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
     check_inputs(options.output, *transfer_inputs(options))
     check_output(options.output, overwrite=options.overwrite)
     evidence = check_transfer(options)
-    model, source = load_model(options.model), load_tokenizer(options.model)
+    # A head for next sentences is kept for TreLM, which trains it.
+    model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
 
-    built = initialise(options.method, method_inputs(options, evidence, model, source, target))
+    inputs = method_inputs(options, evidence, model, source, target)
+    built = initialise(options.method, inputs)
     body = fresh_twin(model, seed=options.seed) if METHODS[options.method].fresh_inner else model
     result = graft(
         body,
@@ -122,12 +137,26 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
     prior = add_prior(options, result, counted)
 
     scored = options.score and shortage is None
-    scores = _scores(options, model, source, result, evidence, counted) if scored else {}
-    not_scored = shortage if options.score else None
+    origins = row_origins(built.mixture, built.precomputed)
+    text, dictionary = None, None
+    if sample := evidence.held_out.sample_bytes(options.score_bytes):
+        text, occurrences = cover_text(sample, source, target, origins)
+        # A method that aligns vectors with the dictionary has tested it on held-out words.
+        if built.rotation is None and METHODS[options.method].takes("target vectors"):
+            dictionary = check_dictionary(inputs, occurrences)
+    start = Start(
+        method=options.method,
+        origins=result.report.origins,
+        fallback=built.mixture.fallback.value,
+        alignment=built.rotation.summary() if built.rotation else None,
+        bits_per_byte=_scores(options, model, source, result, sample, counted) if scored else {},
+        not_scored=shortage if options.score else None,
+        text=text,
+        dictionary=dictionary,
+    )
     summary = {
-        "alignment": built.rotation.summary() if built.rotation else None,
-        "bits_per_byte_before_training": scores,
-        "not_scored": not_scored,
+        **start.as_notes(),
+        "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
@@ -137,14 +166,12 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
             summary=summary,
             inner=options.model if body is model else None,
         )
-    return TransferResult(result, built.rotation, scores, Path(options.output), not_scored)
+    return TransferResult(result, built.rotation, start, Path(options.output))
 
 
 def load_transfer(output: Path) -> TransferResult:
     """Read the result of an earlier transfer; its vector alignment was not kept."""
-    notes = read_notes(output)
-    scores = notes.get("bits_per_byte_before_training", {})
-    return TransferResult(Graft.load(output), None, scores, output, notes.get("not_scored"))
+    return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
@@ -186,6 +213,7 @@ def method_inputs(
         neighbours=options.neighbours,
         temperature=options.temperature,
         aligned_by=options.aligned_by,
+        adversarial=options.adversarial,
         vectors=options.vectors,
         overrides=options.overrides,
         options=method_options(options),
@@ -259,24 +287,26 @@ def _scores(
     model: PreTrainedModel,
     source: PreTrainedTokenizerFast,
     result: Graft,
-    evidence: Evidence,
+    text: str,
     counted: list[str] | None,
 ) -> dict[str, float]:
-    """Return bits per byte before training, of this initialisation and of two baselines without evidence.
+    """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
     The baselines get the unigram prior too, so that they differ from this initialisation in its evidence alone.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    text = evidence.held_out.sample_bytes(options.score_bytes)
     target = result.tokenizer
-    scores = {}
+    with report_under("original model"):
+        scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
         baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
-        scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
-    scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
+        with report_under(f"{mixture.method} rows"):
+            scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
+    with report_under(options.method):
+        scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
     return scores
 
 

@@ -91,6 +91,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
         by=options.map,
         counts=token_counts(inputs.target, text),
         anchor_forms=[vocabulary.forms[id] for id in anchor] if inputs.aligned_by == "identical" else None,
+        options=inputs.map_search,
         seed=inputs.seed,
         device=inputs.device,
     )

@@ -104,6 +104,46 @@ def test_glue_files_as_they_are_shipped(write):
     assert TASKS["rte"].read(rte) == [Example("A cat sat.", "It stood.", "not_entailment")]
     sts = write(STS + "0\tmain\tx\t2012\t1\tnone\tnone\tA man.\tA woman.\t2.400\n")
     assert TASKS["sts-b"].read(sts) == [Example("A man.", "A woman.", 2.4)]
+    qnli = write("index\tquestion\tsentence\tlabel\n0\tWho wrote it?\tAnn did.\tentailment\n")
+    assert TASKS["qnli"].read(qnli) == [Example("Who wrote it?", "Ann did.", "entailment")]
+
+
+def test_mnli_training_and_development_files_have_different_columns(write):
+    parses = "sentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse"
+    start = f"index\tpromptID\tpairID\tgenre\t{parses}\tsentence1\tsentence2\tlabel1"
+    row = "0\t1\t1n\tfiction\t( a )\t( b )\t(ROOT)\t(ROOT)\tHe sat.\tHe stood.\tneutral"
+    train = write(f"{start}\tgold_label\n{row}\tcontradiction\n", "train.tsv")
+    matched = write(
+        f"{start}\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n{row}\t-\t-\t-\t-\tcontradiction\n",
+        "dev_matched.tsv",
+    )
+    assert (
+        TASKS["mnli"].read(train) == TASKS["mnli"].read(matched) == [Example("He sat.", "He stood.", "contradiction")]
+    )
+
+
+def test_incomplete_lines_of_qqp_are_skipped_with_a_warning(write, caplog):
+    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    path = write(header + "1\t2\t3\tWho?\tWho is it?\t1\n4\t5\t6\tWhat\nis it?\tWhat?\t0\n")
+    assert TASKS["qqp"].read(path) == [Example("Who?", "Who is it?", "1")]
+    assert "2 lines of" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("task", "record", "example"),
+    [
+        ("cola", {"sentence": "It sank.", "label": 1, "idx": 0}, Example("It sank.", None, "1")),
+        ("sst-2", {"sentence": "bleak", "label": "negative"}, Example("bleak", None, "0")),
+        ("mrpc", {"sentence1": "a", "sentence2": "b", "label": "equivalent"}, Example("a", "b", "1")),
+        ("sts-b", {"sentence1": "a", "sentence2": "b", "label": 2.4}, Example("a", "b", 2.4)),
+        ("qqp", {"question1": "a", "question2": "b", "label": 0}, Example("a", "b", "0")),
+        ("mnli", {"premise": "a", "hypothesis": "b", "label": 2}, Example("a", "b", "contradiction")),
+        ("qnli", {"question": "a", "sentence": "b", "label": 1}, Example("a", "b", "not_entailment")),
+        ("rte", {"sentence1": "a", "sentence2": "b", "label": "entailment"}, Example("a", "b", "entailment")),
+    ],
+)
+def test_glue_records_with_the_fields_and_classes_of_the_hub(write, task, record, example):
+    assert TASKS[task].read(write(records(record), "data.jsonl")) == [example]
 
 
 @pytest.mark.parametrize(
@@ -117,9 +157,10 @@ def test_glue_files_as_they_are_shipped(write):
         (
             "sst-2",
             "index\tsentence\n0\ta\n",
-            r"does not begin with the columns of sst-2 \(sentence, label\) but with in",
+            "has no column label of sst-2, it begins with index, sentence: give a file of the task with labels",
         ),
         ("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "line 2, has the unknown label 'neutral'"),
+        ("qnli", "index\tquestion\tsentence\n0\ta\tb\n", "has no column label of qnli"),
         ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\thigh\n", "line 2, has 'high' where a number is expected"),
         ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\tnan\n", "line 2, has 'nan' where a number"),
     ],
@@ -138,7 +179,10 @@ def records(*found: Any) -> str:
     [
         ({"premise": "a", "hypothesis": "b", "label": "x"}, Example("a", "b", "x")),
         ({"sentence1": "a", "sentence2": "b", "label": 2}, Example("a", "b", "2")),
+        ({"question": "a", "sentence": "b", "label": 0}, Example("a", "b", "0")),
+        ({"question1": "a", "question2": "b", "label": 0}, Example("a", "b", "0")),
         ({"sentence": "a", "label": 0}, Example("a", None, "0")),
+        ({"id": "en-7", "text": "a", "label": "very good"}, Example("a", None, "very good")),
         ({"text": "a", "label": "pos"}, Example("a", None, "pos")),
     ],
 )
@@ -163,7 +207,13 @@ def test_half_a_surrogate_pair_is_replaced(write):
         ("\n", "is empty"),
         (records({"sentence": "a", "label": 1}) + "{oops\n", "line 2, is not json"),
         ("[1]\n", "line 1, holds a list"),
+        ("[" * 100_000, r"line 1, is not json \(it nests too many"),
         (records({"body": "a", "label": 1}), "line 1, has the fields body, label, and none of them is known"),
+        (
+            records({"sentence": "a", "passage": "b c", "label": 1}),
+            "line 1, has the text 'sentence' and beside it 'passage'",
+        ),
+        (records({"text": "a", "frage": "谁", "label": 1}), "line 1, has the text 'text' and beside it 'frage'"),
         (records({"sentence": "a"}), "line 1, has no field 'label', only sentence"),
         (records({"sentence": 1, "label": 1}), "line 1, has a int in the field 'sentence'"),
         (records({"sentence": "a", "label": None}), "line 1, has the label None"),
@@ -177,8 +227,9 @@ def test_invalid_records_are_rejected(write, text, message):
 
 
 def test_records_with_invalid_numbers_are_rejected(write):
-    with pytest.raises(InputError, match="line 1, has 'high' where a number is expected"):
-        read_records(write(records({"sentence": "a", "label": "high"})), numeric=True)
+    for label in ("high", 10**400, float("inf")):
+        with pytest.raises(InputError, match=r"line 1, has .* where a number is expected"):
+            read_records(write(records({"sentence": "a", "label": label})), numeric=True)
 
 
 class Classes:

@@ -25,6 +25,7 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import padded_batch, tokenize_sentences
 from relexify.evaluation.parsing.training import load_parser, train_parser
 from relexify.evaluation.parsing.trees import NO_HEAD, Parse, attachment_scores, best_tree, parse
+from relexify.evaluation.registry import TASKS
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED
 from relexify.progress import report_to
@@ -51,6 +52,16 @@ def test_attachment_counted_by_hand():
     uas, las = attachment_scores([GOLD], [FOUND], universal=False)
     assert (uas.value, las.value) == (5 / 7, 3 / 7)
     assert attachment_scores([GOLD], [GOLD]).las.value == 1.0
+
+
+def test_the_main_score_of_parsing_leaves_out_punctuation_and_the_other_ones_follow():
+    main, *others = TASKS["parse"].metric([GOLD], [FOUND], task="parse")
+    assert (main.metric, main.value) == ("LAS without punctuation", 3 / 5)
+    assert [(score.metric, score.value) for score in others] == [
+        ("UAS without punctuation", 4 / 5),
+        ("LAS", 4 / 7),
+        ("UAS", 5 / 7),
+    ]
 
 
 def test_words_are_counted_not_sentences():

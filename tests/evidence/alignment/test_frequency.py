@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment.unsupervised import AdversarialTraining, find_map
 from relexify.evidence.alignment.unsupervised.frequency import map_by_frequency
-from relexify.evidence.alignment.unsupervised.options import resolve_options
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
+from relexify.evidence.alignment.unsupervised.search import find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, random_rotation
 from tests.evidence.alignment.clouds import cloud
 

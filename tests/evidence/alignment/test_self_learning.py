@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relexify.evidence.alignment import Rotation, align
-from relexify.evidence.alignment.unsupervised import self_learn
+from relexify.evidence.alignment.unsupervised.self_learning import self_learn
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import WordVectors
 from tests.evidence.alignment.clouds import dictionary, turned, words_of

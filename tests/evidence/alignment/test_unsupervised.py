@@ -9,7 +9,8 @@ import pytest
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation
-from relexify.evidence.alignment.unsupervised import AdversarialTraining, align_unsupervised, find_map
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
+from relexify.evidence.alignment.unsupervised.search import align_unsupervised, find_map
 from tests.evidence.alignment.clouds import cloud, dictionary, turned, words_of
 
 QUICK = AdversarialTraining(hidden=64, steps=300, epochs=3, restarts=3, learning_rate=1.0, judged=1000)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment.unsupervised import AdversarialTraining
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.vectors import WordVectors
 from relexify.systems.trelm.embedding import (
     PENALTIES,

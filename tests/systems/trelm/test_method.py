@@ -10,8 +10,7 @@ import pytest
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment.unsupervised import AdversarialTraining
-from relexify.evidence.alignment.unsupervised import options as adversarial_options
+from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.vectors import VectorTraining
 from relexify.recipes.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
@@ -19,6 +18,8 @@ from relexify.systems.transfer.run import run_transfer
 from tests import pico
 
 pytest.importorskip("gensim", reason="skip-gram vectors need gensim")
+
+SHORT = AdversarialTraining(restarts=1, epochs=1, steps=20, hidden=16)
 
 
 @pytest.fixture
@@ -53,23 +54,33 @@ def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(rec
     assert np.isfinite(target).all()
 
 
-def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe, monkeypatch):
-    short = AdversarialTraining(restarts=1, epochs=1, steps=20, hidden=16)
-    monkeypatch.setattr(adversarial_options, "AdversarialTraining", lambda: short)
+def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe):
     with pytest.raises(EvidenceError, match=r"could not be aligned|need at least"):
-        run_transfer(replace(recipe, options={"initialisation": "fasttext-align"}))
+        run_transfer(replace(recipe, options={"initialisation": "fasttext-align"}, adversarial=SHORT))
     assert not recipe.output.exists()
+
+
+@pytest.mark.parametrize("aligned_by", ["adversarial", "unsupervised"])
+def test_adversarial_training_can_be_chosen_alone(recipe, aligned_by, caplog):
+    options = {"initialisation": "random-align"}
+    with caplog.at_level("INFO", "relexify"):
+        run_transfer(replace(recipe, options=options, aligned_by=aligned_by, adversarial=SHORT))
+    assert "game 1:" in caplog.text
+    assert "game 2:" not in caplog.text
+    for search in ("frequency:", "principal axes:"):
+        assert (search in caplog.text) == (aligned_by == "unsupervised")
 
 
 def test_the_rows_are_made_by_the_chosen_map(recipe):
     made = {}
-    for kind in ("linear", "orthogonal"):
-        options = {"initialisation": "random-align", "map": kind}
+    for kind in ("linear", "orthogonal", None):
+        options = {"initialisation": "random-align"} | ({"map": kind} if kind else {})
         run_transfer(replace(recipe, options=options, aligned_by="identical", overwrite=True))
         model = AutoModelForMaskedLM.from_pretrained(recipe.output)
         made[kind] = model.get_input_embeddings().weight.detach().numpy()
     assert made["linear"].shape == made["orthogonal"].shape
     assert made["linear"].std() < 0.7 * made["orthogonal"].std()  # random vectors predict nothing
+    assert np.array_equal(made[None], made["linear"]), "the default is documented in docs/methods.md"
 
 
 def test_text_of_the_models_language_is_needed(recipe):

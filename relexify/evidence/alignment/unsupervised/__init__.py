@@ -7,18 +7,3 @@ adversarial.py    a map trained against a discriminator (Equations 1 and 2 of Tr
 self_learning.py  a small dictionary, extended by mutual neighbours
 spaces.py         two spaces: validated, prepared, compared by mutual neighbours, refined with Procrustes
 """
-
-from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
-from relexify.evidence.alignment.unsupervised.search import FoundMap, align_unsupervised, find_map
-from relexify.evidence.alignment.unsupervised.self_learning import self_learn
-from relexify.evidence.alignment.unsupervised.spaces import Agreement, mutual_neighbours
-
-__all__ = [
-    "AdversarialTraining",
-    "Agreement",
-    "FoundMap",
-    "align_unsupervised",
-    "find_map",
-    "mutual_neighbours",
-    "self_learn",
-]

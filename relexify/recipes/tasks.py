@@ -29,7 +29,7 @@ from relexify.recipes.schema import FolderName
 from relexify.reports import TaskScores
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
-from relexify.storage.work import read_json
+from relexify.storage.json import read_json
 from relexify.text import TextName
 
 __all__ = ["TaskEntry", "check_tasks", "evaluate_entry", "finished_scores", "output_scores", "write_output_scores"]

@@ -1,6 +1,6 @@
 """Tables, plots and reports."""
 
-from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
 from relexify.reports.geometry_plots import plot_embedding, plot_similarities
 from relexify.reports.plots import plot_curves
@@ -23,6 +23,7 @@ __all__ = [
     "Reach",
     "Statistic",
     "TaskScores",
+    "TrainingCost",
     "effort_rows",
     "layer_similarities",
     "plot_curves",

@@ -10,6 +10,8 @@ from typing import Any
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
+from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores
@@ -21,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+    """Write `comparison.json`, `comparison.md`, `report.html` and, where matplotlib is installed, `curves.svg`.
 
     Args:
         comparison: The runs.
@@ -37,6 +39,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
     written = [comparison.save(folder / "comparison.json")]
     picture = _draw(comparison, folder / "curves.svg")
     written.append(write_file(folder / "comparison.md", _text(comparison, picture)))
+    written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return written if picture is None else [*written, picture]
 
 

@@ -21,6 +21,7 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.storage.checkpoints import find_checkpoint
+from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
@@ -199,6 +200,7 @@ def write_result(
         result.curve.save(output / CURVE_FILE)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
+    write_documents(work.output)
 
 
 def _remove_damaged_stages(work: Path) -> None:

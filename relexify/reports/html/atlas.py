@@ -80,7 +80,7 @@ class Atlas:
         written = json.dumps(header).encode()
         parts = [struct.pack("<I", len(written)), _padded(written)]
         parts += [_padded(array.tobytes()) for array in arrays.values()]
-        return gzip.compress(b"".join([*parts, *texts]), 9, mtime=0)
+        return gzip.compress(b"".join([*parts, *texts]), 6, mtime=0)
 
 
 def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:

@@ -14,9 +14,7 @@ __all__ = ["render_comparison"]
 def render_comparison(comparison: Comparison) -> str:
     """Return the report of a comparison as a page."""
     runs = list(comparison.curves)
-    curves = {
-        run: [(point.step, point.bits_per_byte) for point in comparison.mean_curve(run).points] for run in runs
-    }
+    curves = {run: [(point.step, point.bits_per_byte) for point in comparison.mean_curve(run).points] for run in runs}
     both = bool(comparison.languages and comparison.earlier)
     several = len(runs) > 1
     notes = {name: str(value) for name, value in comparison.notes.items()}

@@ -25,7 +25,7 @@ def draw_curves(curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str
     drawn = {name: points for name, points in finite.items() if points}
     if not drawn:
         return ""
-    low, high = _limits(drawn.values())
+    low, high = _limits(list(drawn.values()))
     last = max(point[0] for points in drawn.values() for point in points) or 1
 
     def at(step: float, value: float) -> tuple[float, float]:
@@ -60,15 +60,15 @@ def draw_curves(curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str
     )
     description = escape(f"{label} against steps: {', '.join(drawn)}")
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
-    return f'<figure class="plot"><figcaption>{escape(label)}</figcaption>{plot}<div class="legend">{legend}</div></figure>'
+    caption = f"<figcaption>{escape(label)}</figcaption>"
+    return f'<figure class="plot">{caption}{plot}<div class="legend">{legend}</div></figure>'
 
 
-def _limits(curves: Sequence[Sequence[tuple[int, float]]] | object) -> tuple[float, float]:
+def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:
     """Return the range of values; a start that is far above all the rest is cut off, since it would flatten it."""
-    found: list[Sequence[tuple[int, float]]] = list(curves)  # type: ignore[call-overload]
-    low = min(value for points in found for _, value in points)
-    rest = max(value for points in found for _, value in (points[1:] or points))
-    high = max(value for points in found for _, value in points)
+    low = min(value for points in curves for _, value in points)
+    rest = max(value for points in curves for _, value in (points[1:] or points))
+    high = max(value for points in curves for _, value in points)
     if high - low > 4 * (rest - low) > 0:
         high = rest
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0

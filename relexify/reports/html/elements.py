@@ -24,7 +24,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def definition_list(entries: Mapping[str, str]) -> str:
     """Return names with their values."""
-    pairs = (f"<div><dt>{escape(name)}</dt><dd><bdi>{escape(value)}</bdi></dd></div>" for name, value in entries.items())
+    pairs = (
+        f"<div><dt>{escape(name)}</dt><dd><bdi>{escape(value)}</bdi></dd></div>" for name, value in entries.items()
+    )
     return f"<dl>{''.join(pairs)}</dl>"
 
 

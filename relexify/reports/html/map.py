@@ -79,17 +79,12 @@ def place(rows: np.ndarray, neighbours: np.ndarray, *, seed: int = 0) -> np.ndar
     positions += draw.normal(0, 0.05, positions.shape).astype(np.float32)  # equal rows must be able to part
     one = np.repeat(np.arange(count), neighbours.shape[1])
     other = neighbours.ravel()
-    degree = np.bincount(one, minlength=count) + np.bincount(other, minlength=count)
+    degree = np.bincount(one, minlength=count) + np.bincount(other, minlength=count)  # at least that of `one`
     for iteration in range(_ITERATIONS):
         difference = positions[one] - positions[other]
         pull = -2 * difference / (1 + (difference**2).sum(axis=1, keepdims=True))
-        force = np.stack(
-            [
-                (np.bincount(one, pull[:, axis], count) - np.bincount(other, pull[:, axis], count)) / np.maximum(degree, 1)
-                for axis in (0, 1)
-            ],
-            axis=1,
-        )
+        pulls = [np.bincount(one, each, count) - np.bincount(other, each, count) for each in pull.T]
+        force = np.stack(pulls, axis=1) / degree[:, None]
         for _ in range(_REPELLED):
             difference = positions - positions[draw.integers(0, count, count)]
             squared = (difference**2).sum(axis=1, keepdims=True)

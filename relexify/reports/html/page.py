@@ -10,7 +10,10 @@ from importlib.resources import files
 
 from relexify.version import __version__
 
-__all__ = ["Section", "render"]
+__all__ = ["REPORT", "Section", "render"]
+
+REPORT = "report.html"
+"""The name of a report in an output folder."""
 
 
 @dataclass(frozen=True)

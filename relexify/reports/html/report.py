@@ -8,12 +8,11 @@ from relexify.errors import InputError
 from relexify.reports.comparison import Comparison
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.model import render_model
+from relexify.reports.html.page import REPORT
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.files import is_written, record_file, write_file
 
-__all__ = ["REPORT", "report"]
-
-REPORT = "report.html"
+__all__ = ["report"]
 
 
 def report(folder: str | Path) -> Path:

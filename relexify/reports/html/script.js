@@ -18,7 +18,9 @@ applyTheme();
 
 /** Decompress and read the atlas that atlas.py packs. */
 async function readAtlas(encoded) {
-  const packed = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
+  const characters = atob(encoded);
+  const packed = new Uint8Array(characters.length);
+  for (let at = 0; at < packed.length; at++) packed[at] = characters.charCodeAt(at);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const buffer = await new Response(stream).arrayBuffer();
   const size = new DataView(buffer).getUint32(0, true);
@@ -204,14 +206,16 @@ class TokenMap {
 
   get size() { return [this.canvas.clientWidth, this.canvas.clientHeight]; }
 
-  /** The place of a token in the canvas, in CSS pixels. */
-  place(id) {
+  /** Factors and offsets from stored positions to CSS pixels; asking the page for its size is too slow for each token. */
+  projection() {
     const [width, height] = this.size;
-    const { positions } = this.atlas;
-    return [
-      (positions[2 * id] / 65535 - this.x) * this.scale * width * 0.94 + width / 2,
-      (positions[2 * id + 1] / 65535 - this.y) * this.scale * height * 0.94 + height / 2,
-    ];
+    const [fx, fy] = [this.scale * width * 0.94, this.scale * height * 0.94];
+    return [fx / 65535, width / 2 - this.x * fx, fy / 65535, height / 2 - this.y * fy];
+  }
+
+  /** The place of a token in the canvas, in CSS pixels. */
+  place(id, [fx, x, fy, y] = this.projection()) {
+    return [this.atlas.positions[2 * id] * fx + x, this.atlas.positions[2 * id + 1] * fy + y];
   }
 
   zoom(factor, px, py) {
@@ -261,11 +265,13 @@ class TokenMap {
 
   /** The token nearest to a point, within a few pixels; -1 if there is none. */
   at(px, py) {
+    const { positions } = this.atlas;
+    const [fx, x, fy, y] = this.projection();
     let best = -1, distance = 100;
-    for (let id = 0; id < this.atlas.tokens.length; id++) {
-      const [x, y] = this.place(id);
-      const squared = (x - px) ** 2 + (y - py) ** 2;
-      if (squared < distance) [best, distance] = [id, squared];
+    for (let id = 0; id < positions.length / 2; id++) {
+      const dx = positions[2 * id] * fx + x - px, dy = positions[2 * id + 1] * fy + y - py;
+      const squared = dx * dx + dy * dy;
+      if (squared < distance) { best = id; distance = squared; }
     }
     return best;
   }
@@ -310,14 +316,16 @@ class TokenMap {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(root);
     const ink = style.getPropertyValue("--ink"), soft = style.getPropertyValue("--soft"), page = style.getPropertyValue("--page");
-    context.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    const family = getComputedStyle(document.body).fontFamily;
     context.textAlign = "center";
     context.lineJoin = "round";
     const boxes = [];
+    const projection = this.projection();
     const label = (id, colour, weight, force) => {
-      const [x, y] = this.place(id);
+      const [x, y] = this.place(id, projection);
+      if (!force && (x < 0 || x > width || y < 20 || y > height)) return false;
       const text = this.atlas.tokens[id].trim();
-      context.font = context.font.replace(/^(\d+ )?/, `${weight} `);
+      context.font = `${weight} 13px ${family}`;
       const half = context.measureText(text).width / 2 + 3;
       const box = [x - half, y - 20, x + half, y - 3];
       const outside = box[0] < 0 || box[1] < 0 || box[2] > width || box[3] > height;
@@ -331,14 +339,14 @@ class TokenMap {
       return true;
     };
     if (this.selected >= 0) {
-      const [x, y] = this.place(this.selected);
+      const [x, y] = this.place(this.selected, projection);
       const near = nearTo(this.atlas, this.selected);
       context.lineWidth = 1;
       context.strokeStyle = soft;
       for (const [other] of near) {
         context.beginPath();
         context.moveTo(x, y);
-        context.lineTo(...this.place(other));
+        context.lineTo(...this.place(other, projection));
         context.stroke();
       }
       context.fillStyle = style.getPropertyValue("--accent");
@@ -374,10 +382,13 @@ class TokenMap {
     for (let at = 0; at < data.length; at += 4) {
       data[at] = ground[0]; data[at + 1] = ground[1]; data[at + 2] = ground[2]; data[at + 3] = 255;
     }
-    for (let id = 0; id < this.atlas.tokens.length; id++) {
-      const [x, y] = this.place(id);
-      const left = Math.round(x * ratio - side / 2), top = Math.round(y * ratio - side / 2);
-      const [red, green, blue] = colours[this.atlas.origins[id]];
+    const { positions, origins } = this.atlas;
+    const [fx, x, fy, y] = this.projection();
+    for (let id = 0; id < origins.length; id++) {
+      const left = Math.round((positions[2 * id] * fx + x) * ratio - side / 2);
+      const top = Math.round((positions[2 * id + 1] * fy + y) * ratio - side / 2);
+      if (left < -side || top < -side || left >= wide || top >= high) continue;
+      const [red, green, blue] = colours[origins[id]];
       for (let row = Math.max(0, top); row < Math.min(high, top + side); row++) {
         for (let column = Math.max(0, left); column < Math.min(wide, left + side); column++) {
           const at = 4 * (row * wide + column);

@@ -33,11 +33,13 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
+from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.samples import segment_samples
 from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
@@ -120,9 +122,11 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         "alignment": built.rotation.summary() if built.rotation else None,
         "bits_per_byte_before_training": scores,
         "unigram_prior": asdict(prior) if prior else None,
+        "samples": segment_samples(evidence.held_out, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+    write_documents(Path(options.output))
     return TransferResult(result, built.rotation, scores, Path(options.output))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,12 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import logging as transformers_logging
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.packaged import PACKAGED, unpacked
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 
@@ -210,17 +209,16 @@ def load_task_model(
         InputError: There is no such model, it is damaged, or there is no such head for it.
     """
     path = check_loadable(name)
-    with _quiet_transformers():  # it reports that the parameters of the head are new
-        model, missing = _from_pretrained(
-            name,
-            task_class(auto_class, load_config(name)),
-            path,
-            dtype=torch.float32,
-            num_labels=len(labels),
-            id2label=dict(enumerate(labels)),
-            label2id={label: index for index, label in enumerate(labels)},
-            problem_type=problem_type,
-        )
+    model, missing = _from_pretrained(
+        name,
+        task_class(auto_class, load_config(name)),
+        path,
+        dtype=torch.float32,
+        num_labels=len(labels),
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+        problem_type=problem_type,
+    )
     inner = f"{model.base_model_prefix}."
     _check_complete(name, model, (key for key in missing if key.startswith(inner) and "pooler" not in key))
     return model
@@ -246,7 +244,7 @@ def with_added_head(name: str | Path) -> Path:
     headed, tokenizer = add_head(model), load_tokenizer(name)
 
     def write(folder: Path) -> None:
-        headed.save_pretrained(folder)
+        save_model(headed, folder)
         tokenizer.save_pretrained(folder)
         write_file(folder / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
 
@@ -262,9 +260,10 @@ def _from_pretrained(
     """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
     try:
-        model, loaded = loader.from_pretrained(
-            path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
-        )
+        with quiet_transformers():  # missing parameters are reported by the caller, where they matter
+            model, loaded = loader.from_pretrained(
+                path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
+            )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_message("model", name, error, local)) from error
     return model.eval(), sorted(loaded["missing_keys"])
@@ -275,7 +274,7 @@ def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str)
 
     The head for masked tokens is not affected; `save_pretrained` writes both heads.
     """
-    with _quiet_transformers(), torch.random.fork_rng(devices=[]):  # a missing head is reported, and drawn
+    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
         both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
     if not missing:
         model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
@@ -287,16 +286,6 @@ def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[
             f"{name} lacks {len(names)} parameters of {type(model).__name__} ({names[0]}, …): "
             "check that config.json and the weights belong together"
         )
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(level)
 
 
 def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:

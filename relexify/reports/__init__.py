@@ -3,7 +3,7 @@
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
 from relexify.reports.geometry_plots import plot_embedding, plot_similarities
-from relexify.reports.plots import plot_curves
+from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
 from relexify.reports.tables import (
@@ -29,6 +29,7 @@ __all__ = [
     "plot_curves",
     "plot_embedding",
     "plot_similarities",
+    "plot_tasks",
     "principal_components",
     "reach_rows",
     "score_rows",

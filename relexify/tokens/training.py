@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError
-from relexify.progress import track
+from relexify.progress import Advance, track
 from relexify.tokens.forms import METASPACE, TokenizerFamily
 from relexify.tokens.vocabulary import backend_of, vocabulary_of
 from relexify.tokens.wordpiece import train_wordpiece_like
@@ -117,7 +117,7 @@ def _renumber(component: Any, id_of: Callable[[str], int | None]) -> None:
         _renumber(processor, id_of)
 
 
-def _batches(lines: Iterable[str], advance: Callable[[int], None]) -> Iterator[list[str]]:
+def _batches(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
     batch: list[str] = []
     for line in lines:
         batch.append(line)

@@ -5,16 +5,18 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
-from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
+from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
-from relexify.recipes.tasks import Moment, check_tasks
+from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
 from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
 from relexify.steps import RunContext, TrainingSettings
@@ -27,14 +29,16 @@ __all__ = ["run_comparison"]
 
 _RECIPE = "recipe.toml"
 
+logger = logging.getLogger(__name__)
+
 
 def run_comparison(
     recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
 ) -> list[Comparison]:
     """Train several initialisations on the same text in the same order, and compare them.
 
-    Runs are evaluated on the tasks of the recipe before training and after it; a model of several languages, only
-    after it. Finished trials are kept in the output folder, and an interrupted one resumes from its last checkpoint.
+    Runs are evaluated on the tasks of the recipe as `CompareOptions.tasks_at` says. Finished trials are kept in the
+    output folder, and an interrupted one resumes from its last checkpoint.
 
     Args:
         recipe: With `[compare]`, a step that has a method and a step that trains.
@@ -62,16 +66,25 @@ def run_comparison(
         check_trial(trial, inputs_of(recipe))
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
+    pending = [
+        trial for each in trials.values() for trial in each if finished[trial.folder] is None and trial.run in trained
+    ]
+    logger.info("%d of %d runs are left", len(pending), len(finished))
     comparisons = []
-    for size, each in trials.items():
-        folder = recipe.output if size is None else recipe.output / _size_name(size)
-        finished = {trial.folder: finished_trial(trial) for trial in each}
-        for trial in each:
-            if finished[trial.folder] is None and trial.run in trained:
-                finished[trial.folder] = run_trial(trial)
-                write_report(_comparison(recipe, training, size, each, finished), folder)
-        comparisons.append(_comparison(recipe, training, size, each, finished))
-        write_report(comparisons[-1], folder)
+    with track("comparing", len(finished)) as advance:
+        advance(len(finished) - len(pending))
+        for size, each in trials.items():
+            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            for trial in each:
+                if trial in pending:
+                    pending.remove(trial)
+                    with runs_follow(len(pending)):
+                        finished[trial.folder] = run_trial(trial)
+                    advance(1)
+                    write_report(_comparison(recipe, training, size, each, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, each, finished))
+            write_report(comparisons[-1], folder)
     return comparisons
 
 
@@ -109,15 +122,15 @@ def _trials(
     else:  # the same held-out text for every size
         corpus, held_out = corpus.split(HELD_OUT_EVERY)
     part = corpus if size is None else corpus.subsample(size)
-    # Tasks in one of several languages need the model that has them, and that is the last one.
-    moments: tuple[Moment, ...] = ("end",) if recipe.languages else ("start", "end")
+    moments = _moments(recipe, compare)
     trials = []
     for seed in compare.seeds:
         for run in compare.runs:
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{_size_name(size)}-{name}", f"{title}, {_size_name(size)}"
-            context = RunContext(recipe.model, part, held_out, _variant(recipe, run, seed, part, held_out), device)
+            tables = _variant(recipe, run, seed, part, held_out, moments.snapshots)
+            context = RunContext(recipe.model, part, held_out, tables, device)
             folder = recipe.output / "runs" / name
             trials.append(
                 Trial(
@@ -128,6 +141,7 @@ def _trials(
                     steps=tuple(recipe.steps),
                     tasks=recipe.tasks,
                     moments=moments,
+                    languages=recipe.languages,
                     work=WorkFolder(folder, "work", run_identity(context), overwrite=overwrite),
                     keep_model=compare.keep_models,
                 )
@@ -135,14 +149,53 @@ def _trials(
     return trials
 
 
-def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the method, evidence, plan and seed of a run."""
-    shared = {"without": run.without, "method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+    """Return when runs are evaluated on tasks.
+
+    Raises:
+        InputError: A share is no step of the last training, or that training cannot keep the models of single steps.
+    """
+    if not recipe.tasks:
+        return Moments(0, ())
+    # By default, tasks in one of several languages are evaluated on the model that has them, and that is the last one.
+    shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
+    trainings = [step for step in recipe.steps if step.training is not None]
+    *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
+    snapshots = {share: round(share * last) for share in shares if 0 < share < 1}
+    for share, step in snapshots.items():
+        if not 0 < step < last:
+            raise InputError(
+                f"{recipe.source}: compare.tasks_at has {share:g}, which is no step between the first and the last of "
+                f"{last:,}: leave it out, or train for more steps"
+            )
+    if snapshots and "snapshots" not in trainings[-1].varies:
+        raise InputError(
+            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{trainings[-1].table}] keeps no models of "
+            "single steps: give 0 and 1"
+        )
+    first_step = sum(earlier)
+    steps = {first_step + step for step in snapshots.values()} | ({0, first_step} if 0 in shares else set())
+    return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
+
+
+def _variant(
+    recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return the tables of a recipe with the method, evidence, plan and seed of a run, and the models it is to keep."""
+    shared: dict[str, Any] = {
+        "without": run.without,
+        "method": run.method,
+        "seed": seed,
+        "corpus": corpus,
+        "held_out": held_out,
+    }
     tables = dict(recipe.tables)
     for step in recipe.steps:
-        # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
-        follows = run.plan is not None and step is recipe.last_training
-        settings = {**shared, "plan": run.plan} if follows else shared
+        settings = dict(shared)
+        if step is recipe.last_training:
+            # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+            settings |= {} if run.plan is None else {"plan": run.plan}
+            settings |= {"snapshots": snapshots} if snapshots else {}
         for name, change in step.varies.items():
             if name in settings:
                 tables[step.table] = change(tables[step.table], settings[name])

@@ -20,6 +20,7 @@ from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import bars, definition_list, figures, legend, notice, stacked_bars, table
 from relexify.reports.html.page import Section, render
+from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
@@ -38,8 +39,6 @@ _BANDS = (1_000, 4_000, 16_000, 64_000)
 """Ends of the bands of the vocabulary, whose first tokens are the most frequent."""
 _SCRIPTS = 8
 """Scripts that are shown; the others are one group."""
-_NOISE = 0.05
-"""Precision at 1 below which aligned vectors are hardly better than random ones."""
 
 
 def render_model(folder: Path) -> str:
@@ -67,6 +66,11 @@ def render_model(folder: Path) -> str:
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
+def _summarise(notes: Mapping[str, Any]) -> list[ResultTable | str]:
+    """Return what the steps that made the model say about it."""
+    return [part for step in STEPS.values() for part in step.summarise_notes(notes)]
+
+
 def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
     entries = []
     origins = (notes.get("graft") or {}).get("origins", {})
@@ -89,24 +93,9 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         entries.append((f"{total:,}", "tokens", f"{notes['graft']['rows']:,} rows of the embedding"))
         known = 1 - origins.get("none", 0) / total
         entries.append((f"{known:.1%}", "of the tokens have evidence", f"{origins.get('none', 0):,} have none"))
-    verdict = notes.get("verdict") or {}
-    judged = ""
-    if verdict:
-        title = {"good": "A good start.", "open": "Not decided yet.", "poor": "A poor start."}
-        judged = notice(verdict["start"], f"{title.get(verdict['start'], '')} {verdict['reason']}".strip())
-    return judged + (figures(entries) if entries else "") + "".join(notice("poor", text) for text in _warnings(notes))
-
-
-def _warnings(notes: Mapping[str, Any]) -> list[str]:
-    found = []
-    quality = (notes.get("alignment") or {}).get("quality") or {}
-    precision = quality.get("precision")
-    if precision is not None and precision < _NOISE and "verdict" not in notes:
-        found.append(f"The aligned vectors translate only {precision:.1%} of held-out words, which is mostly noise.")
-    origins = (notes.get("graft") or {}).get("origins", {})
-    if origins and origins.get("none", 0) > sum(origins.values()) / 2:
-        found.append("Most tokens have no evidence: their embeddings are random, or a mean.")
-    return found
+    judged = str((notes.get("verdict") or {}).get("start", "open"))
+    sentences = [notice(judged, part) for part in _summarise(notes) if isinstance(part, str)]
+    return "".join(sentences) + (figures(entries) if entries else "")
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
@@ -192,14 +181,8 @@ def _evidence(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
         rows = [["input", "name", "sha256 of its content"]]
         rows += [[name, _text(command.get(name)) or "–", digest[:16] + "…"] for name, digest in hashes.items()]
         parts.append(table(rows))
-    if alignment := notes.get("alignment"):
-        quality = alignment.get("quality") or {}
-        flat = {**{name: value for name, value in alignment.items() if name != "quality"}, **quality}
-        parts.append("<h3>Alignment of the word vectors</h3>")
-        parts.append(definition_list({name.replace("_", " "): _text(value) for name, value in flat.items()}))
-    if checked := notes.get("dictionary_check"):
-        parts.append("<h3>Dictionary</h3>")
-        parts.append(definition_list({name.replace("_", " "): _text(value) for name, value in checked.items()}))
+    shown = (part for part in _summarise(notes) if isinstance(part, ResultTable))
+    parts += [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]
     if prior := notes.get("unigram_prior"):
         parts.append("<h3>Unigram prior</h3>")
         parts.append(definition_list({name.replace("_", " "): _text(value) for name, value in prior.items()}))

@@ -58,6 +58,7 @@ class Comparison:
         keeps_best: Whether every seed keeps its best model instead of its last one.
         earlier: If models were trained twice, the curves of the first training, as in `curves`. For bilingual models,
             that is the target language trained alone.
+        shares: How good the evidence of a run was: shares from 0 to 1 by name, for each seed.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
@@ -71,6 +72,7 @@ class Comparison:
     tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
     keeps_best: bool = False
     earlier: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
+    shares: Mapping[str, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
@@ -159,6 +161,8 @@ class Comparison:
         }
         if self.earlier:
             content["earlier"] = _plain(self.earlier)
+        if any(any(seeds) for seeds in self.shares.values()):
+            content["shares"] = {run: [dict(shares) for shares in seeds] for run, seeds in self.shares.items()}
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
     @classmethod
@@ -181,6 +185,7 @@ class Comparison:
                 tasks,
                 keeps_best=bool(content.get("keeps_best", False)),
                 earlier=_curves(content.get("earlier", {})),
+                shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
             )
         except KeyError as error:
             raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error

@@ -8,7 +8,8 @@ Every function here returns a list of rows, the header first:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
@@ -33,7 +34,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     """Return the bits per byte of every run at the start, after a tenth of the steps, at the end and at best.
 
     If the runs ended at different steps, each cell has its own step. If runs keep their best model, its score is the
-    best, and the perplexity is that model's.
+    best, and the perplexity is that model's. Further columns say how good the evidence of a run was.
     """
     runs = list(comparison.curves)
     together = len({comparison.at(run, 1).step for run in runs}) == 1
@@ -51,6 +52,8 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
+    names = dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares)
+    columns += [[name, *(_share(comparison.shares.get(run, ()), name) for run in runs)] for name in names]
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
     return [list(row) for row in zip(*columns, strict=True)]
@@ -169,6 +172,12 @@ def _score_column(label: str, scores: Sequence[Statistic], together: bool) -> li
 
 def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
+
+
+def _share(seeds: Sequence[Mapping[str, float]], name: str) -> str:
+    """Return the mean of a share over the seeds that have it."""
+    found = [shares[name] for shares in seeds if name in shares]
+    return f"{fmean(found):.1%}" if found else _NOTHING
 
 
 def _perplexity(score: Statistic) -> str:

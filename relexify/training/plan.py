@@ -43,7 +43,7 @@ class Stage:
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
-            steps of warm-up, sqrt(w / s) of the peak).
+            steps of warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
 

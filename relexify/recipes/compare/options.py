@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.recipes.schema import FolderName, checked, invalid
 from relexify.registry import choose
@@ -30,11 +31,13 @@ class Run:
         name: Its name in tables, figures and folders.
         method: One of `METHODS`.
         plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
+        aligned_by: What aligns its word vectors; if None, what `[transfer]` says.
     """
 
     name: FolderName
     method: Annotated[str, METHODS]
     plan: Annotated[str | None, PLANS] = None
+    aligned_by: AlignedBy | None = None
 
 
 RUNS: Mapping[str, Run] = MappingProxyType(
@@ -44,6 +47,7 @@ RUNS: Mapping[str, Run] = MappingProxyType(
             *(Run(name, name) for name in METHODS),
             Run("transinner", "random", "embeddings-first"),
             Run("transinner-shuffle", "shuffle", "embeddings-first"),
+            Run("wechsel-random-rotation", "wechsel", aligned_by="random"),
             Run("wechsel-frozen", "wechsel", "embeddings-first"),
             Run("blend-frozen", "blend", "embeddings-first"),
             Run("ramen-frozen", "ramen", "embeddings-first"),

@@ -123,8 +123,10 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
 
 
 def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the method, plan and seed of a run."""
-    shared = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+    """Return the tables of a recipe with the method, vector alignment, plan and seed of a run."""
+    shared: dict[str, Any] = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+    if run.aligned_by is not None:
+        shared["aligned_by"] = run.aligned_by
     tables = dict(recipe.tables)
     for step in recipe.steps:
         # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
@@ -148,10 +150,12 @@ def _comparison(
     curves: dict[str, tuple[Curve, ...]] = {}
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
+    shares: dict[str, tuple[Mapping[str, float], ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
             curves[name] = (*curves.get(name, ()), result.curve)
+            shares[name] = (*shares.get(name, ()), result.shares)
             if result.tasks:
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
@@ -165,6 +169,7 @@ def _comparison(
         tasks,
         keeps_best=training.selects_best,
         earlier=earlier,
+        shares=shares,
     )
 
 

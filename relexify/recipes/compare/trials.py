@@ -5,17 +5,19 @@ and seed. Until it is finished, its models and scores lie in `NAME.work`; then i
 
     curve.json        the scores on held-out text during the last training
     first_step.json   those of the training before it, if there are two
+    shares.json       how good its evidence was
     tasks/            the scores on tasks, before training and after it
     model/            the trained model, if models are to be kept
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,13 @@ from relexify.recipes.run import run_steps
 from relexify.recipes.tasks import Moment, TaskEntry, evaluate_entry, finished_scores
 from relexify.reports import TaskScores
 from relexify.steps import RunContext, Step
-from relexify.storage.files import check_inputs, is_written
-from relexify.storage.work import WorkFolder
+from relexify.storage.files import check_inputs, is_written, write_file
+from relexify.storage.work import WorkFolder, read_json
 from relexify.training.curve import Curve
 
 __all__ = ["Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _TASKS, _MODEL = "curve.json", "first_step.json", "tasks", "model"
+_CURVE, _EARLIER_CURVE, _SHARES, _TASKS, _MODEL = "curve.json", "first_step.json", "shares.json", "tasks", "model"
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +49,13 @@ class TrialResult:
         curve: The scores on held-out text during the last training.
         tasks: The scores on tasks, before training and after it.
         earlier: The curve of the training before the last one, if there are two.
+        shares: How good its evidence was, see `Step.shares`.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,8 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     earlier = None
     if sum(step.training is not None for step in trial.steps) > 1:
         earlier = _load_curve(trial.folder / _EARLIER_CURVE, "tables leave out the first training")
-    return TrialResult(curve, tuple(each for each in scores if each is not None), earlier)
+    shares = read_json(trial.folder / _SHARES) or {}
+    return TrialResult(curve, tuple(each for each in scores if each is not None), earlier, shares)
 
 
 def run_trial(trial: Trial) -> TrialResult:
@@ -177,7 +182,9 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def _save_training(trial: Trial, model: Path, folder: Path) -> None:
-    """Save the curves of the training steps, and the model if it is to be kept."""
+    """Save the curves of the training steps, how good the evidence was, and the model if it is to be kept."""
+    shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
+    write_file(folder / _SHARES, json.dumps(shares) + "\n")
     *earlier, last = [
         step.training.curve(trial.work.path / step.table) for step in trial.steps if step.training is not None
     ]

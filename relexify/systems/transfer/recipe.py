@@ -10,7 +10,7 @@ from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
-from relexify.systems.transfer.summary import summarise_transfer
+from relexify.systems.transfer.summary import alignment_precision, summarise_transfer
 
 __all__ = ["run_transfer_step"]
 
@@ -60,8 +60,10 @@ STEPS.add(
         validate=lambda options, tables: validate_transfer(options),
         load=load_transfer,
         summarise=summarise_transfer,
+        shares=alignment_precision,
         varies={
             "method": with_method,
+            "aligned_by": lambda options, aligned_by: replace(options, aligned_by=aligned_by),
             "seed": lambda options, seed: replace(options, seed=seed),
             "corpus": lambda options, corpus: replace(options, corpus=corpus),
             "held_out": lambda options, held_out: replace(options, held_out=held_out),

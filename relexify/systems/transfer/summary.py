@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
+from relexify.storage.work import read_notes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from relexify.evidence.alignment import Rotation
     from relexify.grafting import Graft
     from relexify.systems.transfer.run import TransferResult
 
-__all__ = ["summarise_rotation", "summarise_transfer"]
+__all__ = ["alignment_precision", "summarise_rotation", "summarise_transfer"]
 
 NOISE = 0.005
 """Precision at 1 below which aligned vectors are useless."""
@@ -35,6 +38,12 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
         rows = [[name, f"{value:.3f}"] for name, value in result.scores.items()]
         summary.append(ResultTable("Before training (lower is better)", [["initialisation", "bits per byte"], *rows]))
     return summary
+
+
+def alignment_precision(output: Path) -> dict[str, float]:
+    """Return the precision at 1 of the vector alignment that a transfer in a folder rests on, if it was measured."""
+    quality = (read_notes(output).get("alignment") or {}).get("quality")
+    return {} if quality is None else {"P@1 of the vectors": quality["precision"]}
 
 
 def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:

@@ -46,6 +46,8 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         max_steps=stage.steps,
         learning_rate=stage.learning_rate,
         lr_scheduler_type="constant_with_warmup" if stage.schedule == "constant" else stage.schedule,
+        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        lr_scheduler_kwargs={"timescale": max(1, stage.warmup_steps)} if stage.schedule == "inverse_sqrt" else None,
         warmup_steps=stage.warmup_steps,
         weight_decay=training.weight_decay,
         adam_beta1=training.beta1,

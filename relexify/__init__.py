@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from relexify.evidence.bitext import Bitext
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors import WordVectors, train_vectors
-    from relexify.grafting import Graft, graft
+    from relexify.grafting import Graft, check, graft
     from relexify.mixture import Mixture
     from relexify.pretrained.languages import export_language as export
     from relexify.pretrained.loading import load_model, load_tokenizer
@@ -69,6 +69,7 @@ __all__ = [
     "__version__",
     "align",
     "bilingual",
+    "check",
     "compare",
     "compress",
     "evaluate",
@@ -107,6 +108,7 @@ _MODULES = {
     "WordVectors": "evidence.vectors",
     "align": "evidence.alignment",
     "bilingual": "systems.bilingual.training:train_bilingual",
+    "check": "grafting",
     "compare": "recipes.compare.run:run_comparison",
     "compress": "systems.compression.compress:compress_folder",
     "evaluate": "evaluation.evaluate:evaluate_task",

@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "StepTraining",
     "TrainingSettings",
+    "snapshot_folder",
 ]
 
 ModelName = Annotated[str, "model"]
@@ -72,7 +73,15 @@ class RunContext:
 
 
 class TrainingSettings(Protocol):
-    """What the report of a comparison says about the training of its runs."""
+    """What a comparison needs to know about the training of its runs."""
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps."""
+
+    @property
+    def plan(self) -> str:
+        """The plan of runs that have none of their own."""
 
     @property
     def tokens_per_step(self) -> int:
@@ -89,11 +98,11 @@ class StepTraining:
 
     Attributes:
         settings: Returns the training in the options of the step.
-        curve: Reads the curve of held-out scores (`relexify.training.curve`) from the folder that the step wrote.
+        load: Reads the result of the training (`relexify.training.result`) from the folder that the step wrote.
     """
 
     settings: Callable[[Any], TrainingSettings]
-    curve: Callable[[Path], Any]
+    load: Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
@@ -141,9 +150,10 @@ class Step:
         languages: Returns the names of the languages of the model that it writes, if there are several. The tasks of
             the recipe name one of them, so they can be evaluated only after this step.
         training: How it trains the model; None if it does not.
-        varies: How the options change with the setting of a run, by the name of the setting: `method`, `aligned_by`,
-            `plan`, `seed`, `corpus` or `held_out`. Each function takes the options and the value, and returns the
-            changed options.
+        varies: How the options change with the setting of a run, by the name of the setting: `method`, `without` (names
+            of evidence to leave out), `aligned_by`, `plan`, `seed`, `corpus`, `held_out`, or `snapshots` (steps of the
+            training whose models are also kept, each in its `snapshot_folder`). Each function takes the options and
+            the value, and returns the changed options.
         incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
     """
 
@@ -166,6 +176,11 @@ class Step:
     training: StepTraining | None = None
     varies: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
     incomparable: Callable[[Any], str] = lambda options: ""
+
+
+def snapshot_folder(output: Path, step: int) -> Path:
+    """Return the folder for the model after one step of a training, in the folder that the training writes."""
+    return output / "snapshots" / f"step-{step}"
 
 
 STEPS: Registry[Step] = Registry("recipe table")

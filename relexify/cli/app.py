@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,6 +16,7 @@ from relexify.cli.console import console, log_to_console, quieten_libraries, res
 from relexify.cli.verbs import (
     align,
     bilingual,
+    check,
     compress,
     demo,
     evaluate,
@@ -29,7 +30,7 @@ from relexify.cli.verbs import (
     trelm,
     vectors,
 )
-from relexify.errors import RelexifyError
+from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
@@ -54,6 +55,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "train": train.train,
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
+        "check": check.check,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
@@ -108,6 +110,7 @@ def main() -> None:
         _move_to_front(option)
     quieten_libraries()
     try:
+        _check_arguments(sys.argv[1:])
         status = app(standalone_mode=False)
     except Exception as error:
         if debug:
@@ -126,6 +129,15 @@ def _move_to_front(option: str) -> bool:
         return False
     sys.argv[1:] = [option, *(argument for argument in before if argument != option), *after]
     return True
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Reject empty arguments: an empty path would be the current folder."""
+    for argument in arguments:
+        option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        if not value.strip() and (equals or not option):
+            shown = f"the value of {option}" if option else "an argument"
+            raise InputError(f"{shown} is empty: give a value, or leave it out (is a shell variable not set?)")
 
 
 def _explain(error: Exception) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 """Put a Mixture onto a model, giving a model that AutoModel loads."""
 
+from relexify.grafting.check import CheckResult, check
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
@@ -7,10 +8,12 @@ from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_p
 __all__ = [
     "MIXTURE_FILE",
     "REPORT_FILE",
+    "CheckResult",
     "Graft",
     "GraftReport",
     "UnigramReport",
     "add_unigram_prior",
+    "check",
     "check_roles",
     "graft",
     "sample_paragraphs",

@@ -25,7 +25,7 @@ from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
 
-__all__ = ["Graft", "GraftReport", "graft"]
+__all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report"]
 
 MIXTURE_FILE = "mixture.safetensors"
 REPORT_FILE = MARKER
@@ -43,6 +43,8 @@ class GraftReport:
         origins: Number of rows by origin.
         lexical: Names of the replaced parameters and buffers.
         special_ids: The synchronised ids of config and generation_config.
+        roles: Ids of the special tokens of the tokenizer, by role.
+        tied: Whether the output embedding is the input embedding.
     """
 
     tokens: int
@@ -50,6 +52,8 @@ class GraftReport:
     origins: dict[str, int]
     lexical: list[str]
     special_ids: dict[str, Any]
+    roles: dict[str, int]
+    tied: bool
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,23 @@ class Graft:
             InputError: The folder is missing, incomplete, or something else.
         """
         folder = Path(path)
-        notes = read_notes(folder)
-        if "graft" not in notes:
-            raise InputError(f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote")
-        mixture = Mixture.load(folder / MIXTURE_FILE)
-        return cls(load_model(folder), load_tokenizer(folder), mixture, GraftReport(**notes["graft"]))
+        report = read_report(folder)
+        return cls(load_model(folder), load_tokenizer(folder), Mixture.load(folder / MIXTURE_FILE), report)
+
+
+def read_report(folder: Path) -> GraftReport:
+    """Return the statistics in the notes of a folder that `Graft.save` wrote, or that was trained from one.
+
+    Raises:
+        InputError: The folder is missing, incomplete, or something else.
+    """
+    notes = read_notes(folder)
+    try:
+        return GraftReport(**notes["graft"])
+    except (KeyError, TypeError) as error:  # TypeError: of another version
+        raise InputError(
+            f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote"
+        ) from error
 
 
 def graft(
@@ -165,8 +181,22 @@ def graft(
         _put_precomputed(grafted, precomputed)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_values(grafted, axes, mixture, model.get_input_embeddings().weight)
-    report = GraftReport(tokens, rows, _count_origins(mixture, precomputed), sorted(axes), special_ids)
+    report = GraftReport(
+        tokens,
+        rows,
+        _count_origins(mixture, precomputed),
+        sorted(axes),
+        special_ids,
+        roles=dict(vocabulary.special),
+        tied=is_tied(grafted),
+    )
     return Graft(grafted, tokenizer, mixture, report)
+
+
+def is_tied(model: PreTrainedModel) -> bool:
+    """Whether the output embedding of a model is its input embedding."""
+    head = model.get_output_embeddings()
+    return head is not None and head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
 
 
 def _mix(
@@ -227,8 +257,7 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
     ids = torch.from_numpy(precomputed.ids).to(embedding.device)
     with torch.no_grad():
         embedding[ids] = torch.from_numpy(precomputed.vectors).to(embedding)
-    head = model.get_output_embeddings()
-    if head is not None and head.weight.data_ptr() != embedding.data_ptr():
+    if model.get_output_embeddings() is not None and not is_tied(model):
         logger.warning(
             "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used in the input "
             "alone",

@@ -12,13 +12,13 @@ This module and those that register kinds do not import torch; they import the c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.registry import Registry
+from relexify.storage.json import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -86,10 +86,7 @@ def kind_of_entries(entries: Mapping[str, Any]) -> ModelKind | None:
 
 def read_config_file(folder: str | Path) -> dict[str, Any]:
     """Return the entries of the config.json in a folder; none if it cannot be read."""
-    try:
-        entries = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    entries = read_json(Path(folder) / "config.json")
     return entries if isinstance(entries, dict) else {}
 
 

@@ -18,6 +18,8 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    BertForMaskedLM,
+    BertForPreTraining,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -50,11 +52,13 @@ _HUB_TIMEOUT = 5.0  # seconds
 logger = logging.getLogger(__name__)
 
 
-def load_model(name: str | Path) -> PreTrainedModel:
+def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedModel:
     """Load a model with its head, in the dtype it was saved in.
 
     Args:
         name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
+        next_sentence: Load the head for next sentences of a BERT too, if its weights have one. The files of the
+            original BERTs do, although their configs name a class without it.
 
     Raises:
         InputError: There is no such model, it is damaged, or a language must be chosen.
@@ -64,6 +68,8 @@ def load_model(name: str | Path) -> PreTrainedModel:
     path = check_loadable(name)
     model, missing = _from_pretrained(name, model_class(load_config(name)), path, dtype="auto")
     _check_complete(name, model, missing)
+    if next_sentence and isinstance(model, BertForMaskedLM):
+        _add_next_sentence_head(model, name, path)
     return model
 
 
@@ -262,6 +268,17 @@ def _from_pretrained(
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(_message("model", name, error, local)) from error
     return model.eval(), sorted(loaded["missing_keys"])
+
+
+def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str) -> None:
+    """Give a model the pooler and the head for next sentences, in place, under their names in BERT's files.
+
+    The head for masked tokens is not affected; `save_pretrained` writes both heads.
+    """
+    with _quiet_transformers(), torch.random.fork_rng(devices=[]):  # a missing head is reported, and drawn
+        both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
+    if not missing:
+        model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
 
 
 def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:

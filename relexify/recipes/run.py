@@ -84,7 +84,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
                 result = run_step(last, context, model, recipe.output)
             if not _is_evaluated(recipe):
                 tasks = work.path / "tasks"
-                scores = [evaluate_entry(recipe.output, entry, "end", tasks, device=device) for entry in recipe.tasks]
+                scores = [evaluate_entry(recipe.output, entry, None, tasks, device=device) for entry in recipe.tasks]
                 write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
             # The corrected recipe is another run, and would be rejected because of this folder.

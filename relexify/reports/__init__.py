@@ -1,9 +1,9 @@
 """Tables, plots and reports."""
 
-from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
 from relexify.reports.geometry_plots import plot_embedding, plot_similarities
-from relexify.reports.plots import plot_curves
+from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
 from relexify.reports.tables import (
@@ -23,11 +23,13 @@ __all__ = [
     "Reach",
     "Statistic",
     "TaskScores",
+    "TrainingCost",
     "effort_rows",
     "layer_similarities",
     "plot_curves",
     "plot_embedding",
     "plot_similarities",
+    "plot_tasks",
     "principal_components",
     "reach_rows",
     "score_rows",

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 
 from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
-from relexify.reports.task_scores import MOMENTS, TaskMean, TaskScores, mean_scores
+from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
+from relexify.scoring import Score
 from relexify.training.curve import Curve
 
 __all__ = [
@@ -124,19 +126,19 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def task_rows(comparison: Comparison) -> list[list[str]]:
-    """Return every run's score on every task, before training and after it; the best of a column between two `**`.
+    """Return every run's score on every task after each step; the best of a row between two `**`.
 
-    The arrow of a column points to better scores.
+    The arrow of a measure points to better scores. If there are several tasks, their averages follow, as in Table 2 of
+    the WECHSEL paper.
     """
     means = {run: mean_scores(comparison.tasks.get(run, ())) for run in comparison.curves}
-    tasks = dict.fromkeys(task for found in means.values() for task, _ in found)
-    columns = [
-        _column(task, moment, [found.get((task, moment)) for found in means.values()])
-        for task in tasks
-        for moment in MOMENTS
-        if any((task, moment) in found for found in means.values())
-    ]
-    return [list(row) for row in zip(["initialisation", *means], *columns, strict=True)]
+    moments = moments_of(chain.from_iterable(comparison.tasks.values()))
+    tasks = list(dict.fromkeys(task for found in means.values() for task, _ in found))
+    rows = [(task, step, [found.get((task, step)) for found in means.values()]) for task in tasks for step in moments]
+    if len(tasks) > 1:
+        rows += [("average", step, [_average(found, tasks, step) for found in means.values()]) for step in moments]
+    shown = (_task_row(task, step, found) for task, step, found in rows if any(found))
+    return [["task", "measure", "step", *means], *shown]
 
 
 def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
@@ -144,7 +146,7 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
     rows = [["task", "measure", "value", "measured on"]]
     for result in results:
         for index in range(len(result.per_seed[0])):
-            alone = TaskScores(result.task, result.moment, tuple((scores[index],) for scores in result.per_seed))
+            alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
             rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
     return rows
@@ -229,7 +231,18 @@ def _kept(curve: Curve, best: bool) -> dict[str, float]:
     return dict((curve.best if best else curve.last).by_language or {})
 
 
-def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[str]:
+def _average(
+    means: Mapping[tuple[str, int | None], TaskMean], tasks: Sequence[str], step: int | None
+) -> TaskMean | None:
+    """Return the average over all tasks; None if one was not evaluated, or is better if its score is lower."""
+    found = [mean for task in tasks if (mean := means.get((task, step))) is not None]
+    if len(found) < len(tasks) or not all(mean.score.higher_is_better for mean in found):
+        return None
+    value = fmean(mean.score.value for mean in found)
+    return TaskMean(Score("average", "all tasks", value, True, len(tasks)), Statistic.of([value]))
+
+
+def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> list[str]:
     known = [mean for mean in means if mean is not None]
     best = _best(known) if len(means) > 1 else None
     texts = []
@@ -237,7 +250,7 @@ def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[st
         text = _NOTHING if mean is None else mean.statistic.text()
         is_best = mean is not None and f"{mean.score.value:.3f}" == best
         texts.append(f"**{text}**" if is_best else text)
-    return [f"{task}: {_measure(known[0])}, {MOMENTS[moment]}", *texts]
+    return [task, _measure(known[0]), "end" if step is None else f"{step:,}", *texts]
 
 
 def _best(means: Sequence[TaskMean]) -> str:

@@ -6,4 +6,5 @@ work.py          `WorkFolder`: claim an output, keep unfinished work beside it, 
 checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced
 checksums.py     detect damaged folders
+json.py          read json that others may have written
 """

@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.checksums import checksums, find_damage
 from relexify.storage.files import sync_to_disk, write_file
-from relexify.storage.work import read_json, restart_advice
+from relexify.storage.json import read_json
+from relexify.storage.work import restart_advice
 
 __all__ = [
     "SEAL",

@@ -29,6 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.json import parse_json, read_json
 
 __all__ = [
     "MARKER",
@@ -251,7 +252,7 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         raise InputError(f"{path} is not a file: give a {kind} saved by relexify")
     try:
         with safe_open(path, framework="numpy") as stream:
-            metadata = json.loads((stream.metadata() or {}).get("relexify", "{}"))
+            metadata = parse_json((stream.metadata() or {}).get("relexify", "{}"))
         arrays = _map_tensors(path)
     except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
         raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
@@ -275,10 +276,8 @@ def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
 
 def _listed(folder: Path) -> list[str] | None:
     """Return the names in the list of a folder's marker; None if it has no marker that relexify wrote."""
-    try:
-        listed = json.loads((folder / MARKER).read_text(encoding="utf-8")).get(_FILES)
-    except (OSError, ValueError, AttributeError):
-        return None
+    notes = read_json(folder / MARKER)
+    listed = notes.get(_FILES) if isinstance(notes, dict) else None
     valid = isinstance(listed, list) and MARKER in listed and all(isinstance(name, str) for name in listed)
     return listed if valid else None
 
@@ -321,7 +320,7 @@ def _map_tensors(path: Path) -> dict[str, np.ndarray]:
     """Map the tensors of a valid safetensors file: 8 bytes of header size, the header in json, then the data."""
     with open(path, "rb") as stream:
         (size,) = struct.unpack("<Q", stream.read(8))
-        header = json.loads(stream.read(size))
+        header = parse_json(stream.read(size))
     arrays = {}
     for name, entry in header.items():
         if name == "__metadata__":

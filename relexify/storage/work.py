@@ -27,6 +27,7 @@ from typing import Any
 from relexify.errors import InputError
 from relexify.storage.files import MARKER, check_output, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
+from relexify.storage.json import read_json
 
 try:
     import fcntl
@@ -41,7 +42,6 @@ __all__ = [
     "finished_run",
     "inherited_notes",
     "only_one",
-    "read_json",
     "read_notes",
     "restart_advice",
 ]
@@ -242,14 +242,6 @@ def finished_run(folder: str | Path, name: str) -> str | None:
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
     """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of."""
     return {name: note for name, note in read_notes(folder).items() if name != _FINISHED}
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a json file; None if it cannot be read."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def restart_advice(folder: Path) -> str:

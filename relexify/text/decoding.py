@@ -1,6 +1,7 @@
-"""Read the lines of text files: decompress, decode and validate them block by block.
+"""Read files in bounded memory: decompress, decode and validate them block by block.
 
-The first bytes of a file decide how it is compressed, not its name.
+The first bytes of a file decide how it is compressed, not its name. A file of a few kilobytes may decompress to
+terabytes, or to one endless line, so no more than a block or a line of bounded length is ever held.
 """
 
 from __future__ import annotations
@@ -11,16 +12,32 @@ import logging
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from io import BufferedIOBase
-from itertools import chain
+from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError, MissingExtra
 
-__all__ = ["COMPRESSIONS", "compression_of", "read_blocks", "read_first_bytes"]
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = [
+    "COMPRESSIONS",
+    "LONGEST_LINE",
+    "compression_of",
+    "open_decompressed",
+    "read_blocks",
+    "read_first_bytes",
+    "read_line_blocks",
+]
 
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """The first bytes of a compressed file, by its usual suffix."""
+LONGEST_LINE = 1 << 27
+"""Bytes of the longest line that is read; some corpora are one line of 100 MB."""
+
+_BLOCK_SIZE = 1 << 20
+_ZST_PIECE = 1 << 10  # the decompressor returns all that a piece expands to: up to 32,768 times its size
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -33,8 +50,12 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     Raises:
         InputError: The file is missing, damaged, not UTF-8 or not text at all.
     """
+    compression = compression_of(path)
+    if compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
+        _LOGGER.info("reading %s as %s, despite its name", path, compression or "uncompressed text")
     line_number = 1
-    for block in _whole_lines(path):
+    for number, raw in enumerate(read_line_blocks(path, LONGEST_LINE)):
+        block = raw if number else _strip_byte_order_mark(raw, path)
         lines = _decode(block, path, line_number).split("\n")
         if block.endswith(b"\n"):
             lines.pop()
@@ -42,17 +63,55 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
         yield lines
 
 
+def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file in blocks of whole lines.
+
+    Args:
+        path: The file.
+        longest: Bytes of the longest line that is accepted.
+
+    Raises:
+        InputError: The file is missing or damaged, or has a longer line.
+    """
+    pending: list[bytes] = []
+    size, line_number = 0, 1
+    for block in _decompress(path):
+        end = block.rfind(b"\n") + 1
+        if end:
+            whole = b"".join([*pending, block[:end]])
+            pending.clear()
+            yield whole
+            size, line_number = 0, line_number + whole.count(b"\n")
+        pending.append(block[end:])
+        size += len(pending[-1])
+        if size > longest:
+            raise InputError(
+                f"{path}, line {line_number}, has more than {longest:,} bytes: "
+                "check that it is the right file, or break the line"
+            )
+    if last := b"".join(pending):
+        yield last
+
+
+def open_decompressed(path: Path) -> BufferedReader:
+    """Open a file to read its decompressed bytes; reading raises an `InputError` if it is missing or damaged."""
+    return BufferedReader(_BlockStream(_decompress(path)), _BLOCK_SIZE)
+
+
 def read_first_bytes(path: Path) -> bytes:
     """Return the first bytes of the file, before any decompression.
 
     Raises:
-        InputError: It cannot be read.
+        InputError: It cannot be read, or is not a regular file: a pipe can be read only once, a device has no end.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file: write its content to one, because it is read repeatedly")
         with open(path, "rb") as stream:
             return stream.read(16)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): check the name and the permissions") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read ({reason}): check the name and the permissions") from error
 
 
 def compression_of(path: Path) -> str:
@@ -61,26 +120,9 @@ def compression_of(path: Path) -> str:
     return next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes, split after newlines, without a byte order mark."""
-    pending: list[bytes] = []
-    blocks = filter(None, _decompress(path))
-    first = _strip_byte_order_mark(next(blocks, b""), path)
-    for block in chain([first], blocks):
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*pending, block[:end]])
-            pending.clear()
-        pending.append(block[end:])
-    if last := b"".join(pending):
-        yield last
-
-
 def _decompress(path: Path) -> Iterator[bytes]:
     """Yield the file's bytes in large blocks, decompressed."""
     first_bytes, compression = read_first_bytes(path), compression_of(path)
-    if first_bytes and compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
-        _LOGGER.info("reading %s as %s, despite its name", path, compression or "uncompressed text")
     if first_bytes.startswith(b"PK\x03\x04"):
         raise InputError(f"{path} is a zip archive: unpack it and give the files in it")
     try:
@@ -90,13 +132,13 @@ def _decompress(path: Path) -> Iterator[bytes]:
         raise InputError(f"{path} cannot be read to its end, {kind} ({error}): download or write it again") from error
 
 
-def _blocks(path: Path, compression: str) -> Iterator[bytes]:
+def _blocks(path: Path, compression: str, size: int = _BLOCK_SIZE) -> Iterator[bytes]:
     """Yield the blocks of a file that the standard library can decompress."""
     openers: dict[str, Callable[[Path], BufferedIOBase]] = {
         ".gz": gzip.GzipFile, ".xz": lzma.LZMAFile, ".bz2": bz2.BZ2File
     }  # fmt: skip
     with openers[compression](path) if compression else open(path, "rb") as stream:
-        while block := stream.read(_BLOCK_SIZE):
+        while block := stream.read(size):
             yield block
 
 
@@ -107,18 +149,45 @@ def _zst_blocks(path: Path) -> Iterator[bytes]:
     except ImportError as error:
         raise MissingExtra("zstandard", f"reading {path}", "corpora") from error
     frame = None
+    pending = bytearray()
     try:
-        for block in _blocks(path, ""):
-            data = block
+        for piece in _blocks(path, "", _ZST_PIECE):
+            data = piece
             while data:
                 if frame is None or frame.eof:
                     frame = zstandard.ZstdDecompressor().decompressobj()
-                yield frame.decompress(data)
+                pending += frame.decompress(data)
                 data = frame.unused_data
+                while len(pending) >= _BLOCK_SIZE:
+                    yield bytes(pending[:_BLOCK_SIZE])
+                    del pending[:_BLOCK_SIZE]
     except zstandard.ZstdError as error:
         raise EOFError(str(error)) from error
     if frame is not None and not frame.eof:
         raise EOFError("the last frame has no end")
+    if pending:
+        yield bytes(pending)
+
+
+class _BlockStream(RawIOBase):
+    """A stream of the bytes in consecutive blocks."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer; 0 bytes at the end."""
+        while not self._rest and (block := next(self._blocks, None)) is not None:
+            self._rest = memoryview(block)
+        target = memoryview(buffer).cast("B")
+        size = min(len(target), len(self._rest))
+        target[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def _strip_byte_order_mark(block: bytes, path: Path) -> bytes:
@@ -132,13 +201,25 @@ def _strip_byte_order_mark(block: bytes, path: Path) -> bytes:
 def _decode(block: bytes, path: Path, line_number: int) -> str:
     """Decode whole lines; the first one has the given number."""
     if (offset := block.find(b"\0")) >= 0:
-        line = line_number + block.count(b"\n", 0, offset)
-        raise InputError(f"{path} is not text (line {line} holds a NUL byte): give a plain or compressed text file")
+        raise InputError(_not_text(block, path, line_number, offset))
     try:
         text = block.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(_not_utf8(block, path, line_number, error.start)) from error
     return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def _not_text(block: bytes, path: Path, line_number: int, offset: int) -> str:
+    """Return a message about a NUL byte, which text in UTF-8 does not have."""
+    if block[257:262] == b"ustar":
+        return f"{path} is a tar archive: unpack it and give the files in it"
+    line = line_number + block.count(b"\n", 0, offset)
+    found = f"{path} is not text (line {line} holds a NUL byte)"
+    for first, encoding in enumerate(("UTF-16BE", "UTF-16LE")):
+        # In most scripts one byte of two is small and common to many letters; in Latin text it is NUL.
+        if 2 * block[first::2].count(0) > len(block[first::2]):
+            return f"{found}; if it is {encoding}, convert it with `iconv -f {encoding} -t UTF-8`"
+    return f"{found}: give a plain or compressed text file"
 
 
 def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:
@@ -151,7 +232,6 @@ def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:
     return f"{found}; convert the file with `iconv -f latin1 -t utf-8` (or from its true encoding)"
 
 
-_BLOCK_SIZE = 1 << 20
 _FOREIGN_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32LE",
     b"\x00\x00\xfe\xff": "UTF-32BE",

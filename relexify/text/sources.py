@@ -6,7 +6,6 @@ Each source yields documents (a line of a text file, the text of a record), and 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 from relexify.errors import InputError, MissingExtra
 from relexify.storage.files import sha256_of
+from relexify.storage.json import parse_json
 from relexify.text.decoding import compression_of, read_blocks
 
 __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]
@@ -194,7 +194,7 @@ class Lines:
 def _parse(line: str, path: Path, number: int) -> Mapping[str, Any]:
     """Parse one line of json."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError as error:
         raise InputError(
             f"{path}, line {number}, is not json ({error}): each line must be one object, as `jq -c '.[]'` writes them"

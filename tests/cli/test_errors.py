@@ -77,6 +77,14 @@ def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_p
     assert not (cache / "vectors").exists()
 
 
+def test_empty_arguments_do_not_stand_for_the_current_folder(world, tmp_path, rejects, monkeypatch):
+    monkeypatch.chdir(world.corpus.parent)  # with text and a dictionary
+    rejects(("vectors", "train", "", "-o", tmp_path / "x"), "an argument is empty")
+    rejects(
+        ("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary="), "the value of --dictionary is empty"
+    )
+
+
 @pytest.mark.parametrize("name", DICTIONARIES)
 def test_unusable_dictionary(name, world, tmp_path, rejects):
     content, word = DICTIONARIES[name]

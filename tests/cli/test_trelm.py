@@ -288,6 +288,9 @@ def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts,
     run_recipe(read_recipe(file))
     model = load_model(tmp_path / "out")
     assert model.get_input_embeddings().weight.shape == (len(joint), 16)
+    start = load_model(texts.model, next_sentence=True)
+    assert model.next_sentence.weight.shape == start.cls.seq_relationship.weight.shape
+    assert not torch.equal(model.next_sentence.weight, start.cls.seq_relationship.weight), "the last phase trains it"
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
     assert notes["graft"]["origins"]["precomputed"] > 200
     assert not list(tmp_path.glob("out.*"))

@@ -9,7 +9,7 @@ import lzma
 import os
 import subprocess
 import sys
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from random import Random
 
@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError, MissingExtra
-from relexify.text import Corpus
+from relexify.text import Corpus, decoding
+from tests.memory import peak_memory_below
 
 PARAGRAPHS = ["Ng’ombe wangu ni mkubwa.", "到处都可以。", "Über \u2028 allem \x0b steht \x85 das."]
 TEXT = "\n".join(PARAGRAPHS) + "\n"
@@ -158,6 +159,7 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
     "no json": ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl, line 2, is not json"),
     "json array": ("a.json", b'[{"text": "a"}]', r"line 1, holds a list: each line must be one json object"),
     "no field": ("a.jsonl", b'{"text": "a"}\n\n{"id": 1, "body": "b"}', r"line 3, has no field 'text', only body, id"),
+    "deep json": ("a.jsonl", b"[" * 100_000, r"line 1, is not json \(it nests too many"),
     "no string": ("a.jsonl", b'{"text": ["a"]}', r"line 1, has a list in the field 'text'"),
     "no parquet": ("a.parquet", b"PAR1 and nothing more", r"damaged parquet"),
 }
@@ -178,6 +180,36 @@ def test_truncated_zst_is_not_taken_for_a_short_text(tmp_path: Path) -> None:
     for broken in (content[:-9], content[: len(content) // 3], content[:200] + b"?" * 200):
         with pytest.raises(InputError, match=r"\.zst data is truncated or corrupt"):
             list(Corpus.open(write(tmp_path / "a.zst", broken)))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("repeated", [b"a", b"word\n"])
+def test_a_bomb_takes_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, repeated: bytes
+) -> None:
+    monkeypatch.setattr(decoding, "LONGEST_LINE", 1 << 22)
+    bomb = write(tmp_path / f"bomb.txt{suffix}", COMPRESSORS[suffix](repeated * ((1 << 28) // len(repeated))))
+    with peak_memory_below(100_000_000):
+        if repeated.endswith(b"\n"):
+            assert set(islice(Corpus.open(bomb), 1 << 10)) == {"word"}
+        else:
+            with pytest.raises(InputError, match="line 1, has more than 4,194,304 bytes"):
+                list(Corpus.open(bomb))
+
+
+def test_an_endless_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "LONGEST_LINE", 1 << 20)
+    file = tmp_path / "long.txt"
+    file.write_text("one\ntwo\n" + "x" * (1 << 22))
+    with pytest.raises(InputError, match="line 3, has more than 1,048,576 bytes"):
+        list(Corpus.open(file))
+
+
+def test_text_in_utf16_without_a_mark_is_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "wide.txt"
+    file.write_text("some words\n" * 3, encoding="utf-16-le")
+    with pytest.raises(InputError, match="if it is UTF-16LE, convert it with `iconv -f UTF-16LE"):
+        list(Corpus.open(file))
 
 
 def test_a_bad_byte_far_into_a_file_has_the_right_line_number(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ ordinary characters: none of these formats escapes anything.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, MissingExtra
+from relexify.storage.json import parse_json
 from relexify.text.decoding import COMPRESSIONS, read_blocks
 from relexify.tokens import make_encodable
 
@@ -354,7 +354,7 @@ def _json_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in _numbered_lines(path):
         where = f"{path}, line {number},"
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as error:
             raise InputError(f"{where} is not json ({error}): each line must be one object") from error
         if not isinstance(record, dict):
@@ -374,7 +374,7 @@ def _label(value: Any, labels: Collection[str] | None, where: str, *, numeric: b
     if numeric:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             raise InputError(f"{where} has {value!r} where a number is expected: correct the line, or leave it out")

@@ -127,7 +127,7 @@ def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
         try:
             # conllu also splits at two spaces, which a word may contain.
             return parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
-        except ParseException as error:
+        except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
             raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
 
     return read
@@ -149,7 +149,7 @@ def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
         tuple(heads),
         tuple(line.token["deprel"] for line in words),
         tuple(line.token["upos"] for line in words),
-        _spaces([line.token for line in lines], len(words)),
+        _spaces(lines, [line.token["form"] for line in words], path),
     )
 
 
@@ -177,36 +177,40 @@ def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
         )
     reaches_root = {0}
     for start in range(1, len(heads) + 1):
-        visited, word = [], start
+        visited, word = set(), start
         while word not in reaches_root:
             if word in visited:
                 raise InputError(
                     f"{path}, line {words[word - 1].number}: the heads from word {word} on lead back to it (a cycle); "
                     "correct them so that all lead to the root"
                 )
-            visited.append(word)
+            visited.add(word)
             word = heads[word - 1]
         reaches_root.update(visited)
 
 
-def _spaces(tokens: list[Any], count: int) -> tuple[bool, ...]:
+def _spaces(lines: list[_Line], forms: list[str], path: str | Path) -> tuple[bool, ...]:
     """Return whether there is a space before each word.
 
     There is none between the words of one written token if they spell it (`do` + `n't`), and one if they do not
     (`de` + `le` for `du`).
     """
-    spaces = [True] * (count + 1)
-    inside: set[int] = set()
-    for token in tokens:
-        id = token["id"]
-        close = (token["misc"] or {}).get("SpaceAfter") == "No"
-        if isinstance(id, int) and id not in inside:
+    spaces = [True] * (len(forms) + 1)
+    covered = 0  # the last word of the ranges so far
+    for line in lines:
+        id = line.token["id"]
+        close = (line.token["misc"] or {}).get("SpaceAfter") == "No"
+        if isinstance(id, int) and id > covered:
             spaces[id] = not close
         elif isinstance(id, tuple) and id[1] == "-":
-            first, last = id[0], min(id[2], count)
-            parts = [other["form"] for other in tokens if isinstance(other["id"], int) and first <= other["id"] <= last]
-            inside.update(range(first, last + 1))
-            for word in range(first, last):
-                spaces[word] = "".join(parts) != token["form"]
+            first, last = id[0], min(id[2], len(forms))
+            if not covered < first <= last:
+                raise InputError(
+                    f"{path}, line {line.number}: the range {first}-{id[2]} has no words of its own; ranges must not "
+                    "overlap, and must be in the order of the words"
+                )
+            spells = "".join(forms[first - 1 : last]) == line.token["form"]
+            spaces[first:last] = [not spells] * (last - first)
             spaces[last] = not close
-    return tuple(spaces[:count])
+            covered = last
+    return tuple(spaces[: len(forms)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 
 from relexify.errors import InputError
 from relexify.storage.files import sha256_of
+from relexify.storage.json import parse_json
 from relexify.text.decoding import COMPRESSIONS, read_blocks
 
 __all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "open_pair_files"]
@@ -131,7 +131,7 @@ class JsonPairs:
                 continue
             location = f"{self.path}, line {number},"
             try:
-                record = json.loads(line)
+                record = parse_json(line)
             except ValueError as error:
                 raise InputError(f"{location} is not json ({error}): each line must be one object") from error
             left, right = (_field(record, field, location) for field in self.fields)

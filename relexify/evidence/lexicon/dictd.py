@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon.files import decode, read_bytes, tidy
+from relexify.evidence.lexicon.files import read_content, read_lines, tidy
 
 __all__ = ["plain_words", "read_dictd"]
 
@@ -45,9 +45,15 @@ def read_dictd(path: Path) -> Iterator[tuple[str, str]]:
         InputError: One of the two files is missing or damaged, or they do not belong together.
     """
     index_path, dict_path = _both_files(path)
-    content = read_bytes(dict_path)
+    content = read_content(dict_path)
     for (start, length), headwords in sorted(_read_index(index_path, len(content)).items()):
-        entry = decode(content[start : start + length], dict_path)
+        try:
+            entry = content[start : start + length].decode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{dict_path} is not UTF-8: byte {start + error.start} is {content[start + error.start]:#04x}; "
+                "convert the dictionary, or download it again"
+            ) from error
         yield from _entry_pairs(entry, headwords)
 
 
@@ -74,7 +80,7 @@ def _both_files(path: Path) -> tuple[Path, Path]:
 def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
     """Return the headwords of every entry, by its (offset, length); `00database…` entries describe the file itself."""
     entries: dict[tuple[int, int], list[str]] = {}
-    for number, line in enumerate(decode(read_bytes(path), path).split("\n"), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith(("00database", "00-database")):
             continue
         headword, *fields = line.split("\t")

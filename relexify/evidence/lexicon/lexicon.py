@@ -51,7 +51,7 @@ class BilingualLexicon:
 
         Two columns separated by a tab (Wiktionary lists, whose sides may contain spaces) or by white space (MUSE),
         FreeDict's TEI files, FreeDict's `.index` with `.dict` or `.dict.dz` (give either, or their folder); text and
-        TEI also as `.gz` and `.xz`. Both sides are normalised to NFC.
+        TEI also compressed. Both sides are normalised to NFC.
 
         Args:
             path: The file or folder.
@@ -61,7 +61,7 @@ class BilingualLexicon:
             InputError: It is missing, damaged, not UTF-8, or contains no pairs.
         """
         path = Path(path)
-        lexicon = cls(tuple(read_pairs(path)), name=path.name)
+        lexicon = cls(tuple(dict.fromkeys(read_pairs(path))), name=path.name)  # never holds what is repeated
         if not lexicon.pairs:
             raise InputError(
                 f"{path} holds no pairs of words: give a dictionary with a word and its translation per line"

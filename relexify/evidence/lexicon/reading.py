@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon.dictd import read_dictd
-from relexify.evidence.lexicon.files import decode, open_bytes, read_bytes, tidy
+from relexify.evidence.lexicon.files import read_lines, tidy
 from relexify.evidence.lexicon.tei import read_tei
+from relexify.text.decoding import open_decompressed
 
 __all__ = ["read_pairs", "read_two_columns"]
 
+LONGEST_SIDE = 1_000
+"""Characters of the longest word or phrase; longer ones are not translations, and tokenizers may fail on them."""
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -29,11 +32,14 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """
     if path.is_dir():
         path = _only_dictionary(path)
-    if path.exists() and _is_dictd(path):
-        return read_dictd(path)
-    if path.name.endswith(TEI_SUFFIXES) or _is_xml(path):
-        return read_tei(path)
-    return read_two_columns(path)
+    skipped = 0
+    for left, right in _reader(path)(path):
+        if max(len(left), len(right)) <= LONGEST_SIDE:
+            yield left, right
+        else:
+            skipped += 1
+    if skipped:
+        logger.warning("%s: %d entries of more than %d characters are skipped", path, skipped, LONGEST_SIDE)
 
 
 def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
@@ -46,24 +52,30 @@ def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: The file cannot be read as text, or most of its lines do not have two sides.
     """
-    text = decode(read_bytes(path), path)
-    pairs, faulty = [], []
-    for number, line in enumerate(text.split("\n"), start=1):
+    pairs = faulty = first_faulty = 0
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or _is_comment(line):
             continue
         sides = _split_columns(line)
         if sides is None:
-            faulty.append(number)
+            faulty, first_faulty = faulty + 1, first_faulty or number
         else:
-            pairs.append(sides)
+            pairs += 1
+            yield sides
     if faulty:
-        found = (
-            f"{path}: {len(faulty)} of {len(faulty) + len(pairs)} lines do not have two sides (first: line {faulty[0]})"
-        )
-        if len(faulty) > len(pairs):
+        found = f"{path}: {faulty} of {faulty + pairs} lines do not have two sides (first: line {first_faulty})"
+        if faulty > pairs:
             raise InputError(f"{found}: put one pair on each line, with a tab between the word and its translation")
         logger.warning("%s; they are skipped", found)
-    yield from pairs
+
+
+def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:
+    """Return the function that reads a file, by its name and its first bytes."""
+    if path.exists() and _is_dictd(path):
+        return read_dictd
+    if path.name.endswith(TEI_SUFFIXES) or _is_xml(path):
+        return read_tei
+    return read_two_columns
 
 
 def _is_comment(line: str) -> bool:
@@ -92,7 +104,7 @@ def _is_xml(path: Path) -> bool:
 
 
 def _beginning(path: Path) -> bytes:
-    with open_bytes(path) as stream:
+    with open_decompressed(path) as stream:
         return stream.read(256)
 
 

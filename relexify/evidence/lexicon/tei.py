@@ -8,11 +8,13 @@ from xml.etree import ElementTree
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon.dictd import ASIDE
-from relexify.evidence.lexicon.files import open_bytes, tidy
+from relexify.evidence.lexicon.files import check_size, tidy
+from relexify.text.decoding import open_decompressed
 
 __all__ = ["read_tei"]
 
 _BLOCK_BYTES = 1 << 20
+_DEEPEST = 100  # levels of elements; published dictionaries have about ten
 
 
 def read_tei(path: Path) -> Iterator[tuple[str, str]]:
@@ -24,13 +26,17 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: The file is missing, not well-formed, or declares entities (which could expand without bounds).
     """
-    _reject_entities(path)
-    with open_bytes(path) as stream:
+    _check_bytes(path)
+    with open_decompressed(path) as stream:
         parser = ElementTree.iterparse(stream, events=("start", "end"))
         body: ElementTree.Element | None = None
+        depth = 0
         try:
             for event, element in parser:
                 name = _name(element)
+                depth += 1 if event == "start" else -1
+                if depth > _DEEPEST:
+                    raise InputError(f"{path} nests more than {_DEEPEST} elements, which no dictionary does: check it")
                 if event == "start" and name == "body":
                     body = element
                 elif event == "end" and name == "entry":
@@ -38,13 +44,19 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
                     (element if body is None else body).clear()
         except ElementTree.ParseError as error:
             raise InputError(f"{path} is not well-formed XML ({error}): download it again") from error
+        except (LookupError, ValueError) as error:  # the parser looks up the declared encoding among Python's codecs
+            raise InputError(
+                f"{path} declares an encoding that cannot be read ({error}): convert it to UTF-8, and declare that"
+            ) from error
 
 
-def _reject_entities(path: Path) -> None:
-    """Scan the file for entity declarations, which the XML parser would expand, and for UTF-16."""
-    declaration, tail = b"<!ENTITY", b""
-    with open_bytes(path) as stream:
+def _check_bytes(path: Path) -> None:
+    """Scan the file for entity declarations, which the XML parser would expand, for UTF-16, and for its size."""
+    declaration, tail, size = b"<!ENTITY", b"", 0
+    with open_decompressed(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
+            size += len(block)
+            check_size(size, path)
             if b"\0" in block:
                 raise InputError(f"{path} is not in UTF-8: convert it with `iconv -f utf-16 -t utf-8`")
             if declaration in tail + block:

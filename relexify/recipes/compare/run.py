@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relexify.errors import InputError, OutputError
 from relexify.recipes.compare.options import CompareOptions, Run
-from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
+from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
-from relexify.recipes.tasks import Moment, check_tasks
-from relexify.reports import Comparison, TaskScores, write_report
+from relexify.recipes.tasks import check_tasks
+from relexify.registry import choose
+from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
@@ -29,14 +28,17 @@ __all__ = ["run_comparison"]
 _RECIPE = "recipe.toml"
 
 
-def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> list[Comparison]:
+def run_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> list[Comparison]:
     """Train several initialisations on the same text in the same order, and compare them.
 
-    Runs are evaluated on the tasks of the recipe before training and after it; a model of several languages, only
-    after it. Finished trials are kept in the output folder, and an interrupted one resumes from its last checkpoint.
+    Runs are evaluated on the tasks of the recipe as `CompareOptions.tasks_at` says. Finished trials are kept in the
+    output folder, and an interrupted one resumes from its last checkpoint.
 
     Args:
         recipe: With `[compare]`, a step that has a method and a step that trains.
+        only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
         device: Where to search; training uses what there is.
         overwrite: Repeat trials in the output folder that belong to another recipe.
 
@@ -44,17 +46,19 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
         One comparison for each subsample of the text, or a single one.
 
     Raises:
-        InputError: The recipe lacks a table, a task is impossible, or the output belongs to another recipe.
+        InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
     compare, training = _check_recipe(recipe)
+    names = [run.name for run in compare.runs]
+    trained = {choose(name, names, "run") for name in only} or set(names)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
-        size: _trials(recipe, compare, size, device=device, overwrite=overwrite)
+        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
-    for trial in (trial for each in trials.values() for trial in each):
+    for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
         check_trial(trial, inputs_of(recipe))
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
@@ -63,7 +67,7 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
         folder = recipe.output if size is None else recipe.output / _size_name(size)
         finished = {trial.folder: finished_trial(trial) for trial in each}
         for trial in each:
-            if finished[trial.folder] is None:
+            if finished[trial.folder] is None and trial.run in trained:
                 finished[trial.folder] = run_trial(trial)
                 write_report(_comparison(recipe, training, size, each, finished), folder)
         comparisons.append(_comparison(recipe, training, size, each, finished))
@@ -89,7 +93,15 @@ def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
     return recipe.compare, last.training.settings(recipe.tables[last.table])
 
 
-def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device: str, overwrite: bool) -> list[Trial]:
+def _trials(
+    recipe: Recipe,
+    compare: CompareOptions,
+    training: TrainingSettings,
+    size: int | None,
+    *,
+    device: str,
+    overwrite: bool,
+) -> list[Trial]:
     """Return all runs with all seeds, on about that many bytes of the text, or on all of it."""
     corpus = Corpus.open(recipe.corpus)
     if recipe.held_out is not None:
@@ -97,24 +109,26 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
     else:  # the same held-out text for every size
         corpus, held_out = corpus.split(HELD_OUT_EVERY)
     part = corpus if size is None else corpus.subsample(size)
-    # Tasks in one of several languages need the model that has them, and that is the last one.
-    moments: tuple[Moment, ...] = ("end",) if recipe.languages else ("start", "end")
+    moments = _moments(recipe, compare)
     trials = []
     for seed in compare.seeds:
         for run in compare.runs:
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{_size_name(size)}-{name}", f"{title}, {_size_name(size)}"
-            context = RunContext(recipe.model, part, held_out, _variant(recipe, run, seed, part, held_out), device)
+            tables = _variant(recipe, run, seed, part, held_out, moments.snapshots)
+            context = RunContext(recipe.model, part, held_out, tables, device)
             folder = recipe.output / "runs" / name
             trials.append(
                 Trial(
                     run=run.name,
                     title=title,
+                    plan=run.plan or training.plan,
                     context=context,
                     steps=tuple(recipe.steps),
                     tasks=recipe.tasks,
                     moments=moments,
+                    languages=recipe.languages,
                     work=WorkFolder(folder, "work", run_identity(context), overwrite=overwrite),
                     keep_model=compare.keep_models,
                 )
@@ -122,16 +136,55 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
     return trials
 
 
-def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the method, vector alignment, plan and seed of a run."""
-    shared: dict[str, Any] = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+    """Return when runs are evaluated on tasks.
+
+    Raises:
+        InputError: A share is no step of the last training, or that training cannot keep the models of single steps.
+    """
+    if not recipe.tasks:
+        return Moments(0, ())
+    # By default, tasks in one of several languages are evaluated on the model that has them, and that is the last one.
+    shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
+    trainings = [step for step in recipe.steps if step.training is not None]
+    *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
+    snapshots = {share: round(share * last) for share in shares if 0 < share < 1}
+    for share, step in snapshots.items():
+        if not 0 < step < last:
+            raise InputError(
+                f"{recipe.source}: compare.tasks_at has {share:g}, which is no step between the first and the last of "
+                f"{last:,}: leave it out, or train for more steps"
+            )
+    if snapshots and "snapshots" not in trainings[-1].varies:
+        raise InputError(
+            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{trainings[-1].table}] keeps no models of "
+            "single steps: give 0 and 1"
+        )
+    first_step = sum(earlier)
+    steps = {first_step + step for step in snapshots.values()} | ({0, first_step} if 0 in shares else set())
+    return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
+
+
+def _variant(
+    recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return the tables of a recipe with the method, evidence, plan and seed of a run, and the models it is to keep."""
+    shared: dict[str, Any] = {
+        "without": run.without,
+        "method": run.method,
+        "seed": seed,
+        "corpus": corpus,
+        "held_out": held_out,
+    }
     if run.aligned_by is not None:
         shared["aligned_by"] = run.aligned_by
     tables = dict(recipe.tables)
     for step in recipe.steps:
-        # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
-        follows = run.plan is not None and step is recipe.last_training
-        settings = {**shared, "plan": run.plan} if follows else shared
+        settings = dict(shared)
+        if step is recipe.last_training:
+            # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+            settings |= {} if run.plan is None else {"plan": run.plan}
+            settings |= {"snapshots": snapshots} if snapshots else {}
         for name, change in step.varies.items():
             if name in settings:
                 tables[step.table] = change(tables[step.table], settings[name])
@@ -150,25 +203,31 @@ def _comparison(
     curves: dict[str, tuple[Curve, ...]] = {}
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
+    costs: dict[str, tuple[TrainingCost, ...]] = {}
     shares: dict[str, tuple[Mapping[str, float], ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
             curves[name] = (*curves.get(name, ()), result.curve)
-            shares[name] = (*shares.get(name, ()), result.shares)
+            if result.shares:
+                shares[name] = (*shares.get(name, ()), result.shares)
             if result.tasks:
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
                 earlier[name] = (*earlier.get(name, ()), result.earlier)
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+            if result.cost is not None:
+                costs[name] = (*costs.get(name, ()), result.cost)
+    machines = dict.fromkeys(cost.machine for found in costs.values() for cost in found)
     return Comparison(
         title,
         curves,
         training.tokens_per_step,
-        {"machine": machine, "model": recipe.model},
+        {"machine": ", ".join(machines), "model": recipe.model},
         tasks,
         keeps_best=training.selects_best,
         earlier=earlier,
+        plans={trial.run: trial.plan for trial in trials if trial.run in curves},
+        costs=costs,
         shares=shares,
     )
 

@@ -95,7 +95,14 @@ def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
         return digit_codes(len(rows), options.k, options.clusters)
     if options.codes == "random":
         return random_codes(len(rows), options.k, options.clusters, seed=options.seed)
-    return clustered_codes(rows, options.k, options.clusters, equal_size=options.equal_size, seed=options.seed)
+    return clustered_codes(
+        rows,
+        options.k,
+        options.clusters,
+        equal_size=options.equal_size,
+        matched=options.matched,
+        seed=options.seed,
+    )
 
 
 def smallest_base(tokens: int, k: int) -> int:

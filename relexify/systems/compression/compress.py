@@ -313,6 +313,7 @@ def _cached_codes(rows: np.ndarray, options: Compression) -> np.ndarray:
             "k": options.k,
             "clusters": options.clusters,
             "equal_size": options.equal_size,
+            "matched": options.matched,
             "seed": options.seed,
         },
         make=lambda: codes_of(rows, options),

@@ -25,6 +25,7 @@ class Compression:
         codes_from: A model with the same vocabulary, whose embedding is clustered instead of the model's own; for
             models that are not trained yet.
         equal_size: Bound the size of clusters, so that no table needs more than M rows.
+        matched: Number the clusters of all cells so that tables fit them; if false, at random, as in the paper.
         init: `least-squares`: tables that keep most of the embedding, or `random`: as the model initialises its
             embedding.
         head: What to do with a head that is not tied: `keep` it, or `compress` it too.
@@ -36,6 +37,7 @@ class Compression:
     codes: Literal["clustered", "digits", "random"] = "clustered"
     codes_from: ModelName | None = field(default=None, metadata=BY_CONTENT)
     equal_size: bool = False
+    matched: bool = True
     init: Literal["least-squares", "random"] = "least-squares"
     head: Literal["keep", "compress"] = "keep"
     seed: int = 0
@@ -58,6 +60,8 @@ def check_values(options: Compression) -> None:
         raise InputError(f"{kind} codes have no clusters whose size could be equal: leave out one of the two")
     if kind is not None and options.codes_from is not None:
         raise InputError(f"{kind} codes follow no model's rows: leave out codes_from, or choose clustered codes")
+    if kind is not None and not options.matched:
+        raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
     if options.seed < 0:
         raise InputError(f"seed = {options.seed} is not possible: give 0 or more")
 

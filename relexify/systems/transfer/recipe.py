@@ -7,7 +7,13 @@ from pathlib import Path
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
+from relexify.systems.transfer.checks import (
+    check_transfer,
+    transfer_inputs,
+    validate_transfer,
+    with_method,
+    without_evidence,
+)
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
 from relexify.systems.transfer.summary import alignment_precision, summarise_transfer
@@ -62,6 +68,7 @@ STEPS.add(
         summarise=summarise_transfer,
         shares=alignment_precision,
         varies={
+            "without": without_evidence,
             "method": with_method,
             "aligned_by": lambda options, aligned_by: replace(options, aligned_by=aligned_by),
             "seed": lambda options, seed: replace(options, seed=seed),

@@ -96,7 +96,8 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
     check_inputs(options.output, *transfer_inputs(options))
     check_output(options.output, overwrite=options.overwrite)
     evidence = check_transfer(options)
-    model, source = load_model(options.model), load_tokenizer(options.model)
+    # A head for next sentences is kept for TreLM, which trains it.
+    model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))

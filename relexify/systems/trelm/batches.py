@@ -28,14 +28,14 @@ from relexify.systems.trelm.pairs import AlignedPairs, Sentence
 from relexify.training.data.batches import Batch, Batches, Masks
 from relexify.training.data.packing import PackedText
 
-__all__ = ["FOLLOWS", "InLanguage", "PairBatches", "SegmentPairs"]
+__all__ = ["InLanguage", "PairBatches", "SegmentPairs"]
 
 Row = dict[str, np.ndarray]
 """The arrays of one row: [tokens], or a single number."""
 TARGET = 1
 """Index of the target language."""
 FOLLOWS, DOES_NOT_FOLLOW = 0, 1
-"""Labels of next sentences, as in transformers."""
+"""Labels of next sentences, as in transformers and in BERT's pretrained head."""
 _MULTIPLE = 8
 """Rows are padded to a multiple of this, so that few shapes occur."""
 _FILL = {"labels": IGNORED, "order": UNALIGNED}

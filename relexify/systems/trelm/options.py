@@ -40,6 +40,7 @@ COMMONALITY = Training(
     length=511,
     learning_rate=3e-5,
     warmup=0.1,
+    beta1=0.9,
     beta2=0.999,
     epsilon=1e-8,
     weight_decay=0.01,

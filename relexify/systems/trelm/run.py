@@ -25,13 +25,14 @@ from typing import Any, get_args
 
 import torch
 from accelerate import PartialState
-from transformers import BertForPreTraining, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer, must_be_local, resolve
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.scoring import Score
 from relexify.storage.files import check_inputs, is_written, write_file
-from relexify.storage.work import WorkFolder, read_json, read_notes
+from relexify.storage.json import read_json
+from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -266,9 +267,9 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     source: str | Path = model
     target: PreTrainedModel | None = None
     if options.vocabularies == "separate" and options.source_model:
-        source, target = options.source_model, _load_plain(model)
+        source, target = options.source_model, _load_backbone(model)
     built = with_trilayer(
-        _load_with_next_sentence(source),
+        _load_backbone(source),
         (first, second),
         target=target,
         trilayer=options.trilayer,
@@ -297,25 +298,8 @@ def _check_source_model(model: str | Path, config: PreTrainedConfig, options: Tr
         )
 
 
-def _load_with_next_sentence(model: str | Path) -> PreTrainedModel:
-    """Load a model with its head for next sentences if its weights have one, whatever architecture its config names."""
-    if getattr(load_config(model), "model_type", None) == "bert":
-        path = resolve(model)
-        with torch.random.fork_rng(devices=[]):  # missing heads are drawn
-            found, loaded = BertForPreTraining.from_pretrained(
-                path,
-                dtype="auto",
-                output_loading_info=True,
-                trust_remote_code=False,
-                local_files_only=must_be_local(path),
-            )
-        if not loaded["missing_keys"]:
-            return found.eval()
-    return _load_plain(model)
-
-
-def _load_plain(model: str | Path) -> PreTrainedModel:
-    found = load_model(model)
+def _load_backbone(model: str | Path) -> PreTrainedModel:
+    found = load_model(model, next_sentence=True)
     if isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} has a TRILayer already: give the model that it was built from")
     return found

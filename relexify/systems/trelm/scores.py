@@ -24,7 +24,8 @@ from relexify.pretrained.loading import load_model
 from relexify.progress import track
 from relexify.scoring import Score
 from relexify.storage.files import write_file
-from relexify.storage.work import read_json, read_notes
+from relexify.storage.json import read_json
+from relexify.storage.work import read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm

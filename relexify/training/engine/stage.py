@@ -72,6 +72,7 @@ def train_stage(
     *,
     first_step: int = 0,
     is_last: bool = True,
+    snapshots: Path | None = None,
 ) -> StageResult:
     """Train one stage, or resume it where an earlier run was interrupted.
 
@@ -83,6 +84,7 @@ def train_stage(
         folder: For checkpoints and logs.
         first_step: Number of steps of the stages before.
         is_last: Whether it is the last stage, the only one that `patience` may stop.
+        snapshots: The folder for the models of `Training.snapshots`.
 
     Raises:
         InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimiser cannot train
@@ -130,6 +132,8 @@ def train_stage(
             optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
             captured=is_compiled and on_one_gpu,
             is_averaged=training.average is not None,
+            snapshots=snapshots,
+            snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         if stage.embedding_learning_rate is not None and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
             raise InputError(

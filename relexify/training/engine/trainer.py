@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -155,6 +156,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         optimiser: Class and options of an optimiser; None for the Trainer's.
         captured: Record forward and backward pass as a CUDA graph.
         is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
+        snapshots: The folder for models of single steps.
+        snapshot_steps: The step of the whole run, for each step of this stage after which its model is kept there.
 
     Raises:
         TrainingError: The installed version of transformers lacks a method that is overridden here.
@@ -171,6 +174,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         optimiser: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
         captured: bool = False,
         is_averaged: bool = False,
+        snapshots: Path | None = None,
+        snapshot_steps: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         _check_trainer()
         super().__init__(
@@ -184,6 +189,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         )
         self.remove_callback(PrinterCallback)
         self.data, self.is_averaged = data, is_averaged
+        self.snapshots, self.snapshot_steps = snapshots, snapshot_steps
         self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
         # On the device, so that no step waits for it; read by `_check_finite`.
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
@@ -254,6 +260,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.model_wrapped.eval()
         with self._averaged():
             scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
+            self._keep_snapshot()
         self.model_wrapped.train(was_training)
         bits = {language: pair[0].value for language, pair in scores.items()}
         logarithms = [math.log(pair[1].value) for pair in scores.values()]
@@ -263,6 +270,21 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.log(metrics)
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _keep_snapshot(self) -> None:
+        """Keep the model that was just scored, without the state of the optimiser, if this is a step to keep."""
+        step = self.snapshot_steps.get(self.state.global_step)
+        if self.snapshots is None or step is None:
+            return
+        write_checkpoint(
+            self.snapshots,
+            step,
+            lambda: self.save_model(str(self.snapshots / f"checkpoint-{step}"), _internal_call=True),
+            keep=step,  # all of them
+            best=None,
+            advice=self._last_good(),
+            is_main=self.args.should_save,
+        )
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Put the averages of the weights into the model while something is scored or saved, if there are any."""

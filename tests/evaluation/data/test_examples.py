@@ -207,6 +207,7 @@ def test_half_a_surrogate_pair_is_replaced(write):
         ("\n", "is empty"),
         (records({"sentence": "a", "label": 1}) + "{oops\n", "line 2, is not json"),
         ("[1]\n", "line 1, holds a list"),
+        ("[" * 100_000, r"line 1, is not json \(it nests too many"),
         (records({"body": "a", "label": 1}), "line 1, has the fields body, label, and none of them is known"),
         (
             records({"sentence": "a", "passage": "b c", "label": 1}),
@@ -226,8 +227,9 @@ def test_invalid_records_are_rejected(write, text, message):
 
 
 def test_records_with_invalid_numbers_are_rejected(write):
-    with pytest.raises(InputError, match="line 1, has 'high' where a number is expected"):
-        read_records(write(records({"sentence": "a", "label": "high"})), numeric=True)
+    for label in ("high", 10**400, float("inf")):
+        with pytest.raises(InputError, match=r"line 1, has .* where a number is expected"):
+            read_records(write(records({"sentence": "a", "label": label})), numeric=True)
 
 
 class Classes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import time
 
 import pytest
 
@@ -142,3 +143,32 @@ def test_a_compressed_treebank_is_read_like_a_plain_one(tmp_path):
     packed = tmp_path / "good.conllu.gz"
     packed.write_bytes(gzip.compress((tmp_path / "good.conllu").read_bytes()))
     assert read_treebank(packed) == read_treebank(plain)
+
+
+def test_a_long_sentence_is_read_in_linear_time(tmp_path):
+    size = 30_000
+    chain = [line(str(word), "x", "X", str(word + 1) if word < size else "0", "dep") for word in range(1, size + 1)]
+    pairs = [
+        text
+        for word in range(0, size, 2)
+        for text in (line(f"{word + 1}-{word + 2}", "xx", "_", "_", "_"), *chain[word : word + 2])
+    ]
+    path = write(tmp_path / "long.conllu", pairs)
+    start = time.process_time()
+    (sentence,) = read_treebank(path)
+    assert time.process_time() - start < 8  # quadratic: more than half a minute
+    assert sentence.spaces == (True, False) * (size // 2)
+
+
+@pytest.mark.parametrize("ranges", [("1-2", "2-3"), ("2-3", "1-2"), ("0-1", "2-3"), ("3-2", "3-3"), ("1-2", "4-5")])
+def test_ranges_that_overlap_or_are_empty_are_rejected(tmp_path, ranges):
+    words = [line(str(word), "x", "X", "0" if word == 1 else "1", "dep") for word in (1, 2, 3)]
+    path = write(tmp_path / "ranges.conllu", [*(line(each, "xx", "_", "_", "_") for each in ranges), *words])
+    with pytest.raises(InputError, match=r"line \d: the range .* has no words of its own|is not CoNLL-U"):
+        read_treebank(path)
+
+
+def test_a_number_of_thousands_of_digits_is_rejected(tmp_path):
+    path = write(tmp_path / "long.conllu", [line("1", "x", "X", "9" * 5000, "dep")])
+    with pytest.raises(InputError, match="line 1, is not CoNLL-U"):
+        read_treebank(path)

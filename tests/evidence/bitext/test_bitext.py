@@ -48,6 +48,9 @@ def test_json_lines_are_read_by_two_fields_also_within_objects(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({"translation": {"en": a, "de": b}}) + "\n" for a, b in PAIRS))
     assert list(Bitext.open(file, fields=("translation.en", "translation.de"))) == PAIRS
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"line 1, is not json \(it nests too many"):
+        list(Bitext.open(tmp_path / "deep.jsonl"))
     with pytest.raises(InputError, match=r"a\.jsonl, line 1, has no field 'source', only translation"):
         list(Bitext.open(file))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import tarfile
 import unicodedata
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.lexicon import BilingualLexicon, files
+from tests.memory import peak_memory_below
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ENTRIES = {
@@ -154,12 +156,13 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
         (b"", "holds no pairs of words"),
         (b"# nothing\n\n", "holds no pairs of words"),
         (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(first: line 2\): .* tab"),
-        (b"a\tb\ncaf\xe9\tc\n", r"not UTF-8 \(byte 0xe9 at offset 7, line 2\): .*iconv -f latin1"),
-        ("a\tb\n".encode("utf-16"), "is UTF-16: convert it with `iconv"),
-        (b"ab\0\1\2", "binary data .a zero byte at offset 2."),
+        (b"a\tb\ncaf\xe9\tc\n", "not UTF-8: line 2 holds the byte 0xe9; .*iconv -f latin1"),
+        ("a\tb\n".encode("utf-16"), "is UTF-16LE, not UTF-8: convert it with `iconv"),
+        ("a\tb\n".encode("utf-16-be"), "NUL byte.; if it is UTF-16BE, convert it with `iconv"),
+        (b"ab\0\1\2", "is not text .line 1 holds a NUL byte."),
         (b"PK\x03\x04rest", "is a zip archive: unpack it"),
-        (gzip.compress(b"a\tb\n" * 100, mtime=0)[:-9], "truncated or damaged"),
-        (lzma.compress(b"a\tb\n" * 100)[:-9], "truncated or damaged"),
+        (gzip.compress(b"a\tb\n" * 100, mtime=0)[:-9], "truncated or corrupt"),
+        (lzma.compress(b"a\tb\n" * 100)[:-9], "truncated or corrupt"),
     ],
 )
 def test_a_file_that_is_not_a_dictionary_is_rejected_with_the_reason(tmp_path, content, message):
@@ -179,7 +182,7 @@ def test_a_tar_archive_is_rejected_with_advice_to_unpack_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["absent.txt", "absent.tei", "absent.index", "absent.dict.dz"])
 def test_a_missing_file_is_named(tmp_path, name):
-    with pytest.raises(InputError, match=f"there is no dictionary at .*{name}"):
+    with pytest.raises(InputError, match=f"{name} cannot be read .No such file"):
         BilingualLexicon.load(tmp_path / name)
 
 
@@ -211,7 +214,7 @@ def test_damaged_dictd_files_are_rejected_with_the_line(tmp_path):
     index = write_dictd(tmp_path)
     whole = (tmp_path / "test.dict.dz").read_bytes()
     (tmp_path / "test.dict.dz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"test.dict.dz is truncated or damaged"):
+    with pytest.raises(InputError, match=r"test\.dict\.dz cannot be read to its end, the \.gz data is truncated"):
         BilingualLexicon.load(index)
     (tmp_path / "test.dict.dz").write_bytes(gzip.compress(b"short"))
     with pytest.raises(InputError, match=r"line \d+: the entry ends at byte \d+, but the dictionary has 5 bytes"):
@@ -230,3 +233,39 @@ def test_tei_that_declares_entities_or_is_cut_off_is_rejected(tmp_path):
     (tmp_path / "wide.tei").write_bytes(bomb.encode("utf-16"))
     with pytest.raises(InputError, match="not in UTF-8"):
         BilingualLexicon.load(tmp_path / "wide.tei")
+
+
+def test_a_bomb_is_rejected_in_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_LARGEST", 1 << 18)
+    repeated = {"columns.tsv": b"a\tb\n", "long.tsv": b"a", "d.tei": b"<TEI><body><entry>", "deep.tei": b"<TEI>"}
+    for name, content in repeated.items():
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content * (1 << 18), 1))
+        with peak_memory_below(1 << 25), pytest.raises(InputError, match=r"bytes, more than any|nests more than 100"):
+            BilingualLexicon.load(tmp_path / f"{name}.gz")
+
+
+def test_a_word_as_long_as_a_book_is_skipped(tmp_path, caplog):
+    path = write(tmp_path / "d.tsv", f"house\tHaus\n{'a' * 1_001}\tb\n")
+    assert BilingualLexicon.load(path).pairs == (("house", "Haus"),)
+    assert "1 entries of more than 1000 characters are skipped" in caplog.text
+
+
+def test_pipes_and_devices_are_rejected_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match="not a regular file"):
+            BilingualLexicon.load(path)
+
+
+@pytest.mark.parametrize("encoding", ["x-none", "shift_jis", "idna", "undefined"])
+def test_tei_in_an_encoding_that_the_parser_cannot_read_is_rejected(tmp_path, encoding):
+    content = TEI.replace('encoding="UTF-8"', f'encoding="{encoding}"')
+    assert encoding in content
+    with pytest.raises(InputError, match=r"d\.tei"):
+        BilingualLexicon.load(write(tmp_path / "d.tei", content))
+
+
+def test_deeply_nested_tei_is_rejected(tmp_path):
+    content = f"<TEI><body><entry>{'<sense>' * 3000}{'</sense>' * 3000}</entry></body></TEI>"
+    with pytest.raises(InputError, match="nests more than 100 elements"):
+        BilingualLexicon.load(write(tmp_path / "d.tei", content))

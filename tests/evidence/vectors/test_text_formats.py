@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import logging
+import lzma
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from gensim.models import KeyedVectors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +19,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors.formats import word2vec as text_formats
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.evidence.vectors.formats.word2vec import read_text_vectors, read_word2vec_binary
+from tests.memory import peak_memory_below
 
 MATRIX = np.array([[0.5, -1.25], [3e-4, 7], [1, 0]], np.float32)
 LINES = "das 0.5 -1.25\nhäuser 3e-4 7 \n家 1 0\n"
@@ -35,9 +40,24 @@ def test_text_is_read_with_and_without_a_header(tmp_path: Path, header: str) -> 
     np.testing.assert_array_equal(vectors.matrix, MATRIX)
 
 
-def test_gzipped_text_is_read_under_any_name(tmp_path: Path) -> None:
-    path = write(tmp_path, gzip.compress(("3 2\n" + LINES).encode()), "vectors.txt")
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress, zstandard.compress])
+def test_compressed_text_is_read_under_any_name(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path = write(tmp_path, compress(("3 2\n" + LINES).encode()), "vectors.txt")
     np.testing.assert_array_equal(load_vectors(path).matrix, MATRIX)
+
+
+@pytest.mark.parametrize("content", [b"a" * (1 << 26), b"1000000 2\n" + b"a " * (1 << 25)])
+def test_a_bomb_takes_bounded_memory(tmp_path: Path, content: bytes) -> None:
+    path = write(tmp_path, gzip.compress(content, 1), "bomb.vec.gz")
+    with peak_memory_below(1 << 25), pytest.raises(InputError, match=r"line \d, has more than 1,048,576 bytes"):
+        load_vectors(path)
+
+
+@pytest.mark.parametrize("width", [10**12, 1 << 20])
+def test_an_announced_width_takes_no_memory(tmp_path: Path, width: int) -> None:
+    path = write(tmp_path, f"2 {width}\na ".encode() + b"\0" * 100)
+    with peak_memory_below(1 << 26), pytest.raises(InputError, match="damaged"):
+        load_vectors(path)
 
 
 def test_blocks_of_lines_join_without_a_seam(tmp_path: Path, monkeypatch) -> None:

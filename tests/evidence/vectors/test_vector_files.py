@@ -72,9 +72,10 @@ def test_files_that_are_not_vectors_are_rejected(tmp_path: Path) -> None:
     archive.write_bytes(b"PK\x03\x04rest")
     expected = {
         tmp_path: "is a folder: give the file of word vectors inside it",
-        tmp_path / "missing": "does not exist",
+        tmp_path / "missing": "cannot be read .No such file",
+        Path("/dev/zero"): "is not a regular file",
         empty: "is empty",
-        packed: "is a gzipped fastText model: unpack it with gunzip",
+        packed: "is a compressed fastText model: unpack it",
         archive: "is a zip archive: unpack it",
     }
     for path, message in expected.items():

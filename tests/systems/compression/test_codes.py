@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from relexify.systems.compression.codes import (
     bounded_labels,
     check_codes,
     clustered_codes,
+    codes_of,
     digit_codes,
     equal_size_labels,
     random_codes,
@@ -21,6 +23,8 @@ from relexify.systems.compression.codes import (
     squared_distances,
     table_sizes,
 )
+from relexify.systems.compression.compress import _cached_codes
+from relexify.systems.compression.options import Compression, check_values
 from relexify.systems.compression.tables import (
     block_means,
     fitted_tables,
@@ -127,6 +131,20 @@ def test_numbers_that_match_across_cells_recover_tables_that_arbitrary_numbers_l
     )
     assert matched < 0.25
     assert arbitrary > 0.7
+
+
+@pytest.mark.usefixtures("cache")
+def test_numbers_match_across_cells_unless_the_algorithm_of_the_paper_is_requested():
+    rows = np.random.default_rng(4).normal(size=(200, 12)).astype(np.float32)
+    options = Compression(k=3, clusters=7)
+    assert np.array_equal(codes_of(rows, options), clustered_codes(rows, 3, 7, matched=True))
+    printed = clustered_codes(rows, 3, 7, matched=False)
+    assert np.array_equal(codes_of(rows, replace(options, matched=False)), printed)
+    assert np.array_equal(_cached_codes(rows, options), codes_of(rows, options))
+    assert np.array_equal(_cached_codes(rows, replace(options, matched=False)), printed), "from the wrong cache entry"
+    assert not np.array_equal(printed, codes_of(rows, options))
+    with pytest.raises(InputError, match="no clusters to number"):
+        check_values(Compression(codes="digits", matched=False))
 
 
 def test_equal_size_clusters_are_bounded_and_nearly_as_good_as_the_best_assignment():

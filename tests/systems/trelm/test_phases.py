@@ -59,6 +59,17 @@ def test_a_direction_keeps_one_half_bit_for_bit_and_trains_all_else(
     assert all(IDLE.search(name) or name.endswith("attention.self.key.bias") for name in still), still
 
 
+@pytest.mark.parametrize("warmup", [0.0, 1.0])
+def test_every_phase_warms_up(bert_world: JointWorld, warmup: float) -> None:
+    """A warm-up starts with a learning rate of zero, so that its first step changes nothing."""
+    training = replace(TRAINING, steps=1, warmup=warmup)
+    specific = bert_world.folder / "specific"
+    train_specific(bert_world.start, specific, bert_world.texts["xx"], training, held_out=bert_world.held_out["xx"])
+    directions = [bert_world.direction(name, training=training) for name in ("source-to-target", "target-to-source")]
+    for output in (bert_world.commonality(training=training), *directions, specific):
+        assert bool(changed(bert_world.start, output)) == (warmup == 0), output.name
+
+
 def test_two_directions_are_combined_parameter_by_parameter(bert_world: JointWorld) -> None:
     there, back = bert_world.direction("source-to-target"), bert_world.direction("target-to-source")
     output = bert_world.folder / "combined"

@@ -1,4 +1,4 @@
-"""word2vec's formats, which fastText's `.vec` files and GloVe share: text and binary, plain or gzipped.
+"""word2vec's formats, which fastText's `.vec` files and GloVe share: text and binary, plain or compressed.
 
 Text: a line is a word, a space and its numbers; a first line "count width" may announce them. Words may contain spaces,
 so lines are split from the right. Binary: a line "count width", then each word, a space and its float32 numbers.
@@ -6,12 +6,9 @@ so lines are split from the right. Binary: a line "count width", then each word,
 
 from __future__ import annotations
 
-import gzip
 import logging
 import warnings
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO
@@ -20,15 +17,18 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.vectors.word_vectors import WordVectors
+from relexify.text.decoding import open_decompressed, read_line_blocks
 
-__all__ = ["is_word2vec_binary", "open_vector_file", "read_text_vectors", "read_word2vec_binary"]
+__all__ = ["is_word2vec_binary", "read_text_vectors", "read_word2vec_binary"]
 
-_LINES_AT_ONCE = 1024
+_LINES_AT_ONCE = 256
+_LONGEST_LINE = 1 << 20  # bytes
+_WIDEST = 1 << 20  # numbers in a vector
 _LONGEST_HEADER = 100  # bytes
 _LONGEST_WORD = 1 << 20  # bytes
 _SAMPLE = 4096  # bytes
 _NEVER_IN_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r")
-_FIRST_ROWS = 4096
+_FIRST_BYTES = 1 << 22  # of the matrix
 
 logger = logging.getLogger(__name__)
 
@@ -37,22 +37,24 @@ def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVect
     """Read vectors written as text into memory.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, plain or compressed.
         limit: Read at most this many words.
 
     Raises:
         InputError: A line does not fit the first one; the message names it.
     """
     path = Path(path)
-    with open_vector_file(path) as stream:
-        first = stream.readline()
-        announced = _announced_shape(first)
-        width = len(first.split()) - 1 if announced is None else announced[1]
-        if width < 1:
-            raise InputError(f"{path}, line 1: no numbers follow the word; give vectors as text, one word per line")
-        lines = iter(stream) if announced else chain([first], stream)
-        store = _RowStore(path, width)
-        _read_lines(lines if limit is None else islice(lines, limit), store, 2 if announced else 1)
+    blocks = read_line_blocks(path, _LONGEST_LINE)
+    lines = chain.from_iterable(block.removesuffix(b"\n").split(b"\n") for block in blocks)
+    first = next(lines, b"")
+    announced = _announced_shape(first)
+    width = len(first.split()) - 1 if announced is None else announced[1]
+    if width < 1:
+        raise InputError(f"{path}, line 1: no numbers follow the word; give vectors as text, one word per line")
+    if announced is None:
+        lines = chain([first], lines)
+    store = _RowStore(path, width)
+    _read_lines(lines if limit is None else islice(lines, limit), store, 2 if announced else 1)
     if announced is not None and store.read != announced[0] and store.read != limit:
         raise InputError(
             f"{path} announces {announced[0]} words in its first line and has {store.read}: download it again"
@@ -62,7 +64,7 @@ def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVect
 
 def is_word2vec_binary(path: str | Path) -> bool:
     """Whether a file that starts with "count width" continues with raw numbers rather than text."""
-    with open_vector_file(Path(path)) as stream:
+    with open_decompressed(Path(path)) as stream:
         if _announced_shape(stream.readline(_LONGEST_HEADER)) is None:
             return False
         sample = stream.read(_SAMPLE)
@@ -73,18 +75,20 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
     """Read word2vec's binary format into memory.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, plain or compressed.
         limit: Read at most this many words.
 
     Raises:
         InputError: The file is cut short or damaged.
     """
     path = Path(path)
-    with open_vector_file(path) as stream:
+    with open_decompressed(path) as stream:
         announced = _announced_shape(stream.readline(_LONGEST_HEADER))
         if announced is None or announced[1] < 1:
             raise InputError(f"{path} does not start with 'count width': give vectors in word2vec's format")
         count, width = announced
+        if width > _WIDEST:
+            raise InputError(f"{path} is damaged: it announces vectors of {width} numbers; download it again")
         store = _RowStore(path, width)
         for number in range(1, (count if limit is None else min(count, limit)) + 1):
             word, numbers = _read_word(stream), stream.read(4 * width)
@@ -92,22 +96,6 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
                 raise InputError(f"{path} is cut short or damaged at word {number} of the {count} it announces")
             store.append([word], np.frombuffer(numbers, "<f4")[None], "word", number)
     return store.finish()
-
-
-@contextmanager
-def open_vector_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, decompressing gzip, and turn errors while it is read into an InputError."""
-    try:
-        with open(path, "rb") as plain:
-            zipped = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            if zipped:
-                with gzip.GzipFile(fileobj=plain) as unpacked:
-                    yield unpacked  # type: ignore[misc]
-            else:
-                yield plain
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read ({error}): download it again") from error
 
 
 class _RowStore:
@@ -171,8 +159,9 @@ class _RowStore:
 
     def _reserve(self, rows: int) -> None:
         if rows > len(self._matrix):
+            first = _FIRST_BYTES // (4 * self.width)
             # Resizing in place lets the allocator move pages instead of copying them.
-            self._matrix.resize((max(rows, 2 * len(self._matrix), _FIRST_ROWS), self.width), refcheck=False)
+            self._matrix.resize((max(rows, 2 * len(self._matrix), first), self.width), refcheck=False)
 
     def _decoded(self, raw: list[bytes], where: str, number: int) -> list[str]:
         words = []

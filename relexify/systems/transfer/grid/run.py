@@ -30,7 +30,7 @@ from relexify.progress import track
 from relexify.scoring import Score, language_model_scores
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import read_json
+from relexify.storage.json import read_json
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.grid.cells import (
     BITS,

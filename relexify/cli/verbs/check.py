@@ -1,0 +1,38 @@
+"""`relexify check`: find out whether a grafted model is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import results
+from relexify.cli.summary import print_rows
+
+__all__ = ["check"]
+
+BROKEN = 1
+"""Exit status if a check finds a problem; that of wrong arguments is 2."""
+
+
+def check(
+    model: Annotated[Path, typer.Argument(help="A folder written by relexify transfer, or train.", show_default=False)],
+) -> None:
+    """Check a grafted model: files, vocabulary, embeddings, special tokens, tokenizer, and whether it runs.
+
+    The exit status is 0 if the model is intact, and 1 if it is broken; the reasons are printed.
+
+    Example: relexify check gpt2-swahili
+    """
+    from relexify.grafting import check as check_graft
+
+    found = check_graft(model)
+    rows = [[result.name, "failed" if result.problems else "passed"] for result in found]
+    print_rows(f"Checks of {model}", [["check", "result"], *rows])
+    problems = [f"{result.name}: {problem}" for result in found for problem in result.problems]
+    for problem in problems:
+        results.print(escape(problem), highlight=False, soft_wrap=True)
+    if problems:
+        raise typer.Exit(BROKEN)

@@ -1,0 +1,257 @@
+"""Check that the folder of a grafted model is complete, consistent and usable.
+
+The notes of the folder (`relexify.json`) and its mixture say what the graft was when it was written; the model and the
+tokenizer are compared with them, and then used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from relexify.errors import InputError, RelexifyError, first_line
+from relexify.grafting.graft import MIXTURE_FILE, GraftReport, is_tied, read_report
+from relexify.mixture import Fallback, Mixture, Origin
+from relexify.pretrained.architecture import architecture_of, position_padding
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.storage.work import read_notes
+from relexify.tokens import ROLES, Vocabulary, vocabulary_of
+
+__all__ = ["CheckResult", "check"]
+
+_SAME_WEIGHTS = 0.01
+"""Sum of absolute differences up to which two rows of a mixture may give the same row in half precision."""
+_SAMPLE = 500
+"""Tokens whose text is encoded and decoded again."""
+_TEMPLATE_TOKEN = re.compile(r"<\|[^<>|\s]+\|>")
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check.
+
+    Attributes:
+        name: What was checked.
+        problems: What is wrong, each in a sentence; empty if nothing is.
+    """
+
+    name: str
+    problems: tuple[str, ...]
+
+
+def check(folder: str | Path) -> list[CheckResult]:
+    """Check a grafted model, before or after training.
+
+    Args:
+        folder: A folder that `transfer` wrote, or `train` from it.
+
+    Returns:
+        One result per check. If the model cannot be loaded, the checks that need it are left out.
+
+    Raises:
+        InputError: The folder does not hold a graft.
+    """
+    folder = Path(folder)
+    report = _read_report(folder)
+    results = [CheckResult("files", tuple(_missing_files(folder)))]
+    try:
+        config, tokenizer = load_config(folder), load_tokenizer(folder)
+        mixture = Mixture.load(folder / MIXTURE_FILE)
+        vocabulary = vocabulary_of(tokenizer)
+        results.append(CheckResult("vocabulary", tuple(_compare_sizes(config, vocabulary, mixture, report))))
+        model = load_model(folder)
+    except RelexifyError as error:
+        return [*results, CheckResult("loading", (str(error),))]
+    return [
+        *results,
+        CheckResult("loading", ()),
+        CheckResult("finite values", tuple(_nonfinite(model, vocabulary))),
+        CheckResult("zero rows", tuple(_zero_rows(model, mixture))),
+        CheckResult("duplicate rows", tuple(_duplicate_rows(model, mixture))),
+        CheckResult("tied embeddings", tuple(_compare_tying(model, report))),
+        CheckResult("special tokens", tuple(_compare_special_tokens(model, vocabulary, mixture, report))),
+        CheckResult("chat template", tuple(_unknown_template_tokens(tokenizer, vocabulary))),
+        CheckResult("round trip", tuple(_round_trip(tokenizer, vocabulary))),
+        CheckResult("inference", tuple(_run(model, tokenizer, vocabulary))),
+    ]
+
+
+def _read_report(folder: Path) -> GraftReport:
+    kind = kind_of_folder(folder)
+    if kind is not None:
+        raise InputError(
+            f"{folder} holds a {kind.name}, not a graft: check the folder of the transfer that it was made from"
+        )
+    return read_report(folder)
+
+
+def _missing_files(folder: Path) -> Iterator[str]:
+    for name in read_notes(folder).get("files", ()):
+        if not (folder / name).exists():
+            yield f"{name} is missing"
+
+
+def _compare_sizes(
+    config: PreTrainedConfig, vocabulary: Vocabulary, mixture: Mixture, report: GraftReport
+) -> Iterator[str]:
+    rows = getattr(config.get_text_config(), "vocab_size", None)
+    if rows != report.rows:
+        yield f"vocab_size in config.json is {rows}, and the graft has {report.rows} rows"
+    if len(mixture) != report.tokens:
+        yield f"the mixture has {len(mixture)} tokens, and the graft {report.tokens}"
+    if len(vocabulary) != report.tokens:
+        yield f"the tokenizer has {len(vocabulary)} tokens, and the graft {report.tokens}"
+    differing = [
+        f"{id}: {found!r} instead of {expected!r}"
+        for id, (found, expected) in enumerate(zip(vocabulary.tokens, mixture.target_tokens, strict=False))
+        if found != expected
+    ]
+    if differing:
+        yield f"{len(differing)} ids of the tokenizer stand for other tokens ({_listed(differing)})"
+
+
+def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
+    embedding = model.get_input_embeddings().weight
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        wrong = ~torch.isfinite(tensor.detach())
+        if not wrong.any():
+            continue
+        rows = ""
+        if tensor.data_ptr() == embedding.data_ptr():
+            ids = wrong.any(dim=1).nonzero().flatten().tolist()
+            rows = f", in the rows of {_listed([repr(vocabulary.tokens[id]) for id in ids if id < len(vocabulary)])}"
+        yield f"{name} has {int(wrong.sum())} NaN or infinite values{rows}"
+
+
+def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
+    # Special tokens may be copies of zero rows: architectures such as BERT keep the embedding of the padding at zero.
+    zero = (_embedding(model)[: len(mixture)] == 0).all(axis=1)
+    tokens = [repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero) if mixture.origin[id] != Origin.SPECIAL]
+    if tokens:
+        yield f"the embedding of {len(tokens)} tokens is zero ({_listed(tokens)})"
+
+
+def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
+    """Find identical rows of tokens that are mixed from different source tokens."""
+    first_ids: dict[bytes, int] = {}
+    pairs = []
+    for id, row in enumerate(_embedding(model)[: len(mixture)]):
+        first = first_ids.setdefault(row.tobytes(), id)
+        if first != id and not _may_be_equal(mixture, first, id):
+            pairs.append(f"{mixture.target_tokens[first]!r} and {mixture.target_tokens[id]!r}")
+    if pairs:
+        yield f"{len(pairs)} tokens have the embedding of another one, though their mixtures differ ({_listed(pairs)})"
+
+
+def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
+    if mixture.origin[first] == mixture.origin[second] == Origin.SPECIAL:
+        return True  # copies of one row, or of two rows that the source model never trained
+    if mixture.known[first] != mixture.known[second]:
+        return False
+    if not mixture.known[first]:
+        return mixture.fallback is Fallback.MEAN
+    difference = mixture.weights[[first]] - mixture.weights[[second]]
+    return bool(abs(difference).sum() <= _SAME_WEIGHTS)
+
+
+def _compare_tying(model: PreTrainedModel, report: GraftReport) -> Iterator[str]:
+    if report.tied and not is_tied(model):
+        yield "the input and the output embedding were tied, and are separate now"
+    if is_tied(model) and not report.tied:
+        yield "the input and the output embedding were separate, and are tied now"
+    # transformers does not tie two different tensors, whatever the config says; other programs may.
+    declared = bool(getattr(model.config.get_text_config(), "tie_word_embeddings", False))
+    if model.get_output_embeddings() is not None and declared != is_tied(model):
+        found = "one tensor" if is_tied(model) else "two tensors"
+        yield f"tie_word_embeddings in config.json is {declared}, and input and output embedding are {found}"
+
+
+def _compare_special_tokens(
+    model: PreTrainedModel, vocabulary: Vocabulary, mixture: Mixture, report: GraftReport
+) -> Iterator[str]:
+    for role, id in report.roles.items():
+        if vocabulary.special.get(role) != id:
+            now = vocabulary.special.get(role)
+            found = "has none" if now is None else f"uses {vocabulary.tokens[now]!r} ({now})"
+            yield f"the {role} token was {mixture.target_tokens[id]!r} ({id}), and the tokenizer {found}"
+    for id in np.flatnonzero(mixture.origin == Origin.SPECIAL).tolist():
+        if id < len(vocabulary) and not vocabulary.forms[id].is_special:
+            yield f"{mixture.target_tokens[id]!r} ({id}) was a special token, and is ordinary text now"
+    holders = {"config.json": model.config}
+    if model.can_generate():
+        holders["generation_config.json"] = model.generation_config
+    for file, holder in holders.items():
+        for name, value in sorted(vars(holder).items()):
+            role, ids = name.removesuffix("_token_id"), value if isinstance(value, list) else [value]
+            if role == name or value is None:
+                continue
+            if any(not isinstance(id, int) or not 0 <= id < len(vocabulary) for id in ids):
+                yield f"{name} in {file} is {value}, and the tokenizer has ids from 0 to {len(vocabulary) - 1}"
+            elif role in ROLES and vocabulary.special.get(role, ids[0]) not in ids:
+                yield f"{name} in {file} is {value}, and that of the tokenizer is {vocabulary.special[role]}"
+    counted_from = position_padding(model)
+    if counted_from is not None and counted_from != vocabulary.special.get("pad"):
+        yield f"positions are counted from the padding id {counted_from}, which is not that of the tokenizer"
+
+
+def _unknown_template_tokens(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:
+    """Find tokens such as `<|im_start|>` in the chat template that the tokenizer would split."""
+    for name in sorted(set(_TEMPLATE_TOKEN.findall(str(tokenizer.chat_template or "")))):
+        if name not in vocabulary.ids:
+            yield f"the chat template writes {name}, which is not a token"
+
+
+def _round_trip(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:
+    """Encode and decode words of the vocabulary itself; spaces may differ."""
+    words = _sample_words(vocabulary)
+    ids = tokenizer.encode(" ".join(words), add_special_tokens=False)
+    if (unknown := tokenizer.unk_token_id) is not None and unknown in ids:
+        yield f"{ids.count(unknown)} of {len(ids)} tokens of text in its own vocabulary are unknown to the tokenizer"
+    decoded = tokenizer.decode(ids)
+    before, after = "".join(words), "".join(decoded.split())
+    if before != after:
+        differing = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+        around = slice(max(0, differing - 10), differing + 10)
+        yield f"the tokenizer encodes …{before[around]}… and decodes it as …{after[around]}…"
+
+
+def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:
+    """Generate a few tokens, or compute the outputs of a model that does not generate."""
+    text = " ".join(_sample_words(vocabulary)[:8])
+    generates = architecture_of(model) in {"decoder", "encoder-decoder"}
+    try:
+        inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=16, return_token_type_ids=False)
+        with torch.no_grad():
+            if generates:
+                written = model.generate(**inputs, max_new_tokens=4, do_sample=False)
+                tokenizer.decode(written[0])
+            needs_both = architecture_of(model) == "encoder-decoder"
+            output = model(**inputs, **({"decoder_input_ids": inputs["input_ids"]} if needs_both else {}))[0]
+    except Exception as error:  # whatever it is, users would meet it too
+        yield f"{'generating text' if generates else 'running the model'} fails: {first_line(error)}"
+        return
+    if not torch.isfinite(output).all():
+        yield "its output has NaN or infinite values"
+
+
+def _sample_words(vocabulary: Vocabulary) -> list[str]:
+    """Return the texts of tokens that start a word and consist of letters, spread over the vocabulary."""
+    words = [form.text for form in vocabulary.forms if form.text.isalpha() and form.starts_word and not form.is_special]
+    return words[:: -(-len(words) // _SAMPLE)] if words else ["a"]
+
+
+def _embedding(model: PreTrainedModel) -> np.ndarray:
+    """Return the input embedding, [rows × width] float32."""
+    weights: np.ndarray = model.get_input_embeddings().weight.detach().float().numpy()
+    return weights
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

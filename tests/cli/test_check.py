@@ -1,0 +1,42 @@
+"""`relexify check`: exit status, reasons, and folders that hold something else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from relexify.pretrained.kinds import MODEL_KINDS
+from tests.cli.command import assert_error, relexify
+
+
+def test_a_transfer_passes_before_and_after_training(transferred, world, tmp_path):
+    outcome = relexify("check", transferred[0])
+    assert outcome.status == 0, outcome.out
+    assert "failed" not in outcome.out
+    options = ("--steps", 2, "--batch", 2, "--length", 16, "--set", "tensorboard=false")
+    assert relexify("train", transferred[0], tmp_path / "trained", "--corpus", world.corpus, *options).status == 0
+    assert relexify("check", tmp_path / "trained").status == 0
+
+
+def test_a_broken_graft_has_status_1_and_a_reason(transferred, tmp_path):
+    folder = shutil.copytree(transferred[0], tmp_path / "broken")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 9}))
+    outcome = relexify("check", folder)
+    assert outcome.status == 1
+    assert "special tokens: eos_token_id in config.json is 9" in outcome.out
+
+
+def test_a_compressed_transfer_is_not_called_a_graft(transferred, tmp_path):
+    options = ("--k", 2, "--clusters", 20, "--equal-size")
+    assert relexify("compress", transferred[0], tmp_path / "small", *options).status == 0
+    assert_error(relexify("check", tmp_path / "small"), "holds a compressed model, not a graft")
+
+
+@pytest.mark.parametrize("name", MODEL_KINDS)
+def test_models_of_other_systems_are_not_called_grafts(name, tmp_path):
+    kind = MODEL_KINDS[name]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind.model_type, kind.config_entry or "x": {}}))
+    assert_error(relexify("check", tmp_path), f"holds a {kind.name}, not a graft")

@@ -141,6 +141,7 @@ class Step:
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
+        summarise_notes: Returns the same, as far as the notes (`relexify.json`) of a model tell, if other steps follow.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
             wrote; a comparison shows them beside the scores of its runs.
@@ -167,6 +168,7 @@ class Step:
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
     summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
+    summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
     scores: Callable[[Path], Sequence[Any]] | None = None
     shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
     conflicts: Mapping[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
@@ -177,7 +178,7 @@ def _train_stages(
 def keep_stage(folder: Path, result: StageResult) -> None:
     """Write the result of a stage, and remove its checkpoints."""
     with write_folder(folder, internal=True) as beside:
-        result.model.save_pretrained(beside, state_dict=result.weights)
+        save_model(result.model, beside, weights=result.weights)
         result.curve.save(beside / CURVE_FILE)
         write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
     for checkpoint in folder.parent.glob("checkpoint-*"):

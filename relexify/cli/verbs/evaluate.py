@@ -113,9 +113,11 @@ def evaluate(
 
 
 def _print_text_scores(scores: tuple[Score, ...]) -> None:
+    from relexify.scoring import format_score
+
     shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
     for score, unit in zip(scores, ("bytes", "tokens"), strict=False):
-        shown.add_row(score.metric, f"{score.value:.4f}", f"{score.examples:,} {unit}")
+        shown.add_row(score.metric, format_score(score), f"{score.examples:,} {unit}")
     results.print(shown)
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from relexify.cli.console import results
 from relexify.cli.options import Device, Overwrite, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_measured, print_model_folder, print_rows, print_summary
+from relexify.cli.summary import print_measured, print_model_folder, print_next_training, print_rows, print_summary
 
 __all__ = ["compare", "run"]
 
@@ -26,17 +26,23 @@ def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", over
     from relexify.recipes.run import run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.reports import task_result_rows
+    from relexify.storage.work import read_notes
 
     read = read_recipe(recipe, settings or ())
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
-    print_summary(read.steps[-1].summarise(result))
+    *first, last = read.steps
+    for step in first:
+        print_summary(step.summarise_notes(read_notes(read.output)))
+    print_summary(last.summarise(result))
     for step in read.steps:
         if step.scores is not None:
             print_measured(step.scores(read.output))
     if measured := output_scores(read.output, read.tasks):
         print_rows(TASKS, task_result_rows(measured))
     print_model_folder(read.output)
+    if read.last_training is None:
+        print_next_training(read.output, read.corpus, read.held_out)
 
 
 def compare(

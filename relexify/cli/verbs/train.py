@@ -56,6 +56,15 @@ def train(
         bool,
         typer.Option("--add-head", help="Add a language-modelling head to a model without one.", rich_help_panel=RUN),
     ] = False,
+    report_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is "
+            "installed). Repeatable.",
+            show_default=False,
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     settings: Settings = None,
@@ -85,6 +94,7 @@ def train(
         learning_rate=learning_rate,
         plan=plan,
         patience=patience,
+        report_to=tuple(name for name in report_to if name != "none") if report_to else None,
         seed=seed,
     )
     options = apply_settings("training", options, settings)

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from relexify.cli.console import results
 from relexify.cli.options import (
     TEXT,
     Bitext,
@@ -24,7 +22,7 @@ from relexify.cli.options import (
     chosen_device,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_summary
+from relexify.cli.summary import print_model_folder, print_next_training, print_summary
 
 __all__ = ["transfer"]
 
@@ -116,6 +114,5 @@ def transfer(
     with bars():
         result = run_transfer(options)
     print_summary(summarise_transfer(result))
-    results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]. Inspect a token, or continue training:")
-    results.print(f"  relexify inspect {escape(str(result.output))} WORD", highlight=False)
-    results.print(f"  relexify train {escape(str(result.output))} OUTPUT --corpus TEXT", highlight=False)
+    print_model_folder(result.output)
+    print_next_training(result.output, corpus, held_out)

@@ -5,11 +5,13 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
@@ -26,6 +28,8 @@ from relexify.training.curve import Curve
 __all__ = ["run_comparison"]
 
 _RECIPE = "recipe.toml"
+
+logger = logging.getLogger(__name__)
 
 
 def run_comparison(
@@ -62,16 +66,25 @@ def run_comparison(
         check_trial(trial, inputs_of(recipe))
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
+    pending = [
+        trial for each in trials.values() for trial in each if finished[trial.folder] is None and trial.run in trained
+    ]
+    logger.info("%d of %d runs are left", len(pending), len(finished))
     comparisons = []
-    for size, each in trials.items():
-        folder = recipe.output if size is None else recipe.output / _size_name(size)
-        finished = {trial.folder: finished_trial(trial) for trial in each}
-        for trial in each:
-            if finished[trial.folder] is None and trial.run in trained:
-                finished[trial.folder] = run_trial(trial)
-                write_report(_comparison(recipe, training, size, each, finished), folder)
-        comparisons.append(_comparison(recipe, training, size, each, finished))
-        write_report(comparisons[-1], folder)
+    with track("comparing", len(finished)) as advance:
+        advance(len(finished) - len(pending))
+        for size, each in trials.items():
+            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            for trial in each:
+                if trial in pending:
+                    pending.remove(trial)
+                    with runs_follow(len(pending)):
+                        finished[trial.folder] = run_trial(trial)
+                    advance(1)
+                    write_report(_comparison(recipe, training, size, each, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, each, finished))
+            write_report(comparisons[-1], folder)
     return comparisons
 
 

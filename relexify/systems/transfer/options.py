@@ -68,7 +68,7 @@ class Transfer:
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
             decides.
         options: The method's own options, by name.
-        score: Measure bits per byte before training, against random and shuffled embeddings.
+        score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         score_bytes: How much text to score on.
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.

@@ -29,6 +29,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
@@ -278,7 +279,7 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     )
     tokenizers = load_tokenizer(source), load_tokenizer(model)
     check_tokenizers(built, tokenizers)
-    built.save_pretrained(folder)
+    save_model(built, folder)
     save_tokenizers(tokenizers, folder, built.config)
 
 

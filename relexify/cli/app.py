@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -35,8 +38,8 @@ from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
 MAX_MESSAGE = 1_000
 """Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
@@ -113,14 +116,32 @@ def main() -> None:
     quieten_libraries()
     try:
         _check_arguments(sys.argv[1:])
-        status = app(standalone_mode=False)
+        with _terminated_like_interrupted() as received:
+            status = app(standalone_mode=False)
     except Exception as error:
         if debug:
             traceback.print_exc()
         _stop(*_explain(error))
     if status == INTERRUPTED:
-        console.print("interrupted: run the same command again to resume", highlight=False)
+        status, word = (TERMINATED, "terminated") if received else (INTERRUPTED, "interrupted")
+        console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
     sys.exit(status)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[list[int]]:
+    """Let SIGTERM end the command as Ctrl-C does, so that temporary files are removed; yield the signals received."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _move_to_front(option: str) -> bool:

@@ -125,6 +125,8 @@ def chosen_device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda", "mps"):
+            raise InputError(f"--device {name!r} cannot compute: use cpu, cuda or auto")
     except RuntimeError as error:
         raise InputError(f"--device {name!r} is not a device: use cpu, cuda or auto") from error
     if device.type == "cuda" and not torch.cuda.is_available():

@@ -58,7 +58,8 @@ def _text(comparison: Comparison, picture: Path | None = None, task_picture: Pat
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts.append("## Scores\n")
-    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n")
+    bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}{_about_seeds(comparison)}.\n")
     parts += _cut_short(comparison)
     if comparison.keeps_best:
         parts += _kept_apart(comparison)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
@@ -50,7 +50,7 @@ class Stage:
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
-            warm-up, sqrt(w / s) of the peak).
+            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
         final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
@@ -296,13 +296,12 @@ _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
     "lookahead_steps",
 )  # fmt: skip
+_LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
 
 def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
     for name in _POSITIVE:
-        value = getattr(training, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+        check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
     for name in ("warmup", "masking"):
@@ -330,8 +329,7 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
             f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
             "steps: the model at the start and at the end is there anyway"
         )
-    if training.seed < 0:
-        raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
+    check_number("seed", training.seed, 0, LARGEST_SEED)
     for name in training.report_to or ():
         if name not in REPORTERS:
             raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
@@ -17,6 +17,7 @@ from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.registry import choose
 from relexify.systems.transfer.options import Transfer
+from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_transfer",
@@ -29,7 +30,13 @@ __all__ = [
     "without_evidence",
 ]
 
-_LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+_RANGES = {
+    "vocab_size": (1, LARGEST_VOCABULARY),
+    "neighbours": (1, 2**31 - 1),
+    "pad_to_multiple_of": (1, 2**16),
+    "seed": (0, LARGEST_SEED),
+    "score_bytes": (1, 2**40),
+}
 
 _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "dictionary": ("dictionary",),
@@ -110,6 +117,10 @@ def validate_transfer(options: Transfer) -> None:
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
     method_options(options)
+    if options.aligned_by == "random" and method.takes("token vectors"):
+        raise InputError(
+            f"the method {options.method} is not aligned by 'random': choose initialisation = \"random\" as a control"
+        )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     for kind in method.needs:
@@ -195,10 +206,8 @@ def _flags(names: Sequence[str]) -> str:
 
 
 def _check_values(options: Transfer) -> None:
-    for name, least in _LEAST.items():
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    for name, (least, most) in _RANGES.items():
+        check_number(name, getattr(options, name), least, most)
     if options.aligned_by not in get_args(AlignedBy):
         raise InputError(
             f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"

@@ -21,7 +21,7 @@ from relexify.errors import InputError, TrainingError
 from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.arguments import (
@@ -150,7 +150,8 @@ def train_stage(
                 "of many: set fsdp_version to 2, or choose the plan direct"
             )
         try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            with resuming_from(checkpoint):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             size = arguments.per_device_train_batch_size
             raise TrainingError(

@@ -36,6 +36,7 @@ from relexify.cli.verbs import (
     inspect,
     methods,
     recipes,
+    report,
     train,
     transfer,
     trelm,
@@ -67,6 +68,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
         "check": check.check,
+        "report": report.report,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {

@@ -22,6 +22,7 @@ HELP = {
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
     ("inspect",): ("mixed from", "random sample", "default: 5"),
+    ("report",): ("report.html", "Example:"),
     ("check",): ("intact", "broken", "Example:"),
     ("methods",): ("initialisations",),
     ("demo",): ("invented language", "default: smollm2-135m", "default: 10"),

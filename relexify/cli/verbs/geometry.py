@@ -79,7 +79,7 @@ def _names(models: list[str]) -> dict[str, str]:
 
 
 def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
-    from relexify.pretrained.architecture import architecture_of, usable_length
+    from relexify.pretrained.architecture import architecture_of, encoder_frame, usable_length
     from relexify.pretrained.loading import load_tokenizer
     from relexify.reports import layer_similarities
     from relexify.scoring import held_out_windows
@@ -88,10 +88,13 @@ def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
     kind = architecture_of(model)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    length = min(512, usable_length(model) or 512)
+    tokenizer = load_tokenizer(name)
+    before, after = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
+    length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
-    windows = held_out_windows(load_tokenizer(name), lines, "decoder", length=length).inputs
-    return layer_similarities(model, windows[: max(1, POSITIONS // windows.shape[1])].tolist())
+    windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs  # a decoder's are not masked
+    compared = windows[: max(1, POSITIONS // windows.shape[1])].tolist()
+    return layer_similarities(model, compared, before=before, after=after)
 
 
 def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:

@@ -28,7 +28,8 @@ def grid(
         typer.Option(metavar="TRAIN TEST", help="Files for a POS probe: columns or .conllu.", show_default=False),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(help="Train probes on the first N examples.", metavar="N", show_default=False)
+        int | None,
+        typer.Option(help="Train probes on N examples, evenly spaced in the file.", metavar="N", show_default=False),
     ] = None,
     settings: Settings = None,
     device: Device = "auto",

@@ -80,9 +80,9 @@ def compare(
 ) -> None:
     """Train several initialisations on the same text in the same order, and show which learns fastest.
 
-    Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
-    runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has tasks, every
-    run is scored on them before and after training.
+    Writes comparison.md, comparison.json, report.html and curves.svg into the recipe's output folder. Finished runs are
+    kept: add runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has
+    tasks, every run is scored on them before and after training.
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.sparse import csr_array
+from scipy.stats import ortho_group
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
@@ -24,6 +25,7 @@ __all__ = [
     "Rotation",
     "RotationDirection",
     "align",
+    "align_randomly",
     "find_reductions",
     "measure_translation_quality",
     "reduce_width",
@@ -216,6 +218,36 @@ def align(
         target_reduction=target_reduction,
         pairs_used=pairs.entries_used,
         coverage=pairs.coverage,
+        quality=quality,
+    )
+
+
+def align_randomly(
+    source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
+) -> Rotation:
+    """Draw a rotation at random: a control, in which vectors of the two languages have nothing to do with each other.
+
+    If the widths differ, the wider vectors are projected on their principal directions.
+
+    Args:
+        source: Vectors of the source language.
+        target: Vectors of the target language.
+        lexicon: If given, the quality is measured on it.
+        seed: Random seed.
+    """
+    source_reduction, target_reduction = find_reductions(source, target, reduce=True)
+    narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
+    drawn = ortho_group.rvs(narrow_target.width, random_state=np.random.default_rng(seed))
+    quality = None
+    if lexicon is not None:
+        quality = measure_translation_quality(narrow_source.rotated(drawn), narrow_target, lexicon, seed=seed)
+    return Rotation.from_fit(
+        drawn,
+        "source-to-target",
+        source_reduction=source_reduction,
+        target_reduction=target_reduction,
+        pairs_used=0,
+        coverage=0.0,
         quality=quality,
     )
 

@@ -202,6 +202,8 @@ def _variant(
         "corpus": corpus,
         "held_out": held_out,
     }
+    if run.aligned_by is not None:
+        shared["aligned_by"] = run.aligned_by
     tables = dict(recipe.tables)
     for step in recipe.steps:
         settings = dict(shared)
@@ -228,10 +230,13 @@ def _comparison(
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
     costs: dict[str, tuple[TrainingCost, ...]] = {}
+    shares: dict[str, tuple[Mapping[str, float], ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
             curves[name] = (*curves.get(name, ()), result.curve)
+            if result.shares:
+                shares[name] = (*shares.get(name, ()), result.shares)
             if result.tasks:
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
@@ -249,6 +254,7 @@ def _comparison(
         earlier=earlier,
         plans={trial.run: trial.plan for trial in trials if trial.run in curves},
         costs=costs,
+        shares=shares,
     )
 
 

@@ -131,6 +131,10 @@ def validate_transfer(options: Transfer) -> None:
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
     method_options(options)
+    if options.aligned_by == "random" and method.takes("token vectors"):
+        raise InputError(
+            f"the method {options.method} is not aligned by 'random': choose initialisation = \"random\" as a control"
+        )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     for kind in method.needs:

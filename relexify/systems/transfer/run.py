@@ -35,12 +35,14 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
+from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.tokens import train_tokenizer_like
@@ -152,9 +154,11 @@ def run_transfer(
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
+        "samples": segment_samples(evidence.held_out, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+    write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
 
 

@@ -81,6 +81,15 @@ def test_parquet_is_read_and_a_missing_column_or_damage_is_reported(tmp_path: Pa
         list(Corpus.open(path))
 
 
+def test_parquet_whose_text_is_not_utf8_is_rejected(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "corpus.parquet"
+    parquet.write_table(pyarrow.table({"text": PARAGRAPHS}), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"ombe wangu", b"ombe \xff\xfe\xff\xfe\xff"))
+    with pytest.raises(InputError, match="damaged parquet"):
+        list(Corpus.open(path))
+
+
 def test_folders_lists_and_patterns_are_read_in_sorted_order(tmp_path: Path) -> None:
     write(tmp_path / "b.txt", "two\n")
     write(tmp_path / "a.txt.gz", gzip.compress(b"one\n"))

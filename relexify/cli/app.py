@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
+from relexify.cli.console import console, log_to_console, quieten_libraries, results, shorten
 from relexify.cli.verbs import (
     align,
     bilingual,
@@ -39,8 +39,6 @@ __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
-MAX_MESSAGE = 1_000
-"""Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
 app = typer.Typer(
     name="relexify",
@@ -184,8 +182,6 @@ def _explain_usage(error: Any) -> str:
 
 
 def _stop(message: str, status: int) -> NoReturn:
-    sentence = " ".join(message.split())
-    if len(sentence) > MAX_MESSAGE:
-        sentence = f"{sentence[: MAX_MESSAGE // 2]} … {sentence[-MAX_MESSAGE // 2 :]}"
+    sentence = shorten(" ".join(message.split()))
     console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(status)

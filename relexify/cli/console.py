@@ -11,7 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["console", "log_to_console", "quieten_libraries", "results", "table"]
+__all__ = ["console", "log_to_console", "quieten_libraries", "results", "shorten", "table"]
+
+MAX_MESSAGE = 1_000
+"""Characters of a message that are shown; user input inside it may be arbitrarily long."""
 
 console = Console(stderr=True, emoji=False)
 """Progress, messages and errors, on stderr."""
@@ -46,6 +49,13 @@ def quieten_libraries() -> None:
         transformers.utils.logging.disable_progress_bar()
 
 
+def shorten(message: str) -> str:
+    """Return a message with its middle left out if it is too long."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    return f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
+
+
 def table(title: str, *columns: str) -> Table:
     """Return an empty table in relexify's style; columns after the first are right-aligned."""
     empty = Table(
@@ -66,5 +76,5 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        text = escape(f"{name}{record.getMessage()}")
+        text = escape(shorten(f"{name}{record.getMessage()}"))
         console.print(f"[{style}]·[/] {text}", highlight=False, soft_wrap=True)

@@ -38,7 +38,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     The lowest of a column is between two `**`. Runs with the same training plan follow one another, and the plan is
     shown if there are several. If the runs ended at different steps, each cell has its own step. If runs keep their
     best model, its score is the best, and the perplexity is that model's; otherwise the best is shown only if a run did
-    not end with it.
+    not end with it. Further columns say how good the evidence of a run was.
     """
     plans = {run: comparison.plans.get(run, _NOTHING) for run in comparison.curves}
     order = list(dict.fromkeys(plans.values()))
@@ -64,6 +64,8 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
+    names = dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares)
+    columns += [[name, *(_share(comparison.shares.get(run, ()), name) for run in runs)] for name in names]
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
     if comparison.costs:
@@ -199,6 +201,12 @@ def _cost_columns(costs: Sequence[Sequence[TrainingCost]]) -> list[list[str]]:
 
 def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
+
+
+def _share(seeds: Sequence[Mapping[str, float]], name: str) -> str:
+    """Return the mean of a share over the seeds that have it."""
+    found = [shares[name] for shares in seeds if name in shares]
+    return f"{fmean(found):.1%}" if found else _NOTHING
 
 
 def _perplexity(score: Statistic) -> str:

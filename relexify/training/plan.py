@@ -50,7 +50,7 @@ class Stage:
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
-            warm-up, sqrt(w / s) of the peak).
+            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
         final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """

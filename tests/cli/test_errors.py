@@ -230,7 +230,7 @@ def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, rejec
 
 
 def test_inspect_of_a_token_that_is_not_there(transferred, rejects):
-    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
+    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy' is not a token; it is split into")
     rejects(("inspect", transferred[0], "--sample", 0), "--sample")
 
 

@@ -68,6 +68,15 @@ def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_sho
     assert [row[-1] for row in rows] == ["seeds", "3", "1"]
 
 
+def test_the_evidence_of_runs_that_have_a_share_is_shown_beside_their_scores():
+    plain = compare(fast=[FAST, FAST], slow=SLOW)
+    shown = replace(plain, shares={"fast": ({"P@1": 0.02}, {"P@1": 0.04}), "slow": ({},)})
+    header, fast, slow = score_rows(shown)
+    column = header.index("P@1")
+    assert (fast[column], slow[column]) == ("3.0%", "–")
+    assert score_rows(plain) == [row[:column] + row[column + 1 :] for row in (header, fast, slow)]
+
+
 def test_the_reach_matrix():
     assert reach_rows(compare(fast=FAST, slow=SLOW, ready={0: 1.0, 100: 1.0})) == [
         ["initialisation", "fast (1.200)", "slow (1.800)", "ready (1.000)"],

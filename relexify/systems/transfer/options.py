@@ -61,7 +61,7 @@ class Transfer:
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
             case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers.
+            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control.
         adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.

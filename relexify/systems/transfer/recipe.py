@@ -16,7 +16,7 @@ from relexify.systems.transfer.checks import (
 )
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
-from relexify.systems.transfer.summary import summarise_notes, summarise_transfer
+from relexify.systems.transfer.summary import alignment_precision, summarise_notes, summarise_transfer
 
 __all__ = ["run_transfer_step"]
 
@@ -64,10 +64,12 @@ STEPS.add(
         load=load_transfer,
         summarise=summarise_transfer,
         summarise_notes=summarise_notes,
+        shares=alignment_precision,
         varies={
             "without": without_evidence,
             # The runs of a comparison are scored when their training starts, and baselines are runs of their own.
             "method": lambda options, method: replace(with_method(options, method), score=False),
+            "aligned_by": lambda options, aligned_by: replace(options, aligned_by=aligned_by),
             "seed": lambda options, seed: replace(options, seed=seed),
             "corpus": lambda options, corpus: replace(options, corpus=corpus),
             "held_out": lambda options, held_out: replace(options, held_out=held_out),

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
+from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import ORIGINAL, DictionaryCheck, Start, TextCoverage
 from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from relexify.evidence.alignment import Rotation
     from relexify.systems.transfer.run import TransferResult
 
-__all__ = ["summarise_notes", "summarise_rotation", "summarise_transfer"]
+__all__ = ["alignment_precision", "summarise_notes", "summarise_rotation", "summarise_transfer"]
 
 _ORIGINS = {
     "special": "special tokens, copied by role",
@@ -42,6 +45,12 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
     return _summarise(Start.from_notes(notes)) if "graft" in notes and "method" in notes else []
+
+
+def alignment_precision(output: Path) -> dict[str, float]:
+    """Return the precision at 1 of the vector alignment that a transfer in a folder rests on, if it was measured."""
+    quality = (read_notes(output).get("alignment") or {}).get("quality")
+    return {} if quality is None else {"P@1 of the vectors": quality["precision"]}
 
 
 def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:

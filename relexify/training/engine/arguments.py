@@ -96,6 +96,9 @@ def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
     """Return name and options that transformers has for the schedule of a stage."""
     if stage.schedule == "constant":
         return "constant_with_warmup", {}
+    if stage.schedule == "inverse_sqrt":
+        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
     if not stage.final_rate:
         return stage.schedule, {}
     if stage.schedule == "cosine":

@@ -15,7 +15,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
+from relexify.cli.console import (
+    console,
+    log_to_console,
+    quieten_libraries,
+    results,
+    results_as_json,
+    set_options_of_command,
+    shorten,
+    spell_options,
+)
 from relexify.cli.verbs import (
     align,
     bilingual,
@@ -28,6 +37,7 @@ from relexify.cli.verbs import (
     inspect,
     methods,
     recipes,
+    report,
     train,
     transfer,
     trelm,
@@ -39,8 +49,6 @@ __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
-MAX_MESSAGE = 1_000
-"""Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
 app = typer.Typer(
     name="relexify",
@@ -59,6 +67,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
         "check": check.check,
+        "report": report.report,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
@@ -87,13 +96,18 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one json object.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Options of every verb."""
+    verb = context.command.get_command(context, context.invoked_subcommand)  # type: ignore[attr-defined]
+    members = getattr(verb, "commands", {"": verb}).values()
+    set_options_of_command(parameter.name for member in members for parameter in member.params)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     level = logging.INFO
     if debug:
@@ -104,12 +118,14 @@ def options(
     if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
+    else:
+        results_as_json(as_json)
 
 
 def main() -> None:
     """Run the command line; invalid input gives one error message and exit status 2."""
     debug = _move_to_front("--debug")
-    for option in ("--quiet", "-q"):
+    for option in ("--quiet", "-q", "--json"):
         _move_to_front(option)
     quieten_libraries()
     try:
@@ -164,7 +180,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
-        return str(error), 2
+        return spell_options(str(error)), 2
     if isinstance(error, OSError):
         if not error.strerror:
             return str(error), 2
@@ -184,8 +200,6 @@ def _explain_usage(error: Any) -> str:
 
 
 def _stop(message: str, status: int) -> NoReturn:
-    sentence = " ".join(message.split())
-    if len(sentence) > MAX_MESSAGE:
-        sentence = f"{sentence[: MAX_MESSAGE // 2]} … {sentence[-MAX_MESSAGE // 2 :]}"
+    sentence = shorten(" ".join(message.split()))
     console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(status)

@@ -75,6 +75,9 @@ class Graft:
     mixture: Mixture
     report: GraftReport
 
+    def __repr__(self) -> str:
+        return f"Graft({type(self.model).__name__}, {self.report.tokens:,} tokens, {self.mixture!r})"
+
     def save(
         self,
         path: str | Path,

@@ -134,7 +134,7 @@ class Inputs:
             MissingExtra: The text has not been aligned yet, and eflomal is not installed.
         """
         if self.evidence.bitext is None:
-            raise InputError("there is no parallel text to count in: give it with --bitext")
+            raise InputError("there is no parallel text to count in: give `bitext`")
         return count_aligned_tokens(
             self.evidence.bitext,
             self.source,
@@ -302,7 +302,7 @@ def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, tar
     lexicon = identical_words(source, target)
     logger.warning(
         "no dictionary given: falling back on %d words that both languages write alike; "
-        "even a small dictionary (--dictionary) usually does better",
+        "even a small one (`dictionary`) usually does better",
         len(lexicon),
     )
     return lexicon
@@ -317,7 +317,7 @@ def identical_words(source: WordVectors, target: WordVectors, *, shortest: int =
     lexicon = BilingualLexicon.identical(source.words, target.words, shortest=shortest)
     if not len(lexicon):
         raise EvidenceError(
-            "the two languages write no word alike: give a dictionary (--dictionary) to a method that takes one"
+            "the two languages write no word alike: give a dictionary (`dictionary`) to a method that takes one"
         )
     return replace(lexicon, name="identical words")
 

@@ -11,6 +11,8 @@ from typing import Any
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
+from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores, moments_of
@@ -22,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+    """Write `comparison.json`, `comparison.md`, `report.html` and, where matplotlib is installed, `curves.svg`.
 
     `tasks.svg` is drawn too, if models were evaluated on tasks during training.
 
@@ -46,6 +48,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
     except MissingExtra as error:
         logger.warning("There are no figures in %s: %s.", folder, error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
+    written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
 
 

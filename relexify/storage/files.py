@@ -111,7 +111,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
-        raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
+        raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.is_dir() and any(path.iterdir()):
         check_written(path, _listed(path))
     _check_writable(path)

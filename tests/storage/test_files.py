@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
 
 def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
-    with pytest.raises(OutputError, match="--overwrite"):
+    with pytest.raises(OutputError, match="`overwrite`"):
         check_output(tmp_path / "out")
     assert check_output(tmp_path / "out", overwrite=True) == tmp_path / "out"
     (tmp_path / "empty").mkdir()

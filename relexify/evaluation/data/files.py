@@ -92,7 +92,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
-        raise InputError(f"{task} needs development data to choose the best epoch by: give it (--dev)")
+        raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
     train, test = evenly_spaced(entry.read(files.train), examples), entry.read(files.test)
     return TaskData(train, test, None if files.dev is None else entry.read(files.dev))
 

@@ -156,7 +156,7 @@ def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
     elif not trial.work.is_finished() and trial.folder.exists():
         reason = "belongs to another recipe, other texts or another model: choose another output, "
     if reason and not trial.work.overwrite:
-        raise InputError(f"{trial.folder} {reason}or pass --overwrite to run it again")
+        raise InputError(f"{trial.folder} {reason}or run it again with `overwrite`")
     check_inputs(trial.folder, *inputs)
     trial.work.check()
     trial.work.check_claim()

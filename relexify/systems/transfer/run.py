@@ -35,12 +35,14 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
-from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
+from relexify.storage.documents import write_documents
+from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
+from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.tokens import train_tokenizer_like
@@ -95,22 +97,23 @@ class TransferResult:
         return judge(self.start)
 
 
-def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
+def run_transfer(
+    options: Transfer, *, evidence: Evidence | None = None, work: WorkFolder | None = None
+) -> TransferResult:
     """Run a transfer: tokenizer, vectors, vector alignment, mixture, graft, score, save.
 
     Slow steps are cached, so that an interrupted run resumes if it is started again.
 
     Args:
         options: What to do.
+        evidence: The result of `prepare_transfer`, if it was called before.
         work: If given, the output is recorded as the result of this run.
 
     Raises:
         InputError: An option or an input is not possible.
         OutputError: The output cannot be written.
     """
-    check_inputs(options.output, *transfer_inputs(options))
-    check_output(options.output, overwrite=options.overwrite)
-    evidence = check_transfer(options)
+    evidence = evidence or prepare_transfer(options)
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
@@ -151,9 +154,11 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
+        "samples": segment_samples(evidence.held_out, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+    write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
 
 

@@ -173,7 +173,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     if notes.get("name") == name:
         return found
     if not options.overwrite:
-        raise InputError(f"{path} belongs to another grid: choose another output, or pass --overwrite to run it again")
+        raise InputError(f"{path} belongs to another grid: choose another output, or remove that file")
     return cell
 
 

@@ -26,6 +26,7 @@ SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
+INNER_PRECISIONS = ("float32", "bfloat16")
 REPORTERS = ("tensorboard", "wandb", "trackio")
 LEAST_INTERVAL = 10
 """Steps between two scores in a short run; scoring takes as long as many steps there."""
@@ -106,6 +107,11 @@ class Training:
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
             processes they are as frequent as scores.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
+        inner_precision: Number format of inner parameters while they are trained: `float32`, or `bfloat16`, which
+            halves the memory of these parameters, their gradients and the state of their optimiser, but rounds their
+            updates; everything is then computed in bfloat16.
+        checkpoint_activations: Compute the activations inside a layer again for the backward pass instead of keeping
+            them, which takes less memory and about a third more time.
         compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
         report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
             by default, if it is installed.
@@ -140,6 +146,8 @@ class Training:
     keep_best: bool | None = None
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
+    inner_precision: str = "float32"
+    checkpoint_activations: bool = field(default=False, metadata=NO_EFFECT)
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
     report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
@@ -312,6 +320,9 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
     if training.precision not in PRECISIONS:
         raise InputError(f"there is no precision {training.precision!r}: choose one of {', '.join(PRECISIONS)}")
+    if training.inner_precision not in INNER_PRECISIONS:
+        choices = " or ".join(INNER_PRECISIONS)
+        raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "

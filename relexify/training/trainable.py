@@ -37,11 +37,16 @@ def check_trainable(model: PreTrainedModel, training: Training) -> None:
         training: The options.
 
     Raises:
-        InputError: The model is neither decoder nor masked language model, the sequences are too long for it, or a
-            stage trains nothing.
+        InputError: The model is neither decoder nor masked language model, the sequences are too long for it, a stage
+            trains nothing, or the model cannot save memory as requested.
     """
     check_language_model(model, training)
     check_stages(model, training)
+    if training.checkpoint_activations and not model.supports_gradient_checkpointing:
+        raise InputError(
+            f"{type(model).__name__} cannot compute activations again: leave out checkpoint_activations, and take a "
+            "smaller micro_batch"
+        )
 
 
 def check_language_model(model: PreTrainedModel, training: Training) -> None:

@@ -39,6 +39,7 @@ from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, Sta
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.plan import Stage, Training
+from relexify.training.precision import cast_for_training
 
 __all__ = ["StageResult", "train_stage"]
 
@@ -78,7 +79,7 @@ def train_stage(
     """Train one stage, or resume it where an earlier run was interrupted.
 
     Args:
-        model: The model in float32; it is changed.
+        model: The model; it is changed.
         data: Text to train on and to score on.
         stage: What to train, and for how long.
         training: All other options.
@@ -98,6 +99,7 @@ def train_stage(
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
 
+    cast_for_training(model, training)
     trained = set(freeze_all_but(model, stage.trains))
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     trained_size = sum(size for name, size in sizes.items() if name in trained)
@@ -139,7 +141,8 @@ def train_stage(
             data,
             [*stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
-            captured=is_compiled and on_one_gpu,
+            # What is computed again restores the state of the random generator, which cannot be recorded.
+            captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
             is_averaged=training.average is not None,
             snapshots=snapshots,
             snapshot_steps={step - first_step: step for step in training.snapshots},
@@ -148,6 +151,11 @@ def train_stage(
             raise InputError(
                 "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
                 "of many: set fsdp_version to 2, or choose the plan direct"
+            )
+        if training.inner_precision == "bfloat16" and trainer.is_fsdp_enabled:
+            raise InputError(
+                "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "
+                "choose the format of FSDP"
             )
         try:
             with resuming_from(checkpoint):
@@ -159,6 +167,8 @@ def train_stage(
                 f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
             ) from error
 
+    if training.checkpoint_activations:
+        model.gradient_checkpointing_disable()
     has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
     if training.average is not None and not has_best:  # the model of a checkpoint is an average already
         swap_averages(trainer.optimizer)

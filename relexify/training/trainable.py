@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import meta_model
+from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import MUON, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
@@ -75,6 +76,8 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
     Raises:
         InputError: One does not.
     """
+    if training.lora_rank:
+        import_peft()
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
         if stage.optimiser == MUON or stage.embedding_learning_rate is not None:

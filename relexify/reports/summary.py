@@ -44,7 +44,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
         if len(moments_of(chain.from_iterable(comparison.tasks.values()))) > 2:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
-        logger.warning("There are no figures in %s: %s.", folder, error)
+        logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
     return [*written, *pictures]
 

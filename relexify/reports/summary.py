@@ -109,7 +109,14 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     ]
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
-    return [*parts, _table(task_rows(comparison))]
+    parts.append(_table(task_rows(comparison)))
+    for run, found in comparison.tasks.items():
+        for scores in found:
+            if scores.chosen:
+                when = "the end" if scores.step is None else f"step {scores.step:,}"
+                values = ", ".join(f"{name} {value:g}" for name, value in scores.chosen.items())
+                parts.append(f"- {run}, {scores.task} at {when}, chosen on development data: {values}")
+    return [*parts, ""]
 
 
 def _notes(comparison: Comparison) -> str:

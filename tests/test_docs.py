@@ -8,6 +8,7 @@ import itertools
 import operator
 import re
 import shlex
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,8 @@ def test_the_page_on_training_states_the_defaults():
         f"{training.weight_decay}, blocks of {training.length} tokens; only the batch is {training.batch} instead of",
     ):
         assert sentence in page, sentence
-    assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps by default"
+    assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps"
+    assert [replace(training, steps=steps).evaluation_interval for steps in (100, 20)] == [10, 5]  # "but at least 10"
 
 
 def _number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,6 +22,8 @@ from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer, resolve
 
 __all__ = ["check_evaluation", "check_model", "evaluate_task"]
+
+logger = logging.getLogger(__name__)
 
 
 def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path) -> TaskResult:
@@ -46,6 +49,9 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     ):
         options = replace(options, device=device, through=None if through is None else str(through))
         data = _read(files, options)
+        if repeated := data.repeated_tests:
+            total = sum(map(len, data.tests.values()))
+            logger.warning("%s: %d of %d test examples are in the training data too.", options.task, repeated, total)
         return _search(resolve(trained), data, options, Path(folder))
 
 

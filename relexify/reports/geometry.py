@@ -71,12 +71,16 @@ def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
     return Principal(centred @ axes.astype(np.float32), values[order].clip(min=0) / total)
 
 
-def layer_similarities(model: Any, windows: Sequence[Sequence[int]]) -> LayerSimilarities:
+def layer_similarities(
+    model: Any, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
+) -> LayerSimilarities:
     """Return how similar hidden states are, layer by layer; every pair of positions counts, none is sampled.
 
     Args:
         model: A transformers model; it is called with `output_hidden_states=True`.
         windows: Tokens of pieces of text, each of any length; all positions of all windows are compared.
+        before: Special tokens before each window, such as [CLS], which the model reads and which are not compared.
+        after: Special tokens after each window.
 
     Raises:
         EvidenceError: The text has fewer than two different tokens.
@@ -91,9 +95,10 @@ def layer_similarities(model: Any, windows: Sequence[Sequence[int]]) -> LayerSim
     model.eval()
     with torch.inference_mode():
         for window in windows:
-            inputs = torch.tensor([list(window)], device=model.device)
+            inputs = torch.tensor([[*before, *window, *after]], device=model.device)
             states = model(input_ids=inputs, output_hidden_states=True).hidden_states
-            sums.append([state[0].float().cpu().numpy() for state in states])
+            text = slice(len(before), len(before) + len(window))
+            sums.append([state[0, text].float().cpu().numpy() for state in states])
     model.train(was_training)
     layers = [np.concatenate(parts) for parts in zip(*sums, strict=True)]
     pairs = [_mean_cosines(layer, ids) for layer in layers]

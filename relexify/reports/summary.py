@@ -11,6 +11,8 @@ from typing import Any
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
+from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores, moments_of
@@ -22,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+    """Write `comparison.json`, `comparison.md`, `report.html` and, where matplotlib is installed, `curves.svg`.
 
     `tasks.svg` is drawn too, if models were evaluated on tasks during training.
 
@@ -46,6 +48,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
     except MissingExtra as error:
         logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
+    written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
 
 
@@ -55,7 +58,8 @@ def _text(comparison: Comparison, picture: Path | None = None, task_picture: Pat
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts.append("## Scores\n")
-    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n")
+    bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}{_about_seeds(comparison)}.\n")
     parts += _cut_short(comparison)
     if comparison.keeps_best:
         parts += _kept_apart(comparison)

@@ -6,13 +6,14 @@ optimiser and schedule, because a run whose frozen parameters change halfway can
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
@@ -25,6 +26,9 @@ SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
+REPORTERS = ("tensorboard", "wandb", "trackio")
+LEAST_INTERVAL = 10
+"""Steps between two scores in a short run; scoring takes as long as many steps there."""
 PAPERS_RATE = 5e-4
 """Learning rate of AdamW if none is given (Minixhofer et al. 2022, Table 6)."""
 PAPERS_BETA1 = 0.9
@@ -46,7 +50,7 @@ class Stage:
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
-            warm-up, sqrt(w / s) of the peak).
+            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
         final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
@@ -93,8 +97,9 @@ class Training:
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps and after the last; a twentieth of all steps by default.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 40,000 on a CPU by default.
+            of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
+            run of fewer than forty.
+        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 20,000 on a CPU by default.
         snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
         patience: Stop after this number of scores without a better one.
         keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
@@ -102,7 +107,8 @@ class Training:
             processes they are as frequent as scores.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
         compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
-        tensorboard: Write a log for TensorBoard; by default if it is installed.
+        report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
+            by default, if it is installed.
         seed: Seed of the order of the text, of masks and of dropout.
     """
 
@@ -135,7 +141,7 @@ class Training:
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
-    tensorboard: bool | None = field(default=None, metadata=NO_EFFECT)
+    report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property
@@ -146,7 +152,7 @@ class Training:
     @property
     def evaluation_interval(self) -> int:
         """Steps between two scores on held-out text."""
-        return self.evaluate_every or max(1, self.steps // 20)
+        return self.evaluate_every or max(self.steps // 20, min(LEAST_INTERVAL, -(-self.steps // 4)))
 
     @property
     def selects_best(self) -> bool:
@@ -290,13 +296,12 @@ _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
     "lookahead_steps",
 )  # fmt: skip
+_LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
 
 def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
     for name in _POSITIVE:
-        value = getattr(training, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+        check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
     for name in ("warmup", "masking"):
@@ -324,8 +329,14 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
             f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
             "steps: the model at the start and at the end is there anyway"
         )
-    if training.seed < 0:
-        raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
+    check_number("seed", training.seed, 0, LARGEST_SEED)
+    for name in training.report_to or ():
+        if name not in REPORTERS:
+            raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")
+        if importlib.util.find_spec(name) is None:
+            if name == "tensorboard":
+                raise MissingExtra(name, "writing a log for TensorBoard", name)
+            raise InputError(f"reporting to {name} needs the package {name}: pip install {name}")
 
 
 def _check_stage(stage: Stage) -> None:

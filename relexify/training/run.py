@@ -20,8 +20,10 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
+from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
@@ -177,7 +179,7 @@ def _train_stages(
 def keep_stage(folder: Path, result: StageResult) -> None:
     """Write the result of a stage, and remove its checkpoints."""
     with write_folder(folder, internal=True) as beside:
-        result.model.save_pretrained(beside, state_dict=result.weights)
+        save_model(result.model, beside, weights=result.weights)
         result.curve.save(beside / CURVE_FILE)
         write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
     for checkpoint in folder.parent.glob("checkpoint-*"):
@@ -216,6 +218,7 @@ def write_result(
             job.save(job.load(snapshot).to(job.dtype), folder)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
+    write_documents(work.output)
 
 
 def _snapshots(work: Path) -> list[tuple[int, Path]]:

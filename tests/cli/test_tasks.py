@@ -131,7 +131,7 @@ steps = 4
 batch = 4
 length = 16
 evaluate_every = 2
-tensorboard = false
+report_to = []
 [compare]
 runs = ["fvt", "fullrand"]
 [[tasks]]
@@ -336,7 +336,7 @@ def test_train_adds_a_head_on_request(world, tmp_path):
         "--length",
         16,
         "--set",
-        "tensorboard=false",
+        "report_to=[]",
     )
     command = ("train", tmp_path / "bare", tmp_path / "out", *options)
     assert_error(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")

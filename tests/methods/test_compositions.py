@@ -36,6 +36,16 @@ def test_special_tokens_follow_their_role_across_spellings():
         assert mixture.origin[id] == Origin.SPECIAL
 
 
+def test_shuffled_rows_are_those_of_ordinary_tokens():
+    source = pico.byte_level(["ab"], size=258, bos_token="<s>", eos_token="</s>")
+    special_ids = {source.bos_token_id, source.eos_token_id}
+    for seed in range(3):
+        mixture = shuffle(source, TARGET, seed=seed)
+        ordinary = mixture.weights[mixture.origin != Origin.SPECIAL]
+        assert ordinary.nnz > 300
+        assert not special_ids & set(ordinary.indices.tolist())
+
+
 def test_special_tokens_without_a_role_follow_their_spelling():
     source = target = pico.unigram()
     id = target.convert_tokens_to_ids("<extra_id_1>")

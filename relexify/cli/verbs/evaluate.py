@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.errors import InputError
@@ -105,6 +105,7 @@ def evaluate(
         with bars():
             scores = score_text(model, held_out, scoring)
         _print_text_scores(scores)
+        emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.evaluate import evaluate_task
@@ -123,6 +124,14 @@ def evaluate(
     with bars():
         result = evaluate_task(model, files, options, folder=output or Path(f"{Path(model).name}.{task}"))
     _print_task_result(result, f"{task} probe" if probe else task, details)
+    emit(
+        model=model,
+        task=task,
+        mean=result.mean,
+        deviation=result.deviation,
+        per_seed=result.per_seed,
+        search=result.search,
+    )
 
 
 def _test_files(given: list[str]) -> str | dict[str, str]:
@@ -136,10 +145,12 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
 
 
 def _print_text_scores(scores: tuple[Score, ...]) -> None:
+    from relexify.scoring import format_score
+
     shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
     for score, unit in zip(scores, ("bytes", "tokens"), strict=False):
-        shown.add_row(score.metric, f"{score.value:.4f}", f"{score.examples:,} {unit}")
-    results.print(shown)
+        shown.add_row(score.metric, format_score(score), f"{score.examples:,} {unit}")
+    print_table(shown)
 
 
 def _print_task_result(result: Any, title: str, details: bool) -> None:
@@ -148,20 +159,20 @@ def _print_task_result(result: Any, title: str, details: bool) -> None:
     for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
         shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
-    results.print(shown)
+    print_table(shown)
     if result.tests:
         parts = table("By test set", "test set", "metric", "value", "std over seeds", "examples")
         for name, part in result.tests.items():
             spread = "" if part.deviation is None else f"± {part.deviation[0]:.4f}"
             main = part.mean[0]
             parts.add_row(escape(name), escape(main.metric), f"{main.value:.4f}", spread, f"{main.examples:,}")
-        results.print(parts)
+        print_table(parts)
     if result.search:
         tried = table("Search on development data", "learning rate", "batch", "score", "")
         for candidate in result.search:
             mark = "chosen" if candidate == result.chosen else ""
             tried.add_row(f"{candidate.learning_rate:g}", str(candidate.batch), f"{candidate.dev:.4f}", mark)
-        results.print(tried)
+        print_table(tried)
     for encoder in result.encoders:
         results.print(f"The fine-tuned encoder is in [bold]{escape(str(encoder))}[/]")
     if details and result.table:
@@ -170,9 +181,9 @@ def _print_task_result(result: Any, title: str, details: bool) -> None:
             rows.add_row(
                 escape(row.label), f"{row.precision:.3f}", f"{row.recall:.3f}", f"{row.f1:.3f}", f"{row.examples:,}"
             )
-        results.print(rows)
+        print_table(rows)
     if details and result.confusion:
         counts = table("Confusion matrix: gold (rows), predicted (columns)", "", *result.confusion.labels)
         for label, row in zip(result.confusion.labels, result.confusion.counts, strict=True):
             counts.add_row(escape(label), *(f"{count:,}" for count in row))
-        results.print(counts)
+        print_table(counts)

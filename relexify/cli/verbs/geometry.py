@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Overwrite, Seed
 from relexify.errors import InputError
 
@@ -66,6 +66,8 @@ def geometry(
         plot_similarities(similarities, layers)
     _print(panels, similarities)
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
+    explained = {name: float(points.explained) for name, (points, _) in panels.items()}
+    emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
 def _names(models: list[str]) -> dict[str, str]:
@@ -77,7 +79,7 @@ def _names(models: list[str]) -> dict[str, str]:
 
 
 def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
-    from relexify.pretrained.architecture import architecture_of, usable_length
+    from relexify.pretrained.architecture import architecture_of, encoder_frame, usable_length
     from relexify.pretrained.loading import load_tokenizer
     from relexify.reports import layer_similarities
     from relexify.scoring import held_out_windows
@@ -86,10 +88,13 @@ def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
     kind = architecture_of(model)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    length = min(512, usable_length(model) or 512)
+    tokenizer = load_tokenizer(name)
+    before, after = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
+    length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
-    windows = held_out_windows(load_tokenizer(name), lines, "decoder", length=length).inputs
-    return layer_similarities(model, windows[: max(1, POSITIONS // windows.shape[1])].tolist())
+    windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs  # a decoder's are not masked
+    compared = windows[: max(1, POSITIONS // windows.shape[1])].tolist()
+    return layer_similarities(model, compared, before=before, after=after)
 
 
 def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:
@@ -101,4 +106,4 @@ def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -
         cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
         cells = [f"{value:.3f}" for value in cosines] or ["–"] * 3
         shown.add_row(escape(name), f"{points.explained:.3f}", *cells)
-    results.print(shown)
+    print_table(shown)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.recipes.schema import FolderName, checked, invalid
 from relexify.registry import choose
@@ -31,12 +32,14 @@ class Run:
         method: One of `METHODS`.
         plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
         without: Evidence of the recipe that its method is not given, such as `bitext`.
+        aligned_by: What aligns its word vectors; if None, what `[transfer]` says.
     """
 
     name: FolderName
     method: Annotated[str, METHODS]
     plan: Annotated[str | None, PLANS] = None
     without: tuple[str, ...] = ()
+    aligned_by: AlignedBy | None = None
 
 
 RUNS: Mapping[str, Run] = MappingProxyType(
@@ -47,6 +50,7 @@ RUNS: Mapping[str, Run] = MappingProxyType(
             *(Run(f"{name}-direct", name, "direct") for name in METHODS),
             Run("transinner", "random", "embeddings-first"),
             Run("transinner-shuffle", "shuffle", "embeddings-first"),
+            Run("wechsel-random-rotation", "wechsel", aligned_by="random"),
             Run("wechsel-frozen", "wechsel", "embeddings-first"),
             Run("blend-frozen", "blend", "embeddings-first"),
             Run("ramen-frozen", "ramen", "embeddings-first"),

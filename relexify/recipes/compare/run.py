@@ -5,11 +5,13 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
@@ -23,9 +25,11 @@ from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.training.curve import Curve
 
-__all__ = ["run_comparison"]
+__all__ = ["plan_comparison", "run_comparison"]
 
 _RECIPE = "recipe.toml"
+
+logger = logging.getLogger(__name__)
 
 
 def run_comparison(
@@ -48,6 +52,40 @@ def run_comparison(
     Raises:
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
+    trials, trained = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
+    _, training = _check_recipe(recipe)
+    write_file(recipe.output / MARKER, "{}\n")
+    write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
+    pending = [
+        trial for each in trials.values() for trial in each if finished[trial.folder] is None and trial.run in trained
+    ]
+    logger.info("%d of %d runs are left", len(pending), len(finished))
+    comparisons = []
+    with track("comparing", len(finished)) as advance:
+        advance(len(finished) - len(pending))
+        for size, each in trials.items():
+            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            for trial in each:
+                if trial in pending:
+                    pending.remove(trial)
+                    with runs_follow(len(pending)):
+                        finished[trial.folder] = run_trial(trial)
+                    advance(1)
+                    write_report(_comparison(recipe, training, size, each, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, each, finished))
+            write_report(comparisons[-1], folder)
+    return comparisons
+
+
+def plan_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> tuple[dict[int | None, list[Trial]], set[str]]:
+    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`.
+
+    Returns:
+        The trials by the size of the subsample, None for the whole text; and the names of the runs to train.
+    """
     compare, training = _check_recipe(recipe)
     names = [run.name for run in compare.runs]
     trained = {choose(name, names, "run") for name in only} or set(names)
@@ -60,19 +98,7 @@ def run_comparison(
     }
     for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
         check_trial(trial, inputs_of(recipe))
-    write_file(recipe.output / MARKER, "{}\n")
-    write_file(recipe.output / _RECIPE, recipe_text(recipe))
-    comparisons = []
-    for size, each in trials.items():
-        folder = recipe.output if size is None else recipe.output / _size_name(size)
-        finished = {trial.folder: finished_trial(trial) for trial in each}
-        for trial in each:
-            if finished[trial.folder] is None and trial.run in trained:
-                finished[trial.folder] = run_trial(trial)
-                write_report(_comparison(recipe, training, size, each, finished), folder)
-        comparisons.append(_comparison(recipe, training, size, each, finished))
-        write_report(comparisons[-1], folder)
-    return comparisons
+    return trials, trained
 
 
 def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
@@ -176,6 +202,8 @@ def _variant(
         "corpus": corpus,
         "held_out": held_out,
     }
+    if run.aligned_by is not None:
+        shared["aligned_by"] = run.aligned_by
     tables = dict(recipe.tables)
     for step in recipe.steps:
         settings = dict(shared)
@@ -202,10 +230,13 @@ def _comparison(
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
     costs: dict[str, tuple[TrainingCost, ...]] = {}
+    shares: dict[str, tuple[Mapping[str, float], ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
             curves[name] = (*curves.get(name, ()), result.curve)
+            if result.shares:
+                shares[name] = (*shares.get(name, ()), result.shares)
             if result.tasks:
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
@@ -223,6 +254,7 @@ def _comparison(
         earlier=earlier,
         plans={trial.run: trial.plan for trial in trials if trial.run in curves},
         costs=costs,
+        shares=shares,
     )
 
 

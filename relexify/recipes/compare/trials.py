@@ -6,6 +6,7 @@ and seed. Until it is finished, its models and scores lie in `NAME.work`; then i
     curve.json        the scores on held-out text during the last training
     cost.json         its machine, time and speed
     first_step.json   those of the training before it, if there are two
+    shares.json       how good its evidence was
     tasks/            the scores on tasks, before, during and after training
     model/            the trained model with its snapshots, if models are to be kept
 """
@@ -15,9 +16,9 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ from relexify.recipes.tasks import TaskEntry, evaluate_entries, finished_scores
 from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.files import check_inputs, is_written, write_file
-from relexify.storage.work import WorkFolder, read_json
+from relexify.storage.json import read_json
+from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _COST, _TASKS, _MODEL = "curve.json", "first_step.json", "cost.json", "tasks", "model"
+_CURVE, _EARLIER_CURVE, _COST, _SHARES = "curve.json", "first_step.json", "cost.json", "shares.json"
+_TASKS, _MODEL = "tasks", "model"
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +52,14 @@ class TrialResult:
         tasks: The scores on tasks, in the order of training.
         earlier: The curve of the training before the last one, if there are two.
         cost: Machine, time and speed of the last training; None if the file was removed.
+        shares: How good its evidence was, see `Step.shares`.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
     cost: TrainingCost | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
     elif not trial.work.is_finished() and trial.folder.exists():
         reason = "belongs to another recipe, other texts or another model: choose another output, "
     if reason and not trial.work.overwrite:
-        raise InputError(f"{trial.folder} {reason}or pass --overwrite to run it again")
+        raise InputError(f"{trial.folder} {reason}or run it again with `overwrite`")
     check_inputs(trial.folder, *inputs)
     trial.work.check()
     trial.work.check_claim()
@@ -185,6 +190,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         tuple(each for each in scores if each is not None),
         earlier,
         None if cost is None else TrainingCost(**cost),
+        read_json(trial.folder / _SHARES) or {},
     )
 
 
@@ -240,12 +246,14 @@ def _evaluate_untrained(trial: Trial, folder: Path) -> None:
 
 
 def _save_training(trial: Trial, model: Path, trainings: Sequence[Any], folder: Path) -> None:
-    """Save the curves of the trainings, the cost of the last, and the model if it is to be kept."""
+    """Save curves, the cost of the last training, the quality of the evidence, and the model if it is to be kept."""
     *earlier, last = trainings
     last.curve.save(folder / _CURVE)
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     cost = TrainingCost(machine, last.seconds, last.tokens_per_second)
     write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
+    shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
+    write_file(folder / _SHARES, json.dumps(shares) + "\n")
     if earlier:
         earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
+from transformers.integrations import get_reporting_integration_callbacks, is_tensorboard_available
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.training.engine.average import WeightAverage
 from relexify.training.engine.groups import parameter_groups
@@ -95,6 +96,9 @@ def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
     """Return name and options that transformers has for the schedule of a stage."""
     if stage.schedule == "constant":
         return "constant_with_warmup", {}
+    if stage.schedule == "inverse_sqrt":
+        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
     if not stage.final_rate:
         return stage.schedule, {}
     if stage.schedule == "cosine":
@@ -142,24 +146,29 @@ def save_interval(training: Training) -> int | None:
 def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
     """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
-    of_run = {round(training.steps / 10), *range(every, training.steps + 1, every), *training.snapshots}
+    of_run = {*range(every, training.steps + 1, every), *training.snapshots}
+    if training.evaluate_every or training.steps > 10:  # a tenth of fewer steps is one of the first
+        of_run.add(round(training.steps / 10))
     return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)
 
 
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
-    """Return callbacks for averages, for patience, in the last stage, and for TensorBoard, in the main process."""
+    """Return callbacks for averages, for patience, in the last stage, and for reports, in the main process."""
     callbacks: list[TrainerCallback] = []
     if training.average is not None:
         callbacks.append(WeightAverage(training.average))
     if training.patience is not None and is_last:
         callbacks.append(EarlyStoppingCallback(training.patience))
-    if training.tensorboard is not False and PartialState().is_main_process:
-        try:
+    if not PartialState().is_main_process:
+        return callbacks
+    reporters = training.report_to
+    if reporters is None:
+        reporters = ("tensorboard",) if is_tensorboard_available() else ()
+    for reporter, callback in zip(reporters, get_reporting_integration_callbacks(list(reporters)), strict=True):
+        if reporter == "tensorboard":
             from torch.utils.tensorboard import SummaryWriter
-            from transformers.integrations import TensorBoardCallback
-        except ImportError as error:
-            if training.tensorboard:
-                raise MissingExtra("tensorboard", "writing a log for TensorBoard", "tensorboard") from error
+
+            callbacks.append(callback(SummaryWriter(str(folder / "logs"))))
         else:
-            callbacks.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
+            callbacks.append(callback())
     return callbacks

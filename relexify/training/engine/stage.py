@@ -18,9 +18,10 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError, TrainingError
+from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.arguments import (
@@ -113,6 +114,7 @@ def train_stage(
     with (
         track(f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
+        quiet_transformers(),
         loss_forward(
             model,
             compiled=is_compiled,
@@ -122,7 +124,14 @@ def train_stage(
         ),
         _light_zero_grad(model) if arguments.world_size == 1 else nullcontext(),
     ):
-        monitor = StageMonitor(evaluated_steps(training, stage, first_step), save_interval(training), advance)
+        monitor = StageMonitor(
+            evaluated_steps(training, stage, first_step),
+            save_interval(training),
+            advance,
+            tokens_per_step=training.tokens_per_step,
+            first_step=first_step,
+            later_steps=training.steps - first_step - stage.steps,
+        )
         trainer = StageTrainer(
             model,
             arguments,
@@ -141,12 +150,13 @@ def train_stage(
                 "of many: set fsdp_version to 2, or choose the plan direct"
             )
         try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            with resuming_from(checkpoint):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             size = arguments.per_device_train_batch_size
             raise TrainingError(
                 f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (--set micro_batch={max(1, size // 2)}), or shorter ones (--length)"
+                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
             ) from error
 
     has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None

@@ -22,6 +22,7 @@ from relexify.cli.console import (
     results,
     results_as_json,
     set_options_of_command,
+    shorten,
     spell_options,
 )
 from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
@@ -31,8 +32,6 @@ __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
-MAX_MESSAGE = 1_000
-"""Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
 
 class _Verbs(VerbGroup):
@@ -186,8 +185,6 @@ def _explain_usage(error: Any) -> str:
 
 
 def _stop(message: str, status: int) -> NoReturn:
-    sentence = " ".join(message.split())
-    if len(sentence) > MAX_MESSAGE:
-        sentence = f"{sentence[: MAX_MESSAGE // 2]} … {sentence[-MAX_MESSAGE // 2 :]}"
+    sentence = shorten(" ".join(message.split()))
     console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(status)

@@ -302,7 +302,8 @@ def test_a_wrong_recipe_is_rejected_with_file_key_and_remedy(write, name):
 def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
     (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
     assert "none.toml cannot be read" in error(tmp_path / "none.toml")
-    assert "cannot be read" in error(tmp_path)
+    assert "is not a file" in error(tmp_path)
+    assert "is not a file" in error(Path("/dev/zero"))
     assert "latin.toml is not text in UTF-8 (byte 9)" in error(tmp_path / "latin.toml")
 
 

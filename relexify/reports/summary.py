@@ -11,6 +11,8 @@ from typing import Any
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
+from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 from relexify.reports.task_scores import mean_scores, moments_of
@@ -22,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+    """Write `comparison.json`, `comparison.md`, `report.html` and, where matplotlib is installed, `curves.svg`.
 
     `tasks.svg` is drawn too, if models were evaluated on tasks during training.
 
@@ -44,8 +46,9 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
         if len(moments_of(chain.from_iterable(comparison.tasks.values()))) > 2:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
-        logger.warning("There are no figures in %s: %s.", folder, error)
+        logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
+    written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
 
 
@@ -110,7 +113,14 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     ]
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
-    return [*parts, _table(task_rows(comparison))]
+    parts.append(_table(task_rows(comparison)))
+    for run, found in comparison.tasks.items():
+        for scores in found:
+            if scores.chosen:
+                when = "the end" if scores.step is None else f"step {scores.step:,}"
+                values = ", ".join(f"{name} {value:g}" for name, value in scores.chosen.items())
+                parts.append(f"- {run}, {scores.task} at {when}, chosen on development data: {values}")
+    return [*parts, ""]
 
 
 def _notes(comparison: Comparison) -> str:

@@ -23,6 +23,7 @@ from relexify.errors import InputError
 from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
+from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
@@ -217,6 +218,7 @@ def write_result(
             job.save(job.load(snapshot).to(job.dtype), folder)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
+    write_documents(work.output)
 
 
 def _snapshots(work: Path) -> list[tuple[int, Path]]:

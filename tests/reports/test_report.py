@@ -14,7 +14,7 @@ NOTES = {"machine": "NVIDIA H200", "recipe": {"batch": 64, "stages": ["embedding
 def test_a_report_has_numbers_tables_and_a_picture(tmp_path):
     comparison = compare("Swahili", notes=NOTES, fast=FAST, slow=SLOW)
     written = write_report(comparison, tmp_path / "report")
-    assert [path.name for path in written] == ["comparison.json", "comparison.md", "curves.svg"]
+    assert [path.name for path in written] == ["comparison.json", "comparison.md", "report.html", "curves.svg"]
     assert {path.name for path in (tmp_path / "report").iterdir()} == {path.name for path in written}
     assert Comparison.load(written[0]) == comparison
     text = written[1].read_text()
@@ -64,6 +64,6 @@ def test_without_matplotlib_the_picture_is_left_out_with_a_warning(tmp_path, mon
     monkeypatch.setattr(logging.getLogger("relexify"), "propagate", True)
     with caplog.at_level(logging.WARNING, "relexify"):
         written = write_report(compare(fast=FAST, slow=SLOW), tmp_path)
-    assert [path.name for path in written] == ["comparison.json", "comparison.md"]
-    assert "curves.svg is not drawn: drawing plots needs the package matplotlib" in caplog.text
+    assert [path.name for path in written] == ["comparison.json", "comparison.md", "report.html"]
+    assert "drawing plots needs the package matplotlib" in caplog.text
     assert "curves.svg" not in (tmp_path / "comparison.md").read_text()

@@ -274,7 +274,7 @@ epochs = 1
     outcome = relexify("compare", file, *one)
     assert outcome.status == 0, outcome.err
     text = (tmp_path / "out" / "comparison.md").read_text()
-    for words in ("nli one", "nli two", "fvt, nli at the end, chosen on development data: learning_rate 0.00"):
+    for words in ("nli one", "nli two", "fvt, nli, end: learning_rate = 0.00"):
         assert words in text
     tasks = tmp_path / "out" / "runs" / "fvt-seed0" / "tasks"
     assert all(path.suffix == ".json" for path in tasks.iterdir()), "encoders were left behind"

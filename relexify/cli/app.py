@@ -27,6 +27,7 @@ from relexify.cli.verbs import (
     grid,
     inspect,
     methods,
+    push,
     recipes,
     report,
     train,
@@ -61,6 +62,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "inspect": inspect.inspect,
         "check": check.check,
         "report": report.report,
+        "push": push.push,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {

@@ -106,7 +106,7 @@ def test_a_push_uploads_every_file_with_its_card_and_report(hub, folder):
     assert hub.created[0]["name"] == "model"
     assert hub.created[0].get("private") or hub.created[0].get("visibility") == "private"
     assert hub.files == {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert hub.cards == [(folder / "README.md").read_text()]
+    assert set(hub.cards) == {(folder / "README.md").read_text()}
     assert {"README.md", "report.html", "model.safetensors"} <= set(hub.files)
 
 

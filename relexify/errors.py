@@ -9,7 +9,8 @@
     ├── OutputError       a result cannot be written
     └── MissingExtra      an optional package is needed
 
-Every message says what was found, where, and what to do.
+Every message says what was found, where, and what to do. It names options as in Python and in backticks (`held_out`,
+`score=false`); the command line spells them its own way (`--held-out`, `--set score=false`).
 """
 
 from __future__ import annotations

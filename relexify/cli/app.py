@@ -7,78 +7,69 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
-from relexify.cli.verbs import (
-    align,
-    bilingual,
-    check,
-    compress,
-    demo,
-    evaluate,
-    geometry,
-    grid,
-    inspect,
-    methods,
-    push,
-    recipes,
-    report,
-    train,
-    transfer,
-    trelm,
-    vectors,
+from relexify.cli.console import (
+    console,
+    log_to_console,
+    quieten_libraries,
+    results,
+    results_as_json,
+    set_options_of_command,
+    shorten,
+    spell_options,
 )
+from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
 from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
-MAX_MESSAGE = 1_000
-"""Characters of an error message that are shown; user input inside it may be arbitrarily long."""
+
+
+class _Verbs(VerbGroup):
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        "transfer": Verb("transfer", "Transfer"),
+        "train": Verb("train", "Transfer"),
+        "evaluate": Verb("evaluate", "Transfer"),
+        "inspect": Verb("inspect", "Transfer"),
+        "check": Verb("check", "Transfer"),
+        "report": Verb("report", "Transfer"),
+        "push": Verb("push", "Transfer"),
+        "run": Verb("recipes", "Recipes"),
+        "compare": Verb("recipes", "Recipes"),
+        "grid": Verb("grid", "Recipes"),
+        "options": Verb("methods", "Recipes"),
+        "bilingual": Verb("bilingual", "Other systems"),
+        "export": Verb("bilingual", "Other systems"),
+        "trelm": Verb("trelm", "Other systems"),
+        "compress": Verb("compress", "Other systems"),
+        "expand": Verb("compress", "Other systems"),
+        "align": Verb("align", "Evidence"),
+        "vectors": Verb("vectors", "Evidence"),
+        "demo": Verb("demo", "More"),
+        "methods": Verb("methods", "More"),
+        "geometry": Verb("geometry", "More"),
+    }
+
 
 app = typer.Typer(
     name="relexify",
+    cls=_Verbs,
     help="Give a pretrained language model a new language: swap the lexicon, keep the grammar.\n\n"
     "Start with **relexify demo**, then **relexify transfer --help**.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_OPTIONS,
 )
-
-_PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Transfer": {
-        "transfer": transfer.transfer,
-        "train": train.train,
-        "evaluate": evaluate.evaluate,
-        "inspect": inspect.inspect,
-        "check": check.check,
-        "report": report.report,
-        "push": push.push,
-    },
-    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
-    "Other systems": {
-        "bilingual": bilingual.bilingual,
-        "export": bilingual.export,
-        "trelm": trelm.trelm,
-        "compress": compress.compress,
-        "expand": compress.expand,
-    },
-    "Evidence": {"align": align.align},
-    "More": {"demo": demo.demo, "methods": methods.methods, "geometry": geometry.geometry},
-}
-for panel, verbs in _PANELS.items():
-    for name, verb in verbs.items():
-        app.command(name, rich_help_panel=panel)(verb)
-app.add_typer(vectors.app, name="vectors", rich_help_panel="Evidence")
 
 
 def _show_version(requested: bool) -> None:
@@ -91,13 +82,18 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one json object.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Options of every verb."""
+    verb = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
+    members = getattr(verb, "commands", {"": verb}).values()
+    set_options_of_command(parameter.name for member in members for parameter in member.params)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     level = logging.INFO
     if debug:
@@ -108,12 +104,14 @@ def options(
     if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
+    else:
+        results_as_json(as_json)
 
 
 def main() -> None:
     """Run the command line; invalid input gives one error message and exit status 2."""
     debug = _move_to_front("--debug")
-    for option in ("--quiet", "-q"):
+    for option in ("--quiet", "-q", "--json"):
         _move_to_front(option)
     quieten_libraries()
     try:
@@ -168,7 +166,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
-        return str(error), 2
+        return spell_options(str(error)), 2
     if isinstance(error, OSError):
         if not error.strerror:
             return str(error), 2
@@ -188,8 +186,6 @@ def _explain_usage(error: Any) -> str:
 
 
 def _stop(message: str, status: int) -> NoReturn:
-    sentence = " ".join(message.split())
-    if len(sentence) > MAX_MESSAGE:
-        sentence = f"{sentence[: MAX_MESSAGE // 2]} … {sentence[-MAX_MESSAGE // 2 :]}"
+    sentence = shorten(" ".join(message.split()))
     console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(status)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
 
-__all__ = ["print_measured", "print_model_folder", "print_next_training", "print_rows", "print_summary"]
+__all__ = ["print_measured", "print_model_folder", "print_next_training", "print_plan", "print_rows", "print_summary"]
 
 
 def print_summary(summary: Iterable[ResultTable | str]) -> None:
@@ -44,12 +44,22 @@ def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
     shown = table(title, *header)
     for row in body:
         shown.add_row(*map(_cell, row))
-    results.print(shown)
+    print_table(shown)
 
 
 def print_model_folder(output: Path) -> None:
     """Print where the model is."""
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+
+
+def print_plan(rows: Sequence[tuple[str, object]]) -> None:
+    """Print what a command would do."""
+    shown = table("Dry run: everything is valid", "", "what would be done")
+    shown.columns[1].justify = "left"
+    for name, value in rows:
+        shown.add_row(escape(name), escape(str(value)))
+    print_table(shown)
+    emit(plan=dict(rows))
 
 
 def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:

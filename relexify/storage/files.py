@@ -30,6 +30,7 @@ from safetensors.numpy import save_file
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.json import parse_json, read_json
+from relexify.storage.tensor_files import read_header
 
 __all__ = [
     "MARKER",
@@ -83,11 +84,17 @@ class Provenance:
 
 
 def sha256_of(path: str | Path) -> str:
-    """Return the sha256 of a file, or of the files of a folder with their names, in hex."""
+    """Return the sha256 of a file, or of the files of a folder with their names, in hex.
+
+    Raises:
+        InputError: It is a device, which has no end, or a pipe, which can be read only once.
+    """
     digest = hashlib.sha256()
     root = Path(path)
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
     for file in files:
+        if not file.is_file() and file.exists():
+            raise InputError(f"{file} is not a regular file: write its content to one, because it is read repeatedly")
         if root.is_dir():
             digest.update(str(file.relative_to(root)).encode())
         with open(file, "rb") as stream:
@@ -111,7 +118,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
-        raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
+        raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.is_dir() and any(path.iterdir()):
         check_written(path, _listed(path))
     _check_writable(path)
@@ -223,7 +230,8 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
             yield beside
             _write_marker(beside)
             for entry in (beside, *beside.rglob("*")):
-                os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
+                if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
+                    os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
                 sync_to_disk(entry)
             _swap(beside, path)
         except BaseException:
@@ -319,15 +327,11 @@ def _paths_of(given: Any) -> Iterator[Path]:
 
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Map the tensors of a valid safetensors file: 8 bytes of header size, the header in json, then the data."""
-    with open(path, "rb") as stream:
-        (size,) = struct.unpack("<Q", stream.read(8))
-        header = parse_json(stream.read(size))
+    """Map the tensors of a valid safetensors file."""
+    header, begin = read_header(path)
     arrays = {}
     for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + size + entry["data_offsets"][0]
+        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), begin + entry["data_offsets"][0]
         empty = 0 in shape
         arrays[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", start, shape)
     return arrays

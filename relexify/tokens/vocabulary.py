@@ -44,6 +44,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} tokens, {self.spelling.family.value})"
+
     @cached_property
     def ids(self) -> dict[str, int]:
         """Id of every token by its spelling."""

@@ -86,6 +86,13 @@ def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_p
     assert not (cache / "vectors").exists()
 
 
+def test_messages_are_short_and_show_names_as_they_are():
+    assert ":smile:/x" in relexify("vectors", "info", ":smile:/x").err
+    long = relexify("vectors", "info", f"nowhere/{'x' * 100}/" * 50)
+    assert long.status == 2
+    assert len(long.err) < 1_100
+
+
 def test_empty_arguments_do_not_stand_for_the_current_folder(world, tmp_path, rejects, monkeypatch):
     monkeypatch.chdir(world.corpus.parent)  # with text and a dictionary
     rejects(("vectors", "train", "", "-o", tmp_path / "x"), "an argument is empty")
@@ -223,7 +230,7 @@ def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, rejec
 
 
 def test_inspect_of_a_token_that_is_not_there(transferred, rejects):
-    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
+    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy' is not a token; it is split into")
     rejects(("inspect", transferred[0], "--sample", 0), "--sample")
 
 

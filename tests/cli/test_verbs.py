@@ -21,7 +21,7 @@ HELP = {
     ("vectors", "info"): ("Describe a file of word vectors",),
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
-    ("inspect",): ("mixed from", "random sample", "default: 10"),
+    ("inspect",): ("mixed from", "random sample", "default: 5"),
     ("report",): ("report.html", "Example:"),
     ("push",): ("USER/NAME", "--private", "Example:"),
     ("check",): ("intact", "broken", "Example:"),

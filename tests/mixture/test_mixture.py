@@ -205,3 +205,8 @@ def test_mixtures_for_other_tokens_are_not_composed_even_if_the_sizes_match(side
     for compose in (lambda: first_of(one, other), lambda: blend((0.5, one), (0.5, other))):
         with pytest.raises(VocabularyError, match=rf"other {side.partition('_')[0]} tokens \(2 of .* 3: "):
             compose()
+
+
+def test_a_mixture_is_described_in_one_short_line():
+    assert len(repr(mixture([[5, 6], [7]]))) < 150
+    assert "mixed 2" in repr(mixture([[5, 6], [7]]))

@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
 
 def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
-    with pytest.raises(OutputError, match="--overwrite"):
+    with pytest.raises(OutputError, match="`overwrite`"):
         check_output(tmp_path / "out")
     assert check_output(tmp_path / "out", overwrite=True) == tmp_path / "out"
     (tmp_path / "empty").mkdir()
@@ -283,6 +283,11 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
     save_file({"a": np.zeros(1)}, tmp_path / "x.safetensors")
     with pytest.raises(InputError, match="foreign"):
         load_arrays(tmp_path / "x.safetensors", "test")
+
+
+def test_a_device_is_not_hashed():
+    with pytest.raises(InputError, match="not a regular file"):
+        sha256_of("/dev/zero")
 
 
 def test_the_hash_of_a_folder_depends_on_names_and_contents(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Overwrite, Seed
 from relexify.errors import InputError
 
@@ -66,6 +66,8 @@ def geometry(
         plot_similarities(similarities, layers)
     _print(panels, similarities)
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
+    explained = {name: float(points.explained) for name, (points, _) in panels.items()}
+    emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
 def _names(models: list[str]) -> dict[str, str]:
@@ -104,4 +106,4 @@ def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -
         cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
         cells = [f"{value:.3f}" for value in cosines] or ["–"] * 3
         shown.add_row(escape(name), f"{points.explained:.3f}", *cells)
-    results.print(shown)
+    print_table(shown)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 from relexify.cli.options import Device, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
@@ -60,6 +60,7 @@ def grid(
         result = run_grid(search)
     print_rows("Before training", grid_rows(result))
     results.print(f"best: k = {result.best.neighbours}, τ = {result.best.temperature}", highlight=False)
+    emit(grid=result)
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 
 __all__ = ["push"]
 
@@ -26,4 +26,6 @@ def push(
     """
     from relexify.reports.push import push as upload
 
-    results.print(f"Uploaded: [bold]{escape(upload(model, repository, private=private))}[/]", soft_wrap=True)
+    commit = upload(model, repository, private=private)
+    results.print(f"Uploaded: [bold]{escape(commit)}[/]", soft_wrap=True)
+    emit(commit=commit)

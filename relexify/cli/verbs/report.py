@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 
 __all__ = ["report"]
 
@@ -26,4 +26,6 @@ def report(
     """
     from relexify.reports.html import report as write_report
 
-    results.print(f"The report is in [bold]{escape(str(write_report(folder)))}[/]", soft_wrap=True)
+    written = write_report(folder)
+    results.print(f"The report is in [bold]{escape(str(written))}[/]", soft_wrap=True)
+    emit(report=written)

@@ -9,20 +9,22 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.group import HELP_OPTIONS
 from relexify.cli.options import OutputFile, Overwrite, Seed, Settings
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Train word vectors on your own text, and look at them.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer(no_args_is_help=True, context_settings=HELP_OPTIONS)
 
 VectorsFile = Annotated[Path, typer.Argument(help="Word vectors: .bin, .vec, .safetensors or word2vec.")]
+
+
+@app.callback()
+def vectors() -> None:
+    """Train word vectors on your own text, and look at them."""
 
 
 @app.command()
@@ -70,6 +72,7 @@ def train(
             vectors = joint_token_vectors(texts, load_tokenizer(tokenizer), options)
     vectors.save(output)
     results.print(f"{len(vectors):,} words × {vectors.width} in [bold]{escape(str(output))}[/]", soft_wrap=True)
+    emit(output=output, words=len(vectors), width=vectors.width)
 
 
 @app.command()
@@ -86,7 +89,8 @@ def info(path: VectorsFile) -> None:
     shown.add_row("counts", "yes" if vectors.counts is not None else "no")
     shown.add_row("n-grams", ngrams)
     shown.add_row("most frequent", escape(" ".join(vectors.words[:8])))
-    results.print(shown)
+    print_table(shown)
+    emit(words=len(vectors), width=vectors.width, counts=vectors.counts is not None, most_frequent=vectors.words[:8])
 
 
 @app.command()
@@ -108,9 +112,12 @@ def nearest(
     candidates = list(vectors.words[:among])
     with bars():
         found, similarities = find(queries, vectors.lookup(candidates), count + 1)
+    neighbours: dict[str, list[tuple[str, float]]] = {}
     for word, row, values in zip(words, found, similarities, strict=True):
+        pairs = [(candidates[key], float(value)) for key, value in zip(row, values, strict=True)]
+        neighbours[word] = [pair for pair in pairs if pair[0] != word][:count]
         shown = table(word, "neighbour", "cosine")
-        pairs = [(candidates[key], value) for key, value in zip(row, values, strict=True) if candidates[key] != word]
-        for neighbour, value in pairs[:count]:
+        for neighbour, value in neighbours[word]:
             shown.add_row(escape(neighbour), f"{value:.3f}")
-        results.print(shown)
+        print_table(shown)
+    emit(neighbours=neighbours)

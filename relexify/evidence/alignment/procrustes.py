@@ -75,6 +75,11 @@ class Rotation:
     source_reduction: np.ndarray | None = None
     target_reduction: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        rows, columns = self.matrix.shape
+        quality = "" if self.quality is None else f", precision {self.quality.precision:.3f}"
+        return f"Rotation({rows} × {columns}, {self.direction}, {self.pairs_used:,} pairs{quality})"
+
     @classmethod
     def from_fit(
         cls,
@@ -281,7 +286,7 @@ def find_reductions(
     if not reduce:
         raise InputError(
             f"the source vectors have {source.width} components and the target vectors {target.width}: use vectors of "
-            "one width, or project the wider ones (--reduce, or reduce=True)"
+            "one width, or project the wider ones (`reduce`)"
         )
     if source.width > target.width:
         return _principal_directions(source, target.width), None
@@ -321,7 +326,7 @@ def _validate_evidence(
     if swapped >= max(10, 3 * found) or (not found and swapped):
         raise InputError(
             f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
-            f"{swapped} the other way round; pass --swapped, or load it with swapped=True"
+            f"{swapped} the other way round; load it with `swapped`"
         )
     if not found:
         raise EvidenceError(

@@ -25,7 +25,7 @@ from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.training.curve import Curve
 
-__all__ = ["run_comparison"]
+__all__ = ["plan_comparison", "run_comparison"]
 
 _RECIPE = "recipe.toml"
 
@@ -52,18 +52,8 @@ def run_comparison(
     Raises:
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
-    compare, training = _check_recipe(recipe)
-    names = [run.name for run in compare.runs]
-    trained = {choose(name, names, "run") for name in only} or set(names)
-    check_tasks(recipe.tasks, recipe.model, recipe.source)
-    if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
-        raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
-    trials = {
-        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
-        for size in compare.subsamples or (None,)
-    }
-    for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
-        check_trial(trial, inputs_of(recipe))
+    trials, trained = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
+    _, training = _check_recipe(recipe)
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
     finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
@@ -86,6 +76,29 @@ def run_comparison(
             comparisons.append(_comparison(recipe, training, size, each, finished))
             write_report(comparisons[-1], folder)
     return comparisons
+
+
+def plan_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> tuple[dict[int | None, list[Trial]], set[str]]:
+    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`.
+
+    Returns:
+        The trials by the size of the subsample, None for the whole text; and the names of the runs to train.
+    """
+    compare, training = _check_recipe(recipe)
+    names = [run.name for run in compare.runs]
+    trained = {choose(name, names, "run") for name in only} or set(names)
+    check_tasks(recipe.tasks, recipe.model, recipe.source)
+    if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
+        raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
+    trials = {
+        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
+        for size in compare.subsamples or (None,)
+    }
+    for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
+        check_trial(trial, inputs_of(recipe))
+    return trials, trained
 
 
 def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:

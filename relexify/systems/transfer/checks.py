@@ -16,6 +16,7 @@ from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.registry import choose
+from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.options import Transfer
 from relexify.tokens import LARGEST_VOCABULARY
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_transfer",
     "given_translations",
     "method_options",
+    "prepare_transfer",
     "transfer_inputs",
     "unused_options",
     "validate_transfer",
@@ -57,18 +59,30 @@ _READ_BY: Mapping[str, tuple[Input, ...]] = {
 }
 """Options that say how evidence is used, and the inputs of a method that they are part of."""
 
-_WITHOUT_FLAG = ("rotation", "alignment", *_READ_BY)
-"""Those of both that the command line takes with `--set`."""
-
 _MISSING: Mapping[Input, tuple[str, str]] = {
-    "bitext": ("bitext", "parallel text: give it with --bitext, or choose another"),
-    "source text": ("source_corpus", "text of the model's language too: give --source-corpus"),
-    "dictionary": ("dictionary", "a dictionary: give it with --dictionary, or choose another"),
-    "token vectors": ("target_vectors", "vectors of the target tokens: give --target-vectors"),
+    "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
+    "source text": ("source_corpus", "text of the model's language too: give `source_corpus`"),
+    "dictionary": ("dictionary", "a dictionary: give `dictionary`, or choose another"),
+    "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
 
 logger = logging.getLogger(__name__)
+
+
+def prepare_transfer(options: Transfer) -> Evidence:
+    """Validate everything about a transfer that can be known without its model, and return its evidence.
+
+    This imports neither torch nor transformers, so that invalid input is rejected at once.
+
+    Raises:
+        InputError: As `check_transfer`; or the output would replace an input.
+        OutputError: The output cannot be written.
+        MissingExtra: As `check_transfer`.
+    """
+    check_inputs(options.output, *transfer_inputs(options))
+    check_output(options.output, overwrite=options.overwrite)
+    return check_transfer(options)
 
 
 def check_transfer(options: Transfer) -> Evidence:
@@ -95,10 +109,10 @@ def check_transfer(options: Transfer) -> Evidence:
     )
     method = METHODS[options.method]
     if unused := [name for name in unused_options(method) if getattr(options, name) is not None]:
-        logger.warning("the method %s makes no use of %s", options.method, _flags(unused))
+        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
     if replaced := _replaced_options(options):
-        others = _flags(given_translations(options))
-        logger.warning("the method %s makes no use of %s beside %s", options.method, _flags(replaced), others)
+        others = _named(given_translations(options))
+        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), others)
     to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
     if to_align is not None and not is_aligned(to_align):
         import_eflomal()
@@ -200,9 +214,9 @@ def _replaced_options(options: Transfer) -> list[str]:
     ]
 
 
-def _flags(names: Sequence[str]) -> str:
-    """Return options as they are given on the command line."""
-    return ", ".join(f"--set {name}" if name in _WITHOUT_FLAG else f"--{name.replace('_', '-')}" for name in names)
+def _named(names: Sequence[str]) -> str:
+    """Return options as messages name them."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _check_values(options: Transfer) -> None:

@@ -32,15 +32,16 @@ from relexify.pretrained.chat import default_system_prompt
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
+from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
+from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
@@ -98,22 +99,23 @@ class TransferResult:
         return judge(self.start)
 
 
-def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
+def run_transfer(
+    options: Transfer, *, evidence: Evidence | None = None, work: WorkFolder | None = None
+) -> TransferResult:
     """Run a transfer: tokenizer, vectors, vector alignment, mixture, graft, score, save.
 
     Slow steps are cached, so that an interrupted run resumes if it is started again.
 
     Args:
         options: What to do.
+        evidence: The result of `prepare_transfer`, if it was called before.
         work: If given, the output is recorded as the result of this run.
 
     Raises:
         InputError: An option or an input is not possible.
         OutputError: The output cannot be written.
     """
-    check_inputs(options.output, *transfer_inputs(options))
-    check_output(options.output, overwrite=options.overwrite)
-    evidence = check_transfer(options)
+    evidence = evidence or prepare_transfer(options)
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
@@ -130,23 +132,30 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         precomputed=built.precomputed,
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
+        copy_inner=False,
     )
-    counted = prior_text(options, model, evidence)
+    shortage = memory_shortage(result.model, options.device)
+    if shortage is not None and has_prior(options):
+        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+    counted = prior_text(options, model, evidence) if shortage is None else None
     prior = add_prior(options, result, counted)
 
+    scored = options.score and shortage is None
     origins = row_origins(built.mixture, built.precomputed)
-    text, dictionary = None, None
-    if sample := evidence.held_out.sample_bytes(options.score_bytes):
-        text, occurrences = cover_text(sample, source, target, origins)
-        # A method that aligns vectors with the dictionary has tested it on held-out words.
-        if built.rotation is None and METHODS[options.method].takes("target vectors"):
-            dictionary = check_dictionary(inputs, occurrences)
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    shown = evidence.held_out if options.score else evidence.corpus
+    sample = shown.sample_bytes(options.score_bytes)
+    text, occurrences = cover_text(sample, source, target, origins)
+    # A method that aligns vectors with the dictionary has tested it on held-out words.
+    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
+    dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
     start = Start(
         method=options.method,
         origins=result.report.origins,
         fallback=built.mixture.fallback.value,
         alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte=_scores(options, model, source, result, sample, counted) if options.score else {},
+        bits_per_byte=_scores(options, model, source, result, sample, counted) if scored else {},
+        not_scored=shortage if options.score else None,
         text=text,
         dictionary=dictionary,
     )
@@ -155,10 +164,15 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
         "system_prompt": _report_system_prompt(target),
-        "samples": segment_samples(evidence.held_out, source, target),
+        "samples": segment_samples(shown, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
-        result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+        result.write(
+            folder,
+            provenance=_provenance(options, evidence, target),
+            summary=summary,
+            inner=options.model if body is model else None,
+        )
     write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
 
@@ -307,7 +321,7 @@ def _scores(
     with report_under("original model"):
         scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed)
+        baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
         with report_under(f"{mixture.method} rows"):
             scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value

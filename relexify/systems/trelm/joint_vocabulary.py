@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def joint_tokenizer(
-    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int, lowercase: bool = False
 ) -> PreTrainedTokenizerFast:
     """Train a WordPiece tokenizer over both languages, or load it from the cache.
 
@@ -51,6 +51,7 @@ def joint_tokenizer(
         evidence: With text of both languages.
         vocab_size: Size of the vocabulary.
         alphabet: Largest number of different characters in it.
+        lowercase: Write everything in lower case, without accents.
 
     Raises:
         InputError: There is no text of the source language.
@@ -58,8 +59,10 @@ def joint_tokenizer(
     texts = _texts(evidence)
     return cached(
         "joint-tokenizer",
-        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet},
-        make=lambda: train_joint_tokenizer(texts, like=source, vocab_size=vocab_size, alphabet=alphabet),
+        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet, "lowercase": lowercase},
+        make=lambda: train_joint_tokenizer(
+            texts, like=source, vocab_size=vocab_size, alphabet=alphabet, lowercase=lowercase
+        ),
         save=save_tokenizer,
         load=load_tokenizer,
     )
@@ -164,7 +167,7 @@ def _load_or_train_vectors(inputs: Inputs) -> WordVectors:
 def _texts(evidence: Evidence) -> list[Corpus]:
     """Return the text of the source language and that of the target language."""
     if evidence.source_corpus is None:
-        raise InputError("the method trelm needs text of the model's language too: give --source-corpus")
+        raise InputError("the method trelm needs text of the model's language too: give `source_corpus`")
     return [evidence.source_corpus, evidence.corpus]
 
 

@@ -286,7 +286,7 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
 def _check_source_model(model: str | Path, config: PreTrainedConfig, options: Trelm) -> None:
     if options.source_model is None:
         raise InputError(
-            f"separate vocabularies need the model that {model} was transferred from: give it with --source-model, "
+            f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
             "or in [trelm] of a recipe"
         )
     source = load_config(options.source_model)

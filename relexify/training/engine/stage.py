@@ -156,7 +156,7 @@ def train_stage(
             size = arguments.per_device_train_batch_size
             raise TrainingError(
                 f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (--set micro_batch={max(1, size // 2)}), or shorter ones (--length)"
+                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
             ) from error
 
     has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None

@@ -57,7 +57,7 @@ def test_a_finished_trial_of_another_recipe_stays_until_the_new_one_is_complete(
     first = read_recipe(write(TABLES))
     run_comparison(first)
     other = read_recipe(write(TABLES), ["learn.steps=7"])
-    with pytest.raises(InputError, match=r"a-seed0 belongs to another recipe.*--overwrite"):
+    with pytest.raises(InputError, match=r"a-seed0 belongs to another recipe.*`overwrite`"):
         run_comparison(other)
     interrupt(other, overwrite=True)
     assert run_comparison(first)[0].curves["a"][0].last.step == 4

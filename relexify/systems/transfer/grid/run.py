@@ -173,7 +173,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     if notes.get("name") == name:
         return found
     if not options.overwrite:
-        raise InputError(f"{path} belongs to another grid: choose another output, or pass --overwrite to run it again")
+        raise InputError(f"{path} belongs to another grid: choose another output, or remove that file")
     return cell
 
 
@@ -209,6 +209,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             precomputed=built.precomputed,
             seed=options.seed,
             pad_to_multiple_of=options.pad_to_multiple_of,
+            copy_inner=False,
         )
         add_prior(options, result, counted)
         scores = _scores(search, result.model.to(options.device), target, data)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
 from relexify.systems.compression.model import is_compressed
 from tests.cli.command import relexify
@@ -175,4 +177,20 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
     rejects(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
+    rejects(("geometry", world.gpt2, "-o", tmp_path / "new.svg", "--states", tmp_path / "states.svg"), "with --text")
+    rejects(("geometry", world.gpt2, "-o", tmp_path / "new.svg", "--word", "zzzz"), "no token 'zzzz'")
     rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "given twice")
+
+
+def test_geometry_draws_hidden_states_of_an_encoder_and_the_neighbours_of_a_word(world, tmp_path):
+    WordVectors(["river", "house", "teacher"], np.eye(3, 6, dtype=np.float32)).save(tmp_path / "words.safetensors")
+    pictures = [tmp_path / f"{name}.svg" for name in ("embeddings", "layers", "states", "neighbours")]
+    files = [
+        word for name, file in zip(("output", "layers", "states", "neighbours"), pictures, strict=True)
+        for word in (f"--{name}", file)
+    ]  # fmt: skip
+    words = ("--word", "river", "--vectors", tmp_path / "words.safetensors")
+    outcome = relexify("geometry", world.bert, *files, "--text", world.corpus, *words)
+    assert outcome.status == 0, outcome.err
+    assert "layer 2" in pictures[2].read_text()
+    assert pictures[3].read_text().count(">river<") == 2

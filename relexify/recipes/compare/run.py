@@ -14,7 +14,7 @@ import torch
 from relexify.errors import InputError, OutputError
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
-from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
+from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
 from relexify.recipes.tasks import Moment, check_tasks
 from relexify.reports import Comparison, TaskScores, write_report
@@ -79,7 +79,8 @@ def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
     """
     last = recipe.last_training
     has_method = any("method" in step.varies for step in recipe.steps)
-    if recipe.compare is None or last is None or last.training is None or not has_method:
+    needs_method = recipe.compare is not None and any(run.method is not None for run in recipe.compare.runs)
+    if recipe.compare is None or last is None or last.training is None or (needs_method and not has_method):
         methods = tables_beside("compare", lambda step: "method" in step.varies)
         trainings = tables_beside("compare", lambda step: step.training is not None)
         raise InputError(f"{recipe.source} cannot be compared: it needs {methods}, {trainings}, and [compare]")
@@ -123,15 +124,15 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
 
 
 def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the method, plan and seed of a run."""
+    """Return the tables of a recipe with the changes, method, plan and seed of a run."""
     shared = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
-    tables = dict(recipe.tables)
+    tables = changed_tables(recipe, run.changes)
     for step in recipe.steps:
         # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
         follows = run.plan is not None and step is recipe.last_training
         settings = {**shared, "plan": run.plan} if follows else shared
         for name, change in step.varies.items():
-            if name in settings:
+            if settings.get(name) is not None:
                 tables[step.table] = change(tables[step.table], settings[name])
     return tables
 

@@ -75,6 +75,10 @@ class TrainingSettings(Protocol):
     """What the report of a comparison says about the training of its runs."""
 
     @property
+    def plan(self) -> str:
+        """The plan of runs that have none of their own."""
+
+    @property
     def tokens_per_step(self) -> int:
         """Tokens seen in one step."""
 
@@ -89,11 +93,11 @@ class StepTraining:
 
     Attributes:
         settings: Returns the training in the options of the step.
-        curve: Reads the curve of held-out scores (`relexify.training.curve`) from the folder that the step wrote.
+        load: Reads the result of the training (`relexify.training.result`) from the folder that the step wrote.
     """
 
     settings: Callable[[Any], TrainingSettings]
-    curve: Callable[[Path], Any]
+    load: Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,9 @@ class Step:
         languages: Returns the names of the languages of the model that it writes, if there are several. The tasks of
             the recipe name one of them, so they can be evaluated only after this step.
         training: How it trains the model; None if it does not.
-        varies: How the options change with the setting of a run, by the name of the setting: `method`, `plan`, `seed`,
-            `corpus` or `held_out`. Each function takes the options and the value, and returns the changed options.
+        varies: How the options change with the setting of a run, by the name of the setting: `method`, `without` (names
+            of evidence to leave out), `plan`, `seed`, `corpus` or `held_out`. Each function takes the options and the
+            value, and returns the changed options.
         incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
     """
 

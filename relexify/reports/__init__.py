@@ -1,6 +1,6 @@
 """Tables, plots and reports."""
 
-from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import (
     HiddenStates,
     LayerSimilarities,
@@ -34,6 +34,7 @@ __all__ = [
     "Reach",
     "Statistic",
     "TaskScores",
+    "TrainingCost",
     "effort_rows",
     "hidden_states",
     "layer_similarities",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,7 +21,7 @@ from relexify.reports.task_scores import TaskScores
 from relexify.storage.files import write_file
 from relexify.training.curve import Curve, Measurement
 
-__all__ = ["METRICS", "Comparison", "Reach", "step_reaching", "steps_to_reach"]
+__all__ = ["METRICS", "Comparison", "Reach", "TrainingCost", "step_reaching", "steps_to_reach"]
 
 METRICS = ("bits_per_byte", "perplexity")
 """The metrics to compare by; lower is better for both."""
@@ -46,6 +46,21 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class TrainingCost:
+    """The cost of training one model.
+
+    Attributes:
+        machine: The GPU, or `"CPU"`.
+        seconds: Wall-clock time, with everything: loading, compilation, scoring and saving.
+        tokens_per_second: Speed of training alone; None if it was too short to measure it.
+    """
+
+    machine: str
+    seconds: float
+    tokens_per_second: float | None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Several runs on the same text.
 
@@ -58,10 +73,12 @@ class Comparison:
         keeps_best: Whether every seed keeps its best model instead of its last one.
         earlier: If models were trained twice, the curves of the first training, as in `curves`. For bilingual models,
             that is the target language trained alone.
+        plans: The training plan of every run, if known, by the run's name.
+        costs: The cost of training each seed, if known, by the run's name.
 
     Raises:
-        InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or tasks
-            belong to no run.
+        InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or something
+            belongs to no run.
     """
 
     title: str
@@ -71,13 +88,15 @@ class Comparison:
     tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
     keeps_best: bool = False
     earlier: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
+    plans: Mapping[str, str] = field(default_factory=dict)
+    costs: Mapping[str, tuple[TrainingCost, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
         if self.tokens_a_step < 1:
             raise InputError(f"tokens_a_step = {self.tokens_a_step} is not possible: give 1 or more")
-        for run in (*self.tasks, *self.earlier):
+        for run in (*self.tasks, *self.earlier, *self.plans, *self.costs):
             self._seeds(run)
         for run, seeds in self.curves.items():
             if not seeds or not all(curve.points for curve in seeds):
@@ -156,6 +175,8 @@ class Comparison:
             "keeps_best": self.keeps_best,
             "curves": _plain(self.curves),
             "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
+            "plans": dict(self.plans),
+            "costs": {run: [asdict(cost) for cost in found] for run, found in self.costs.items()},
         }
         if self.earlier:
             content["earlier"] = _plain(self.earlier)
@@ -181,6 +202,8 @@ class Comparison:
                 tasks,
                 keeps_best=bool(content.get("keeps_best", False)),
                 earlier=_curves(content.get("earlier", {})),
+                plans=dict(content["plans"]),
+                costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
             )
         except KeyError as error:
             raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error

@@ -108,7 +108,7 @@ STEPS.add(
         load=load_result,
         summarise=summarise_training,
         distributed=True,
-        training=StepTraining(settings=lambda options: options, curve=lambda folder: load_result(folder).curve),
+        training=StepTraining(settings=lambda options: options, load=load_result),
         varies={
             "plan": lambda options, plan: replace(options, plan=plan),
             # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.

@@ -23,7 +23,7 @@ class TrainingResult:
         curve: Scores on held-out text.
         selected: The step whose parameters were kept: the last, or the best one.
         tokens: Number of tokens seen.
-        seconds: Wall-clock time of this call.
+        seconds: Wall-clock time of the call, with everything: loading, compilation, scoring and saving.
         tokens_per_second: Speed of training alone, in this call; None if the call was too short to measure it.
     """
 
@@ -41,10 +41,12 @@ def is_trained(output: str | Path) -> bool:
 
 
 def load_result(output: Path) -> TrainingResult:
-    """Return the result of an earlier training; its `seconds` are 0.
+    """Return the result of an earlier training, with the time and speed of the call that finished it.
 
     Raises:
         InputError: The folder's curve is missing or damaged.
     """
     curve, notes = Curve.load(output / CURVE_FILE), read_notes(output)["training"]
-    return TrainingResult(output, curve, notes["selected_step"], notes["tokens_seen"], 0.0, notes["tokens_per_second"])
+    return TrainingResult(
+        output, curve, notes["selected_step"], notes["tokens_seen"], notes["seconds"], notes["tokens_per_second"]
+    )

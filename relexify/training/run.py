@@ -189,6 +189,7 @@ def write_result(
             **asdict(training),
             "selected_step": result.selected,
             "tokens_seen": result.tokens,
+            "seconds": result.seconds,
             "tokens_per_second": result.tokens_per_second,
         },
     }

@@ -380,8 +380,9 @@ def test_every_preset_is_a_run_that_can_be_made():
     for name, run in RUNS.items():
         assert run.name == name
         assert run.method in {*METHODS, "fullrand"}
-        assert run.plan in {None, "embeddings-first"}
-    assert {name for name, run in RUNS.items() if run.plan is not None} == {
+        assert run.plan in {None, "direct", "embeddings-first"}
+    assert {run.method for run in RUNS.values() if run.name == f"{run.method}-direct"} == set(METHODS)
+    assert {name for name, run in RUNS.items() if run.plan == "embeddings-first"} == {
         "transinner", "transinner-shuffle", "wechsel-frozen", "blend-frozen", "ramen-frozen",
     }  # fmt: skip
 
@@ -575,25 +576,19 @@ def test_the_recipes_of_the_paper_have_its_runs(shipped):
         assert (training.evaluate_every, training.patience, training.selects_best) == (2_500, 4, True)
 
 
-@pytest.mark.parametrize("language", ["german", "swahili", "chinese"])
-def test_the_recipes_for_one_gpu_compare_seven_runs_alike(shipped, language):
+@pytest.mark.parametrize("language", ["german", "swahili", "chinese", "uyghur"])
+def test_the_recipes_for_one_gpu_train_every_method_with_both_plans(shipped, language):
     recipe = shipped[f"smollm2-{language}"]
-    assert len(names(recipe)) == 7
-    assert recipe.tables["training"] == Training(
-        plan="direct", steps=500, batch=64, length=512, learning_rate=5e-4, evaluate_every=25
-    )
-    assert recipe.tables["transfer"].vocab_size == 32_000
-    assert recipe.tables["transfer"].dictionary.name == f"{language}.txt"
-
-
-def test_the_recipe_for_uyghur_stops_when_it_gets_no_better(shipped):
-    recipe = shipped["smollm2-uyghur"]
-    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
-    training = recipe.tables["training"]
-    assert (training.steps, training.batch, training.learning_rate) == (2_000, 16, 5e-4)
-    assert (training.evaluate_every, training.patience, training.selects_best) == (50, 4, True)
-    assert recipe.tables["transfer"].vocab_size == 16_000
-    assert recipe.held_out is None
+    training, transfer = recipe.tables["training"], recipe.tables["transfer"]
+    assert training == Training(steps=250, batch=64, length=512, evaluate_every=25, held_out_bytes=400_000)
+    assert (transfer.vocab_size, transfer.dictionary.name) == (32_000, f"{language}.txt")
+    plans = {run.method: set() for run in recipe.compare.runs}
+    for run in recipe.compare.runs:
+        plans[run.method].add(run.plan or training.plan)
+    of_papers = {method: "embeddings-first" if method == "random" else "direct" for method in plans}
+    assert plans == {method: {"relexify", plan} for method, plan in of_papers.items()}
+    assert {"blend", "wechsel", "wechsel-tfr", "fvt", "focus", "random", "fullrand"} < set(plans)
+    assert ({"ramen", "trans-tokens"} < set(plans)) == (transfer.bitext is not None) == (language != "uyghur")
 
 
 def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.markup import escape
 
 from relexify.cli.console import results
@@ -36,12 +39,21 @@ def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", over
     print_model_folder(read.output)
 
 
-def compare(recipe: Recipe, settings: Settings = None, device: Device = "auto", overwrite: Overwrite = False) -> None:
+def compare(
+    recipe: Recipe,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Train only the run of this name; repeat for more. Default: all.", show_default=False),
+    ] = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+) -> None:
     """Train several initialisations on the same text in the same order, and show which learns fastest.
 
     Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
-    runs or seeds to the recipe and run the command again. If the recipe has tasks, every run is scored on them before
-    and after training.
+    runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has tasks, every
+    run is scored on them before and after training.
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
@@ -51,7 +63,7 @@ def compare(recipe: Recipe, settings: Settings = None, device: Device = "auto", 
 
     read = read_recipe(recipe, settings or ())
     with bars():
-        comparisons = run_comparison(read, device=chosen_device(device), overwrite=overwrite)
+        comparisons = run_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
     for comparison in comparisons:
         mean = ", mean of both languages" if comparison.languages else ""
         print_rows(f"{comparison.title}: bits per byte{mean} (lower is better)", score_rows(comparison))

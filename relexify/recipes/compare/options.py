@@ -30,12 +30,14 @@ class Run:
         name: Its name in tables, figures and folders.
         method: One of `METHODS`; if None, that of the recipe.
         plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
+        without: Evidence of the recipe that its method is not given, such as `bitext`.
         changes: Further keys that differ from the recipe, by table: `{"compress": {"k": 2}}`.
     """
 
     name: FolderName
     method: Annotated[str | None, METHODS] = None
     plan: Annotated[str | None, PLANS] = None
+    without: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -44,6 +46,7 @@ RUNS: Mapping[str, Run] = MappingProxyType(
         run.name: run
         for run in (
             *(Run(name, name) for name in METHODS),
+            *(Run(f"{name}-direct", name, "direct") for name in METHODS),
             Run("transinner", "random", "embeddings-first"),
             Run("transinner-shuffle", "shuffle", "embeddings-first"),
             Run("wechsel-frozen", "wechsel", "embeddings-first"),
@@ -60,7 +63,7 @@ def _named_run(run: object) -> object:
     if not isinstance(run, str):
         return run
     named = RUNS[checked(choose, run, RUNS, "run")]
-    return {name: value for name, value in asdict(named).items() if value is not None}
+    return {name: value for name, value in asdict(named).items() if value}
 
 
 def _bytes(size: object) -> object:

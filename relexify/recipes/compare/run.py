@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relexify.errors import InputError, OutputError
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
 from relexify.recipes.tasks import Moment, check_tasks
-from relexify.reports import Comparison, TaskScores, write_report
+from relexify.registry import choose
+from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
@@ -29,7 +28,9 @@ __all__ = ["run_comparison"]
 _RECIPE = "recipe.toml"
 
 
-def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> list[Comparison]:
+def run_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> list[Comparison]:
     """Train several initialisations on the same text in the same order, and compare them.
 
     Runs are evaluated on the tasks of the recipe before training and after it; a model of several languages, only
@@ -37,6 +38,7 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
 
     Args:
         recipe: With `[compare]`, a step that has a method and a step that trains.
+        only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
         device: Where to search; training uses what there is.
         overwrite: Repeat trials in the output folder that belong to another recipe.
 
@@ -44,17 +46,19 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
         One comparison for each subsample of the text, or a single one.
 
     Raises:
-        InputError: The recipe lacks a table, a task is impossible, or the output belongs to another recipe.
+        InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
     compare, training = _check_recipe(recipe)
+    names = [run.name for run in compare.runs]
+    trained = {choose(name, names, "run") for name in only} or set(names)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
-        size: _trials(recipe, compare, size, device=device, overwrite=overwrite)
+        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
-    for trial in (trial for each in trials.values() for trial in each):
+    for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
         check_trial(trial, inputs_of(recipe))
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
@@ -63,7 +67,7 @@ def run_comparison(recipe: Recipe, *, device: str = "cpu", overwrite: bool = Fal
         folder = recipe.output if size is None else recipe.output / _size_name(size)
         finished = {trial.folder: finished_trial(trial) for trial in each}
         for trial in each:
-            if finished[trial.folder] is None:
+            if finished[trial.folder] is None and trial.run in trained:
                 finished[trial.folder] = run_trial(trial)
                 write_report(_comparison(recipe, training, size, each, finished), folder)
         comparisons.append(_comparison(recipe, training, size, each, finished))
@@ -90,7 +94,15 @@ def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
     return recipe.compare, last.training.settings(recipe.tables[last.table])
 
 
-def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device: str, overwrite: bool) -> list[Trial]:
+def _trials(
+    recipe: Recipe,
+    compare: CompareOptions,
+    training: TrainingSettings,
+    size: int | None,
+    *,
+    device: str,
+    overwrite: bool,
+) -> list[Trial]:
     """Return all runs with all seeds, on about that many bytes of the text, or on all of it."""
     corpus = Corpus.open(recipe.corpus)
     if recipe.held_out is not None:
@@ -112,6 +124,7 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
                 Trial(
                     run=run.name,
                     title=title,
+                    plan=run.plan or training.plan,
                     context=context,
                     steps=tuple(recipe.steps),
                     tasks=recipe.tasks,
@@ -124,8 +137,8 @@ def _trials(recipe: Recipe, compare: CompareOptions, size: int | None, *, device
 
 
 def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the changes, method, plan and seed of a run."""
-    shared = {"method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+    """Return the tables of a recipe with the changes, method, evidence, plan and seed of a run."""
+    shared = {"without": run.without, "method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
     tables = changed_tables(recipe, run.changes)
     for step in recipe.steps:
         # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
@@ -149,6 +162,7 @@ def _comparison(
     curves: dict[str, tuple[Curve, ...]] = {}
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
+    costs: dict[str, tuple[TrainingCost, ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
@@ -157,15 +171,19 @@ def _comparison(
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
                 earlier[name] = (*earlier.get(name, ()), result.earlier)
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+            if result.cost is not None:
+                costs[name] = (*costs.get(name, ()), result.cost)
+    machines = dict.fromkeys(cost.machine for found in costs.values() for cost in found)
     return Comparison(
         title,
         curves,
         training.tokens_per_step,
-        {"machine": machine, "model": recipe.model},
+        {"machine": ", ".join(machines), "model": recipe.model},
         tasks,
         keeps_best=training.selects_best,
         earlier=earlier,
+        plans={trial.run: trial.plan for trial in trials if trial.run in curves},
+        costs=costs,
     )
 
 

@@ -4,6 +4,7 @@ A trial is one run of the table `[compare]` with one seed on one part of the tex
 and seed. Until it is finished, its models and scores lie in `NAME.work`; then its folder has
 
     curve.json        the scores on held-out text during the last training
+    cost.json         its machine, time and speed
     first_step.json   those of the training before it, if there are two
     tasks/            the scores on tasks, before training and after it
     model/            the trained model, if models are to be kept
@@ -11,11 +12,12 @@ and seed. Until it is finished, its models and scores lie in `NAME.work`; then i
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -26,15 +28,15 @@ from accelerate import PartialState
 from relexify.errors import InputError, OutputError
 from relexify.recipes.run import run_steps
 from relexify.recipes.tasks import Moment, TaskEntry, evaluate_entry, finished_scores
-from relexify.reports import TaskScores
+from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step
-from relexify.storage.files import check_inputs, is_written
-from relexify.storage.work import WorkFolder
+from relexify.storage.files import check_inputs, is_written, write_file
+from relexify.storage.work import WorkFolder, read_json
 from relexify.training.curve import Curve
 
 __all__ = ["Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _TASKS, _MODEL = "curve.json", "first_step.json", "tasks", "model"
+_CURVE, _EARLIER_CURVE, _COST, _TASKS, _MODEL = "curve.json", "first_step.json", "cost.json", "tasks", "model"
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +49,13 @@ class TrialResult:
         curve: The scores on held-out text during the last training.
         tasks: The scores on tasks, before training and after it.
         earlier: The curve of the training before the last one, if there are two.
+        cost: Machine, time and speed of the last training; None if the file was removed.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
+    cost: TrainingCost | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Trial:
     Attributes:
         run: The name of the run.
         title: For logs.
+        plan: The plan of its last training, for reports.
         context: The run with the options of the variant.
         steps: Its steps.
         tasks: What it is evaluated on.
@@ -71,6 +76,7 @@ class Trial:
 
     run: str
     title: str
+    plan: str
     context: RunContext
     steps: tuple[Step, ...]
     tasks: tuple[TaskEntry, ...]
@@ -139,7 +145,13 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     earlier = None
     if sum(step.training is not None for step in trial.steps) > 1:
         earlier = _load_curve(trial.folder / _EARLIER_CURVE, "tables leave out the first training")
-    return TrialResult(curve, tuple(each for each in scores if each is not None), earlier)
+    cost = read_json(trial.folder / _COST)
+    return TrialResult(
+        curve,
+        tuple(each for each in scores if each is not None),
+        earlier,
+        None if cost is None else TrainingCost(**cost),
+    )
 
 
 def run_trial(trial: Trial) -> TrialResult:
@@ -177,13 +189,16 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def _save_training(trial: Trial, model: Path, folder: Path) -> None:
-    """Save the curves of the training steps, and the model if it is to be kept."""
+    """Save the curves of the training steps, the cost of the last, and the model if it is to be kept."""
     *earlier, last = [
-        step.training.curve(trial.work.path / step.table) for step in trial.steps if step.training is not None
+        step.training.load(trial.work.path / step.table) for step in trial.steps if step.training is not None
     ]
-    last.save(folder / _CURVE)
+    last.curve.save(folder / _CURVE)
+    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    cost = TrainingCost(machine, last.seconds, last.tokens_per_second)
+    write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
     if earlier:
-        earlier[-1].save(folder / _EARLIER_CURVE)
+        earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:
         shutil.copytree(model, folder / _MODEL)
 

@@ -93,9 +93,7 @@ STEPS.add(
         summarise=summarise_training,
         distributed=True,
         languages=lambda options: options.languages,
-        training=StepTraining(
-            settings=lambda options: options.training, curve=lambda folder: load_result(folder).curve
-        ),
+        training=StepTraining(settings=lambda options: options.training, load=load_result),
         varies={
             "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
         },

@@ -15,6 +15,7 @@ from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
+from relexify.registry import choose
 from relexify.systems.transfer.options import Transfer
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "unused_options",
     "validate_transfer",
     "with_method",
+    "without_evidence",
 ]
 
 _LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
@@ -152,6 +154,15 @@ def with_method(options: Transfer, method: str) -> Transfer:
     if not taken.takes("overrides"):
         unused["overrides"] = {}
     return replace(options, method=method, **unused)
+
+
+def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
+    """Return the options without some of the evidence, by the names of its options.
+
+    Raises:
+        InputError: There is no evidence of such a name.
+    """
+    return replace(options, **{choose(name, _USED_BY, "evidence"): None for name in names})
 
 
 def unused_options(method: Method) -> tuple[str, ...]:

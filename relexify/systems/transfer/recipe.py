@@ -7,7 +7,13 @@ from pathlib import Path
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.checks import check_transfer, transfer_inputs, validate_transfer, with_method
+from relexify.systems.transfer.checks import (
+    check_transfer,
+    transfer_inputs,
+    validate_transfer,
+    with_method,
+    without_evidence,
+)
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
 from relexify.systems.transfer.summary import summarise_transfer
@@ -61,6 +67,7 @@ STEPS.add(
         load=load_transfer,
         summarise=summarise_transfer,
         varies={
+            "without": without_evidence,
             "method": with_method,
             "seed": lambda options, seed: replace(options, seed=seed),
             "corpus": lambda options, corpus: replace(options, corpus=corpus),

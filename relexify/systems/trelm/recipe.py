@@ -100,9 +100,7 @@ STEPS.add(
         },
         distributed=True,
         languages=lambda options: options.languages,
-        training=StepTraining(
-            settings=lambda options: getattr(options, options.until), curve=lambda folder: load_result(folder).curve
-        ),
+        training=StepTraining(settings=lambda options: getattr(options, options.until), load=load_result),
         varies={"seed": _with_seed},
     ),
 )

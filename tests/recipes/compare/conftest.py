@@ -13,6 +13,7 @@ from relexify.methods.registry import METHODS
 from relexify.steps import STEPS, Step, StepTraining
 from relexify.storage.files import write_folder
 from relexify.training.curve import Curve, Measurement
+from relexify.training.result import TrainingResult
 
 START, CURVE = "start.txt", "learned.json"
 
@@ -48,6 +49,10 @@ def _learn(options: Options, context: object, model: str, output: Path) -> None:
         (folder / START).write_text(str(bits / 2))
 
 
+def _learned(folder: Path) -> TrainingResult:
+    return TrainingResult(folder, Curve.load(folder / CURVE), 4, 32, seconds=2.0, tokens_per_second=16.0)
+
+
 def _varying(*names: str) -> Mapping[str, Callable[[Any, Any], Any]]:
     return {name: lambda options, value, name=name: replace(options, **{name: value}) for name in names}  # type: ignore[misc]
 
@@ -56,7 +61,7 @@ def _varying(*names: str) -> Mapping[str, Callable[[Any, Any], Any]]:
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Register the tables, and return a function that writes a recipe."""
     common: dict[str, Any] = {"options": Options, "check": lambda options, context: None, "summary": ""}
-    training = StepTraining(settings=lambda options: options, curve=lambda folder: Curve.load(folder / CURVE))
+    training = StepTraining(settings=lambda options: options, load=_learned)
     assert STEPS, "those of the systems are there before these are added"
     for step in (
         Step("begin", order=11, run=_begin, varies=_varying("method", "seed"), **common),

@@ -7,6 +7,7 @@ import pytest
 from relexify.errors import InputError
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import read_recipe
+from relexify.reports import Comparison, TrainingCost
 from tests.recipes.compare.conftest import first_bits
 
 ONE = "{name = 'a', method = 'fvt'}"
@@ -24,6 +25,25 @@ def test_runs_differ_in_the_method_the_plan_and_the_seed(write, tmp_path):
     names = {f"{run}-seed{seed}" for run in "ab" for seed in (0, 3)}
     assert {path.name for path in (tmp_path / "out" / "runs").iterdir()} == names
     assert run_comparison(recipe) == [comparison]
+
+
+def test_runs_can_be_trained_one_by_one_and_the_report_has_all_that_are_finished(write, tmp_path):
+    recipe = read_recipe(write(f"[begin]\n[learn]\n[compare]\nruns = [{ONE}, {TWO}]"))
+    (first,) = run_comparison(recipe, only=["b"])
+    assert list(first.curves) == ["b"]
+    assert {path.name for path in (tmp_path / "out" / "runs").iterdir()} == {"b-seed0"}
+    (both,) = run_comparison(recipe, only=["a"])
+    assert list(both.curves) == ["a", "b"]
+    assert both == Comparison.load(tmp_path / "out" / "comparison.json")
+    with pytest.raises(InputError, match="there is no run 'c': choose one of a, b"):
+        run_comparison(recipe, only=["c"])
+
+
+def test_a_comparison_knows_the_plan_and_the_cost_of_each_run(write):
+    (comparison,) = run_comparison(read_recipe(write(f"[begin]\n[learn]\n[compare]\nruns = [{ONE}, {TWO}]")))
+    assert comparison.plans == {"a": "direct", "b": "embeddings-only"}
+    machine = comparison.notes["machine"]
+    assert comparison.costs == dict.fromkeys("ab", (TrainingCost(machine, seconds=2.0, tokens_per_second=16.0),))
 
 
 def test_of_two_trainings_both_curves_are_kept_and_neither_takes_a_plan(write):

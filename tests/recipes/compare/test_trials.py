@@ -40,7 +40,7 @@ def test_an_interrupted_trial_does_not_repeat_finished_steps(write, tmp_path, in
     monkeypatch.setitem(STEPS._entries, "begin", replace(STEPS["begin"], run=interrupted))
     (comparison,) = run_comparison(recipe)
     assert comparison.curves["a"][0].last.step == 4
-    assert {path.name for path in runs.rglob("*")} == {"a-seed0", "curve.json", "relexify.json"}
+    assert {path.name for path in runs.rglob("*")} == {"a-seed0", "curve.json", "cost.json", "relexify.json"}
 
 
 def test_unfinished_work_of_another_recipe_is_rejected_with_what_differs_or_replaced(write, interrupt):

@@ -17,6 +17,7 @@ from relexify.systems.transfer.checks import (
     method_options,
     unused_options,
     with_method,
+    without_evidence,
 )
 from relexify.systems.transfer.options import Transfer
 from tests import pico
@@ -121,6 +122,13 @@ def test_options_for_another_method_leave_out_what_it_does_not_use(options):
     assert (other.method, other.bitext, other.alignment, other.dictionary) == ("random", None, None, None)
     assert other.overrides == {}
     assert with_method(options, "trans-tokens") == replace(options, method="trans-tokens")
+
+
+def test_a_run_can_leave_out_evidence_by_name(options):
+    both = replace(options, method="blend", dictionary="d.tsv")
+    assert without_evidence(both, ["bitext", "alignment"]) == replace(both, bitext=None, alignment=None)
+    with pytest.raises(InputError, match="no evidence 'bitex': did you mean 'bitext'"):
+        without_evidence(both, ["bitex"])
 
 
 def test_a_method_validates_its_own_options_and_ignores_those_of_others(options):

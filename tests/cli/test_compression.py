@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
+from relexify.systems.compression.codes import smallest_base
 from relexify.systems.compression.model import is_compressed
 from tests.cli.command import relexify
 
@@ -139,6 +140,21 @@ def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
     assert outcome.status == 0, outcome.err
     assert load_model(tmp_path / "out").get_input_embeddings().rows == [7, 7, 7]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
+
+
+def test_a_comparison_trains_models_with_different_numbers_of_tables_from_scratch(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    text = RECIPE.format(
+        output=tmp_path / "out", model=world.bert, corpus=world.corpus, more="[fresh]\nhidden_size = 48"
+    )
+    runs = ", ".join(f'{{name = "k{k}", changes.compress.k = {k}}}' for k in (1, 2))
+    recipe.write_text(f'{text}\n[compare]\nkeep_models = true\nruns = [{runs}, {{name = "k3"}}]\n')
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    models = [load_model(tmp_path / "out" / "runs" / f"k{k}-seed0" / "model") for k in (1, 2, 3)]
+    tables = [[tuple(table.shape) for table in model.get_input_embeddings().tables] for model in models]
+    tokens = models[0].config.vocab_size
+    assert tables == [[(tokens, 48)], [(smallest_base(tokens, 2), 24)] * 2, [(smallest_base(tokens, 3), 16)] * 3]
 
 
 def test_an_impossible_fresh_model_is_rejected_in_a_sentence(world, tmp_path):

@@ -106,9 +106,8 @@ def plot_states(
         heights = [-(-len(states.layers) // LAYERS_A_ROW) for states, _ in models.values()]
         width = max(min(len(states.layers), LAYERS_A_ROW) for states, _ in models.values())
         figure = Figure(figsize=(2.0 * width, 2.2 * sum(heights)), layout="constrained")
-        for part, (name, (states, tokens)) in zip(
-            np.atleast_1d(figure.subfigures(len(models), 1, height_ratios=heights)), models.items(), strict=True
-        ):
+        parts = figure.subfigures(len(models), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for part, (name, (states, tokens)) in zip(parts, models.items(), strict=True):
             part.suptitle(name, fontsize=9.5)
             colour_of = {token: COLOURS[index % len(COLOURS)] for index, token in enumerate(tokens)}
             colours = [colour_of.get(int(token), FAINT) for token in states.ids]

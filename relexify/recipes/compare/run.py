@@ -1,4 +1,4 @@
-"""Compare initialisations: train variants of one recipe on the same text in the same order, and report on them.
+"""Compare runs: train variants of one recipe on the same text in the same order, and report on them.
 
 Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in one folder there for each subsample.
 """
@@ -31,13 +31,13 @@ _RECIPE = "recipe.toml"
 def run_comparison(
     recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
 ) -> list[Comparison]:
-    """Train several initialisations on the same text in the same order, and compare them.
+    """Train several variants of a recipe on the same text in the same order, and compare them.
 
     Runs are evaluated on the tasks of the recipe before training and after it; a model of several languages, only
     after it. Finished trials are kept in the output folder, and an interrupted one resumes from its last checkpoint.
 
     Args:
-        recipe: With `[compare]`, a step that has a method and a step that trains.
+        recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
         only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
         device: Where to search; training uses what there is.
         overwrite: Repeat trials in the output folder that belong to another recipe.

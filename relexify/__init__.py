@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from relexify.recipes.compare.run import run_comparison as compare
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
+    from relexify.reports.html import report
     from relexify.systems.bilingual.training import train_bilingual as bilingual
     from relexify.systems.compression.compress import compress_folder as compress
     from relexify.systems.compression.compress import expand_folder as expand
@@ -80,6 +81,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "read_recipe",
+    "report",
     "run",
     "score_text",
     "train",
@@ -119,6 +121,7 @@ _MODULES = {
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
     "read_recipe": "recipes.recipe",
+    "report": "reports.html",
     "run": "recipes.run:run_recipe",
     "score_text": "evaluation.text",
     "train": "training.run",
@@ -147,6 +150,7 @@ search_in("method", "relexify.methods", "relexify.systems.*.method")
 search_in("kind of model", "relexify.systems.*.kind")
 search_in("recipe table", "relexify.training.recipe", "relexify.systems.*.recipe")
 search_in("task", "relexify.evaluation.tasks")
+search_in("document", "relexify.reports.html.report")
 
 
 def __getattr__(name: str) -> Any:

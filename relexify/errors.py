@@ -9,12 +9,14 @@
     ├── OutputError       a result cannot be written
     └── MissingExtra      an optional package is needed
 
-Every message says what was found, where, and what to do.
+Every message says what was found, where, and what to do. It names options as in Python and in backticks (`held_out`,
+`score=false`); the command line spells them its own way (`--held-out`, `--set score=false`).
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "LARGEST_SEED",
     "EvidenceError",
     "GraftError",
     "InputError",
@@ -23,8 +25,12 @@ __all__ = [
     "RelexifyError",
     "TrainingError",
     "VocabularyError",
+    "check_number",
     "first_line",
 ]
+
+LARGEST_SEED = 2**32 - 1
+"""The largest seed that numpy and transformers take."""
 
 
 class RelexifyError(Exception):
@@ -66,6 +72,24 @@ class MissingExtra(RelexifyError):
 
     def __init__(self, package: str, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the package {package}: pip install 'relexify[{extra}]'")
+
+
+def check_number(name: str, value: float | None, least: int = 1, most: int = 2**31 - 1) -> None:
+    """Validate the value of an option, if it is given.
+
+    Args:
+        name: The option, for the message.
+        value: Its value.
+        least: The smallest value that makes sense.
+        most: The largest: for more, libraries overflow, or allocate memory and abort.
+
+    Raises:
+        InputError: It is out of range.
+    """
+    if value is not None and not value >= least:
+        raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    if value is not None and value > most:
+        raise InputError(f"{name} = {value} is not possible: give {most} or less")
 
 
 def first_line(error: BaseException) -> str:

@@ -7,6 +7,8 @@ Long work opens a task, and counts what is done:
             ...
             advance(1)
 
+A second argument of `advance` says how the work goes, such as the loss of a training.
+
 Tasks are shown by the current reporter. By default nothing is shown; the command line sets a reporter with
 `report_to`. The reporter is a context variable: a new thread starts without one, and must be run in a copy of the
 context (`contextvars.copy_context().run`) if it opens tasks.
@@ -17,11 +19,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
-__all__ = ["Advance", "Progress", "report_to", "report_under", "track"]
+__all__ = [
+    "Advance",
+    "Progress",
+    "estimate",
+    "format_duration",
+    "report_to",
+    "report_under",
+    "runs_follow",
+    "track",
+]
 
-Advance = Callable[[int], None]
-"""Adds a number of finished units to a task."""
+
+class Advance(Protocol):
+    """Adds a number of finished units to a task, and replaces its status if one is given."""
+
+    def __call__(self, amount: int, status: str = "", /) -> None:
+        """Report progress."""
+
 
 Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 """A reporter: opens a task with a description and a total (`None` if unknown)."""
@@ -30,10 +47,11 @@ Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
 @contextmanager
 def _silent(description: str, total: int | None = None) -> Iterator[Advance]:
     """A reporter that shows nothing."""
-    yield lambda amount: None
+    yield lambda amount, status="": None
 
 
 _reporter: ContextVar[Progress] = ContextVar("reporter", default=_silent)
+_following_runs: ContextVar[int] = ContextVar("following runs", default=0)
 
 
 def track(description: str, total: int | None = None) -> AbstractContextManager[Advance]:
@@ -65,3 +83,35 @@ def report_under(name: str) -> Iterator[None]:
     outer = _reporter.get()
     with report_to(lambda description, total: outer(f"{description}: {name}", total)):
         yield
+
+
+@contextmanager
+def runs_follow(count: int) -> Iterator[None]:
+    """Let `estimate` know that this many runs like the work inside the `with` block follow it."""
+    token = _following_runs.set(count)
+    try:
+        yield
+    finally:
+        _following_runs.reset(token)
+
+
+def estimate(seconds: float) -> str:
+    """Return how long work will take, for a log: of this run, and of those that follow it."""
+    text = f"about {format_duration(seconds)}"
+    if runs := _following_runs.get():
+        text += (
+            f", and {format_duration(runs * seconds)} for the {runs} {'run' if runs == 1 else 'runs'} after this one"
+        )
+    return text
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units: `40 s`, `3 min 20 s`, `5 h 10 min`, `5 days 3 h`."""
+    units = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    for index, (name, size) in enumerate(units[:-1]):
+        if seconds >= size:
+            smaller_name, smaller = units[index + 1]
+            whole, rest = divmod(round(seconds / smaller), size // smaller)
+            unit = "day" if (name, whole) == ("days", 1) else name
+            return f"{whole} {unit} {rest} {smaller_name}" if rest else f"{whole} {unit}"
+    return f"{round(seconds)} s"

@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "StepTraining",
     "TrainingSettings",
+    "snapshot_folder",
 ]
 
 ModelName = Annotated[str, "model"]
@@ -72,7 +73,11 @@ class RunContext:
 
 
 class TrainingSettings(Protocol):
-    """What the report of a comparison says about the training of its runs."""
+    """What a comparison needs to know about the training of its runs."""
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps."""
 
     @property
     def plan(self) -> str:
@@ -136,7 +141,10 @@ class Step:
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
+        summarise_notes: Returns the same, as far as the notes (`relexify.json`) of a model tell, if other steps follow.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
+        shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
+            wrote; a comparison shows them beside the scores of its runs.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
@@ -144,8 +152,9 @@ class Step:
             the recipe name one of them, so they can be evaluated only after this step.
         training: How it trains the model; None if it does not.
         varies: How the options change with the setting of a run, by the name of the setting: `method`, `without` (names
-            of evidence to leave out), `plan`, `seed`, `corpus` or `held_out`. Each function takes the options and the
-            value, and returns the changed options.
+            of evidence to leave out), `aligned_by`, `plan`, `seed`, `corpus`, `held_out`, or `snapshots` (steps of the
+            training whose models are also kept, each in its `snapshot_folder`). Each function takes the options and
+            the value, and returns the changed options.
         incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
     """
 
@@ -159,7 +168,9 @@ class Step:
     validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
     load: Callable[[Path], Any] | None = None
     summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
+    summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
     scores: Callable[[Path], Sequence[Any]] | None = None
+    shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False
@@ -167,6 +178,11 @@ class Step:
     training: StepTraining | None = None
     varies: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
     incomparable: Callable[[Any], str] = lambda options: ""
+
+
+def snapshot_folder(output: Path, step: int) -> Path:
+    """Return the folder for the model after one step of a training, in the folder that the training writes."""
+    return output / "snapshots" / f"step-{step}"
 
 
 STEPS: Registry[Step] = Registry("recipe table")

@@ -8,6 +8,7 @@ import itertools
 import operator
 import re
 import shlex
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from relexify.evaluation.text import TextScoring
 from relexify.methods.registry import METHODS
 from relexify.recipes.compare.options import RUNS
 from relexify.recipes.settings import apply_settings, describe_options
-from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_RATE, PLANS, Training
+from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, PLANS, Training
+from relexify.training.rates import EMBEDDING_BETA1
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -165,12 +167,14 @@ def test_the_page_on_training_states_the_defaults():
     page = " ".join((ROOT / "docs" / "training.md").read_text().split())
     training = Training()
     for sentence in (
-        f"All plans decay {training.schedule}ly",
-        f"Adam with β = {training.beta1} and {training.beta2}, ε = {_number(training.epsilon)}, weight decay "
+        f"`relexify` decays {training.schedule}ly to {PLANS[training.plan].final_rate * 100:g} % of the peak",
+        f"Adam with β = {PAPERS_BETA1} and {training.beta2} (beside Muon {EMBEDDING_BETA1} and {training.beta2}), "
+        f"ε = {_number(training.epsilon)}, weight decay "
         f"{training.weight_decay}, blocks of {training.length} tokens; only the batch is {training.batch} instead of",
     ):
         assert sentence in page, sentence
-    assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps by default"
+    assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps"
+    assert [replace(training, steps=steps).evaluation_interval for steps in (100, 20)] == [10, 5]  # "but at least 10"
 
 
 def _number(value: float) -> str:

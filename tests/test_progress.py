@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relexify.progress import report_to, report_under, track
+from relexify.progress import estimate, format_duration, report_to, report_under, runs_follow, track
 
 
 def recorder(heard: list[Any]) -> Any:
@@ -53,3 +53,27 @@ def test_a_name_is_appended_to_descriptions():
             work("counting words")
         work("aligning")
     assert heard == [("counting words: new language", 2), 2, ("aligning", 2), 2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (3_599.9, "60 min"),
+        (18_600, "5 h 10 min"),
+        (86_400, "1 day"),
+        (442_900, "5 days 3 h"),
+    ],
+)
+def test_durations_have_two_units(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_an_estimate_counts_the_runs_that_follow():
+    assert estimate(3_600) == "about 1 h"
+    with runs_follow(3):
+        assert estimate(3_600) == "about 1 h, and 3 h for the 3 runs after this one"
+    assert estimate(3_600) == "about 1 h"

@@ -6,6 +6,16 @@ options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results
 """
 
-from relexify.cli.app import main
+import sys
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command; Ctrl-C while its modules are imported ends it as quietly as later."""
+    try:
+        from relexify.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    run()

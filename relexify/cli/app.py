@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, log_to_console, quieten_libraries, results
+from relexify.cli.console import (
+    console,
+    log_to_console,
+    quieten_libraries,
+    results,
+    results_as_json,
+    set_options_of_command,
+    spell_options,
+)
 from relexify.cli.verbs import (
     align,
     bilingual,
@@ -25,6 +36,7 @@ from relexify.cli.verbs import (
     inspect,
     methods,
     recipes,
+    report,
     train,
     transfer,
     trelm,
@@ -34,8 +46,8 @@ from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
 MAX_MESSAGE = 1_000
 """Characters of an error message that are shown; user input inside it may be arbitrarily long."""
 
@@ -56,6 +68,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate.evaluate,
         "inspect": inspect.inspect,
         "check": check.check,
+        "report": report.report,
     },
     "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
     "Other systems": {
@@ -84,13 +97,18 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one json object.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Options of every verb."""
+    verb = context.command.get_command(context, context.invoked_subcommand)  # type: ignore[attr-defined]
+    members = getattr(verb, "commands", {"": verb}).values()
+    set_options_of_command(parameter.name for member in members for parameter in member.params)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     level = logging.INFO
     if debug:
@@ -101,24 +119,44 @@ def options(
     if os.environ.get("RANK", "0") != "0":  # started by torchrun or accelerate: only the first process prints
         log_to_console(logging.ERROR)
         results.quiet = True
+    else:
+        results_as_json(as_json)
 
 
 def main() -> None:
     """Run the command line; invalid input gives one error message and exit status 2."""
     debug = _move_to_front("--debug")
-    for option in ("--quiet", "-q"):
+    for option in ("--quiet", "-q", "--json"):
         _move_to_front(option)
     quieten_libraries()
     try:
         _check_arguments(sys.argv[1:])
-        status = app(standalone_mode=False)
+        with _terminated_like_interrupted() as received:
+            status = app(standalone_mode=False)
     except Exception as error:
         if debug:
             traceback.print_exc()
         _stop(*_explain(error))
     if status == INTERRUPTED:
-        console.print("interrupted: run the same command again to resume", highlight=False)
+        status, word = (TERMINATED, "terminated") if received else (INTERRUPTED, "interrupted")
+        console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
     sys.exit(status)
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[list[int]]:
+    """Let SIGTERM end the command as Ctrl-C does, so that temporary files are removed; yield the signals received."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _move_to_front(option: str) -> bool:
@@ -143,7 +181,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
-        return str(error), 2
+        return spell_options(str(error)), 2
     if isinstance(error, OSError):
         if not error.strerror:
             return str(error), 2

@@ -1,22 +1,46 @@
-"""Output on the console: messages, logs and tables. Only this package prints."""
+"""Output on the console: messages, logs, tables and json. Only this package prints."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
+import re
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
-__all__ = ["console", "log_to_console", "quieten_libraries", "results", "table"]
+__all__ = [
+    "console",
+    "emit",
+    "log_to_console",
+    "print_table",
+    "quieten_libraries",
+    "results",
+    "results_as_json",
+    "set_options_of_command",
+    "spell_options",
+    "table",
+]
+
+UNLIMITED = 10_000
+"""Width of a table that is not shown on a terminal: a program that reads it wants no line breaks."""
 
 console = Console(stderr=True, emoji=False)
 """Progress, messages and errors, on stderr."""
 results = Console(emoji=False)
 """Results, on stdout."""
+_options_of_command: set[str] = set()
 
 _QUIET_LIBRARIES = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -46,6 +70,39 @@ def quieten_libraries() -> None:
         transformers.utils.logging.disable_progress_bar()
 
 
+def results_as_json(enabled: bool) -> None:
+    """Print results as one json object on stdout, which `emit` is given, and nothing else there."""
+    results.quiet = enabled
+
+
+def emit(**result: Any) -> None:
+    """Print the result of a command as one json object, if json was requested; call it once."""
+    # Only the first process of a distributed launch prints.
+    if results.quiet and os.environ.get("RANK", "0") == "0":
+        sys.stdout.write(json.dumps(_plain(result), ensure_ascii=False) + "\n")
+
+
+def spell_options(message: str) -> str:
+    """Return a message of the library with its options as the command line has them.
+
+    `` `held_out` `` becomes `--held-out` if the current command has that option, and else `--set held_out=…`.
+    """
+
+    def spell(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if name in _options_of_command:
+            return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
+        return f"--set {name}={value or '…'}"
+
+    return re.sub(r"`(?P<name>[a-z][a-z_.]*)(=(?P<value>[^`]*))?`", spell, message)
+
+
+def set_options_of_command(names: Iterable[str]) -> None:
+    """Set the names of the parameters of the command that runs, for `spell_options`."""
+    _options_of_command.clear()
+    _options_of_command.update(names)
+
+
 def table(title: str, *columns: str) -> Table:
     """Return an empty table in relexify's style; columns after the first are right-aligned."""
     empty = Table(
@@ -60,11 +117,53 @@ def table(title: str, *columns: str) -> Table:
     return empty
 
 
+def print_table(shown: Table) -> None:
+    """Print a table: in a box on a terminal, line by line on one that is too narrow for it, and plain in a pipe."""
+    if not results.is_terminal:
+        shown.box, shown.pad_edge, shown.show_lines, shown.min_width = None, False, False, None
+        plain = Console(file=StringIO(), width=UNLIMITED, emoji=False)
+        with plain.capture() as captured:
+            plain.print(shown)
+        lines = "\n".join(line.rstrip() for line in captured.get().splitlines())
+        results.print(lines, markup=False, highlight=False, soft_wrap=True)
+    elif Measurement.get(results, results.options.update(max_width=UNLIMITED), shown).minimum > results.width:
+        _print_records(shown)
+    else:
+        results.print(shown)
+
+
+def _print_records(shown: Table) -> None:
+    """Print a table as one block per row, with the name of the column before each cell."""
+    if shown.title:
+        results.print(f"[bold]{shown.title}[/]")
+    names = [str(column.header) for column in shown.columns]
+    for row in zip(*(column.cells for column in shown.columns), strict=True):
+        first, *rest = row
+        results.print(f"[bold]{first}[/]", highlight=False)
+        for name, cell in zip(names[1:], rest, strict=True):
+            results.print(f"  {name}: {cell}" if name else f"  {cell}", highlight=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a result as data for json; NaN and infinity, which json does not have, as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "tolist"):  # an array, or a number of numpy
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
 class _Lines(logging.Handler):
     """Log messages as single lines, never wrapped, so that a log can be searched."""
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        text = escape(f"{name}{record.getMessage()}")
+        text = escape(f"{name}{spell_options(record.getMessage())}")
         console.print(f"[{style}]·[/] {text}", highlight=False, soft_wrap=True)

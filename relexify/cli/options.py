@@ -16,6 +16,7 @@ __all__ = [
     "Bitext",
     "Corpus",
     "Device",
+    "DryRun",
     "HeldOut",
     "Languages",
     "LearningRate",
@@ -101,6 +102,9 @@ Patience = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN)]
 Seed = Annotated[int, typer.Option(help="Random seed.", rich_help_panel=RUN)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output.", rich_help_panel=RUN)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Validate everything, show what would be done, and exit.", rich_help_panel=RUN)
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -125,6 +129,8 @@ def chosen_device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda", "mps"):
+            raise InputError(f"--device {name!r} cannot compute: use cpu, cuda or auto")
     except RuntimeError as error:
         raise InputError(f"--device {name!r} is not a device: use cpu, cuda or auto") from error
     if device.type == "cuda" and not torch.cuda.is_available():

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from relexify.cli.console import console
-from relexify.progress import Advance, report_to
+from relexify.progress import Advance, format_duration, report_to
 
 __all__ = ["bars"]
 
@@ -19,6 +19,8 @@ MINIMUM_SECONDS = 1.0
 """Tasks that take less time are not logged."""
 LOG_INTERVAL = 60.0
 """Seconds between two lines about the same task."""
+SPEED_PERIOD = 3_600.0
+"""Seconds over which the remaining time is estimated; a step of a training may take minutes."""
 
 
 @contextmanager
@@ -37,14 +39,27 @@ def bars() -> Iterator[None]:
 @contextmanager
 def _terminal_bars() -> Iterator[None]:
     """Show one bar per task, and remove it when the task is done."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    display = Progress(*columns, MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True)
+    display = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=console,
+        transient=True,
+        speed_estimate_period=SPEED_PERIOD,
+    )
 
     @contextmanager
     def reporter(description: str, total: int | None = None) -> Iterator[Advance]:
-        task = display.add_task(escape(description), total=total)
+        task = display.add_task(escape(description), total=total, status="")
+
+        def advance(amount: int, status: str = "") -> None:
+            display.update(task, advance=amount, **({"status": escape(status)} if status else {}))
+
         try:
-            yield lambda amount: display.advance(task, amount)
+            yield advance
         finally:
             display.remove_task(task)
 
@@ -56,18 +71,28 @@ def _terminal_bars() -> Iterator[None]:
 def _log_lines(description: str, total: int | None = None) -> Iterator[Advance]:
     """Print one line when a long task is done, and one per minute until then."""
     start = last_line = time.monotonic()
-    done = 0
+    done, latest = 0, ""
+    first: tuple[float, int] | None = None  # time and units of the first report, which may contain earlier work
 
-    def advance(amount: int) -> None:
-        nonlocal done, last_line
-        done += amount
-        if time.monotonic() - last_line > LOG_INTERVAL:
-            last_line = time.monotonic()
-            _print_line(f"{description}: {min(done / total, 1):.0%}" if total else f"{description}: {done:,}")
+    def advance(amount: int, status: str = "") -> None:
+        nonlocal done, last_line, first, latest
+        done, latest, now = done + amount, status or latest, time.monotonic()
+        if now - last_line > LOG_INTERVAL:
+            last_line = now
+            parts = [f"{description}: {done:,}"]
+            if total:
+                parts = [f"{description}: {min(done, total):,} of {total:,} ({min(done / total, 1):.0%})"]
+            if latest:
+                parts.append(latest)
+            if total and first is not None and done > first[1]:
+                left = (now - first[0]) / (done - first[1]) * max(0, total - done)
+                parts.append(f"{format_duration(left)} left")
+            _print_line(", ".join(parts))
+        first = first or (now, done)
 
     yield advance
     if (seconds := time.monotonic() - start) > MINIMUM_SECONDS:
-        _print_line(f"{description}: done in {seconds:.0f} s")
+        _print_line(f"{description}: done in {format_duration(seconds)}")
 
 
 def _print_line(text: str) -> None:

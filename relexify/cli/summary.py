@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
 
-__all__ = ["print_measured", "print_model_folder", "print_rows", "print_summary"]
+__all__ = ["print_measured", "print_model_folder", "print_next_training", "print_plan", "print_rows", "print_summary"]
 
 
 def print_summary(summary: Iterable[ResultTable | str]) -> None:
@@ -23,15 +24,17 @@ def print_summary(summary: Iterable[ResultTable | str]) -> None:
         if isinstance(part, ResultTable):
             print_rows(part.title, part.rows)
         else:
-            results.print(escape(part), highlight=False)
+            results.print(escape(part), highlight=False, soft_wrap=not results.is_terminal)
 
 
 def print_measured(scores: Iterable[Score]) -> None:
     """Print scores, one per line."""
+    from relexify.scoring import format_score
+
     rows = [["task", "metric", "value", "examples"]]
     for score in scores:
         arrow = "↑" if score.higher_is_better else "↓"
-        rows.append([score.task, f"{score.metric} {arrow}", f"{score.value:.3f}", f"{score.examples:,}"])
+        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), f"{score.examples:,}"])
     print_rows("Scores", rows)
 
 
@@ -41,12 +44,42 @@ def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
     shown = table(title, *header)
     for row in body:
         shown.add_row(*map(_cell, row))
-    results.print(shown)
+    print_table(shown)
 
 
 def print_model_folder(output: Path) -> None:
     """Print where the model is."""
     results.print(f"\nThe model is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+
+
+def print_plan(rows: Sequence[tuple[str, object]]) -> None:
+    """Print what a command would do."""
+    shown = table("Dry run: everything is valid", "", "what would be done")
+    shown.columns[1].justify = "left"
+    for name, value in rows:
+        shown.add_row(escape(name), escape(str(value)))
+    print_table(shown)
+    emit(plan=dict(rows))
+
+
+def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:
+    """Print the commands that usually follow a transfer, ready to be pasted.
+
+    Args:
+        model: The folder of the transferred model.
+        corpus: Its text, as the command line or a recipe names it.
+        held_out: Its held-out text, likewise; None if it is a part of the corpus.
+    """
+    trained = model.with_name(f"{model.name}-trained")
+    training = ["train", str(model), str(trained), *_options("--corpus", corpus), *_options("--held-out", held_out)]
+    results.print("Next, inspect some tokens, or train it:", highlight=False)
+    for command in (["inspect", str(model)], training):
+        results.print(f"  relexify {shlex.join(command)}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _options(name: str, given: Any) -> list[str]:
+    values = [given] if isinstance(given, str | Path) else given or []
+    return [part for value in values for part in (name, str(value))]
 
 
 def _cell(text: str) -> str:

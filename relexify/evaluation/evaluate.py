@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer, resolve
 
 __all__ = ["check_evaluation", "check_model", "evaluate_task"]
+
+logger = logging.getLogger(__name__)
 
 
 def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, folder: str | Path) -> TaskResult:
@@ -45,6 +48,10 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     ):
         options = replace(options, device=device, through=None if through is None else str(through))
         data = read_task(options.task, files, examples=options.examples)
+        if repeated := data.repeated_tests:
+            logger.warning(
+                "%s: %d of %d test examples are in the training data too.", options.task, repeated, len(data.test)
+            )
         name = resolve(trained)
         probing = options.training
         if task.probe is not None and isinstance(probing, Probing):

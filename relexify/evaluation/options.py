@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evaluation.registry import TASKS
 from relexify.pretrained.precision import PRECISIONS
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
@@ -204,13 +204,12 @@ def check_seeds(seeds: tuple[int, ...]) -> None:
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"seeds = {list(seeds)} is not possible: give one or more different numbers from 0 on")
+    check_number("the largest of the seeds", max(seeds), 0, LARGEST_SEED)
 
 
 def _check_counts(options: object, *names: str) -> None:
     for name in names:
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+        check_number(name, getattr(options, name))
 
 
 def _check_positive(options: object, *names: str) -> None:

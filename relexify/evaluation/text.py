@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_number
 from relexify.storage.fingerprint import NO_EFFECT
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class TextScoring:
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        for name, least in (("limit", 1), ("length", 2), ("batch", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} = {getattr(self, name)} is not possible: give {least} or more")
+        for name, least, most in (("limit", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
+            check_number(name, getattr(self, name), least, most)
         if self.masking not in ("strided", "single", "words"):
             raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
 

@@ -28,8 +28,9 @@ from transformers import (
 from relexify.errors import InputError, TrainingError
 from relexify.evaluation.options import EpochTraining
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import Advance, track
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, write_checkpoint
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from, write_checkpoint
 from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
 
@@ -134,7 +135,8 @@ def train_epochs(
         optimizers=(optimiser, None),
         callbacks=[*([] if patience is None else [EarlyStoppingCallback(patience)]), _Steps(advance)],
     )
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    with quiet_transformers(), resuming_from(checkpoint):
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     return trainer.state
 
 

@@ -125,7 +125,7 @@ def _open_bitext(
     validate_word_alignment(aligning)
     if bitext is None:
         if links is not None:
-            raise InputError("a word alignment is given without its parallel text: give that with --bitext")
+            raise InputError("a word alignment is given without its parallel text: give `bitext`")
         return None
     if links is None and aligning.units == "words":
         raise InputError('units = "words" is for a given word alignment: add it (alignment = FILE), or leave units out')
@@ -141,6 +141,4 @@ def _ensure_held_out(held_out: Corpus) -> None:
         held_out.ensure_text()
     except InputError as error:
         reason = str(error).partition(":")[0] if held_out.parts else str(error)
-        raise InputError(
-            f"{reason}: give text to score on (--held-out), or do not score (--set score=false)"
-        ) from error
+        raise InputError(f"{reason}: give text to score on (`held_out`), or do not score (`score=false`)") from error

@@ -20,15 +20,18 @@ from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
 
-__all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report"]
+__all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origins"]
 
 MIXTURE_FILE = "mixture.safetensors"
 REPORT_FILE = MARKER
+PRECOMPUTED = "precomputed"
+"""The origin of rows that are not mixtures."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,9 @@ class Graft:
     mixture: Mixture
     report: GraftReport
 
+    def __repr__(self) -> str:
+        return f"Graft({type(self.model).__name__}, {self.report.tokens:,} tokens, {self.mixture!r})"
+
     def save(
         self,
         path: str | Path,
@@ -96,7 +102,7 @@ class Graft:
         self, folder: Path, *, provenance: Provenance | None = None, summary: dict[str, Any] | None = None
     ) -> None:
         """Write the files of the model into an empty folder; arguments as in `save`."""
-        self.model.save_pretrained(folder)
+        save_model(self.model, folder)
         save_tokenizer(self.tokenizer, folder)
         self.mixture.save(folder / MIXTURE_FILE, provenance)
         notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
@@ -266,14 +272,21 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
         )
 
 
+def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> np.ndarray:
+    """Return the name of the origin of each target row [target]: that of an `Origin`, or `precomputed`."""
+    names = np.array([origin.name.lower() for origin in Origin] + [PRECOMPUTED])
+    indices = np.asarray(mixture.origin, dtype=np.int64).copy()
+    if precomputed is not None:
+        indices[precomputed.ids] = len(Origin)
+    origins: np.ndarray = names[indices]
+    return origins
+
+
 def _count_origins(mixture: Mixture, precomputed: PrecomputedRows | None) -> dict[str, int]:
-    """Return the number of rows by origin; precomputed rows have the origin `precomputed`."""
-    if precomputed is None:
-        return mixture.counts()
-    names = [Origin(origin).name.lower() for origin in mixture.origin]
-    for id in precomputed.ids:
-        names[id] = "precomputed"
-    return {name: names.count(name) for name in (*mixture.counts(), "precomputed")}
+    """Return the number of rows by origin."""
+    names = [*mixture.counts(), *([] if precomputed is None else [PRECOMPUTED])]
+    origins = row_origins(mixture, precomputed)
+    return {name: int((origins == name).sum()) for name in names}
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment import Rotation, align
+from relexify.evidence.alignment import Rotation, align, align_randomly
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
@@ -51,9 +51,10 @@ __all__ = [
     "trained_vectors",
 ]
 
-AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial"]
+AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random"]
 """The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
-neighbours, or none: all searches for a map between the two spaces, or only the adversarial training of the papers."""
+neighbours, or none: all searches for a map between the two spaces, only the adversarial training of the papers, or a
+random rotation, as a control."""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -131,7 +132,7 @@ class Inputs:
             MissingExtra: The text has not been aligned yet, and eflomal is not installed.
         """
         if self.evidence.bitext is None:
-            raise InputError("there is no parallel text to count in: give it with --bitext")
+            raise InputError("there is no parallel text to count in: give `bitext`")
         return count_aligned_tokens(
             self.evidence.bitext,
             self.source,
@@ -162,7 +163,8 @@ class Inputs:
 
         Args:
             subwords: How tokens are composed, see `subword_vectors`.
-            with_dictionary: Whether a dictionary may align the word vectors; otherwise identical words do.
+            with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
+                short, as in RAMEN.
             top_words: Compose tokens from this number of the most frequent words only.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
 
@@ -226,6 +228,8 @@ class Inputs:
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon
+        if self.aligned_by == "random":
+            return align_randomly(source, target, lexicon=given, seed=self.seed)
         if self.aligned_by in ("unsupervised", "adversarial"):
             from relexify.evidence.alignment.unsupervised.search import align_unsupervised  # imports torch
 
@@ -238,10 +242,12 @@ class Inputs:
                 seed=self.seed,
                 device=self.device,
             )
-        if with_dictionary and self.aligned_by != "identical":
-            lexicon = choose_lexicon(given, source, target)
-        else:
+        if not with_dictionary:
+            lexicon = identical_words(source, target, shortest=1)
+        elif self.aligned_by == "identical":
             lexicon = identical_words(source, target)
+        else:
+            lexicon = choose_lexicon(given, source, target)
         refinement = None
         if self.aligned_by == "self-learning":
             from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
@@ -290,22 +296,22 @@ def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, tar
     lexicon = identical_words(source, target)
     logger.warning(
         "no dictionary given: falling back on %d words that both languages write alike; "
-        "even a small dictionary (--dictionary) usually does better",
+        "even a small one (`dictionary`) usually does better",
         len(lexicon),
     )
     return lexicon
 
 
-def identical_words(source: WordVectors, target: WordVectors) -> BilingualLexicon:
-    """Return the words that both languages write alike.
+def identical_words(source: WordVectors, target: WordVectors, *, shortest: int = 4) -> BilingualLexicon:
+    """Return the words that both languages write alike, without those of fewer letters than `shortest`.
 
     Raises:
         EvidenceError: There are none.
     """
-    lexicon = BilingualLexicon.identical(source.words, target.words)
+    lexicon = BilingualLexicon.identical(source.words, target.words, shortest=shortest)
     if not len(lexicon):
         raise EvidenceError(
-            "the two languages write no word alike: give a dictionary (--dictionary) to a method that takes one"
+            "the two languages write no word alike: give a dictionary (`dictionary`) to a method that takes one"
         )
     return replace(lexicon, name="identical words")
 

@@ -170,6 +170,7 @@ METHODS.add(
         paper="Tran 2020, sections 2.1 and 3.2",
         build=_build_from_vectors,
         uses=("vectors", "overrides"),
+        revision=2,
     ),
 )
 METHODS.add(

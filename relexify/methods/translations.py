@@ -79,7 +79,7 @@ def check_columns(
         raise InputError(
             f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries are "
             f"words of the two vocabularies as they are and {swapped} the other way round; say so "
-            "(--set dictionary_swapped=true, or BilingualLexicon.load(…, swapped=True))"
+            "(`dictionary_swapped=true`, or BilingualLexicon.load(…, swapped=True))"
         )
 
 

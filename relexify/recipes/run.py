@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,24 @@ from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 
-__all__ = ["inputs_of", "run_identity", "run_recipe", "run_step", "run_steps"]
+__all__ = ["PreparedRun", "inputs_of", "prepare_run", "run_identity", "run_recipe", "run_step", "run_steps"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose options and inputs were validated.
+
+    Attributes:
+        context: The inputs that its steps share.
+        work: The folder for its unfinished work.
+        is_finished: Whether the output is already the result of its steps; tasks may be missing.
+    """
+
+    context: RunContext
+    work: WorkFolder
+    is_finished: bool
 
 
 def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> Any:
@@ -47,6 +62,40 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
         InputError: There is nothing to do, a step or a task is impossible, or unfinished work belongs to another run.
         OutputError: The output exists and is not the result of this recipe, or cannot be written.
     """
+    prepared = prepare_run(recipe, device=device, overwrite=overwrite)
+    context, work, finished = prepared.context, prepared.work, prepared.is_finished
+    *first, last = recipe.steps
+    if finished and last.load is not None and _is_evaluated(recipe):
+        logger.info("%s is up to date; nothing to run.", recipe.output)
+        work.clear()
+        return last.load(recipe.output)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    with work.claim() if processes.is_main_process else nullcontext():
+        processes.wait_for_everyone()
+        try:
+            if finished and last.load is not None:
+                logger.info("%s is up to date; evaluating it on new tasks.", recipe.output)
+                result = last.load(recipe.output)
+            else:
+                model = run_steps(first, context, work.path)
+                result = run_step(last, context, model, recipe.output)
+            if not _is_evaluated(recipe):
+                tasks = work.path / "tasks"
+                scores = [evaluate_entry(recipe.output, entry, None, tasks, device=device) for entry in recipe.tasks]
+                write_output_scores(recipe.output, recipe.tasks, scores)
+        except InputError:
+            # The corrected recipe is another run, and would be rejected because of this folder.
+            if processes.is_main_process and not _has_trained(first, work.path):
+                work.clear()
+            raise
+        processes.wait_for_everyone()
+        if processes.is_main_process:
+            work.mark_finished()
+    return result
+
+
+def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> PreparedRun:
+    """Validate everything about a run before any work; arguments and errors as for `run_recipe`."""
     if not recipe.steps:
         tables = " or ".join(f"[{table}]" for table in STEPS)
         raise InputError(f"{recipe.source} has no steps: add {tables}")
@@ -60,41 +109,14 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
     context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
     check_inputs(recipe.output, *inputs_of(recipe))
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    *first, last = recipe.steps
     work = WorkFolder(recipe.output, "work", run_identity(context), overwrite=overwrite)
-    finished = not overwrite and work.is_finished() and last.load is not None
-    if finished and last.load is not None and _is_evaluated(recipe):
-        logger.info("%s is up to date; nothing to run.", recipe.output)
-        work.clear()
-        return last.load(recipe.output)
-    if not finished:
+    is_finished = not overwrite and work.is_finished() and recipe.steps[-1].load is not None
+    if not is_finished:
         if not work.path.exists():  # else a killed run may have written the output already
             work.check()
         for step in recipe.steps:
             step.check(recipe.tables[step.table], context)
-    processes = PartialState(cpu=not torch.cuda.is_available())
-    with work.claim() if processes.is_main_process else nullcontext():
-        processes.wait_for_everyone()
-        try:
-            if finished and last.load is not None:
-                logger.info("%s is up to date; evaluating it on new tasks.", recipe.output)
-                result = last.load(recipe.output)
-            else:
-                model = run_steps(first, context, work.path)
-                result = run_step(last, context, model, recipe.output)
-            if not _is_evaluated(recipe):
-                tasks = work.path / "tasks"
-                scores = [evaluate_entry(recipe.output, entry, "end", tasks, device=device) for entry in recipe.tasks]
-                write_output_scores(recipe.output, recipe.tasks, scores)
-        except InputError:
-            # The corrected recipe is another run, and would be rejected because of this folder.
-            if processes.is_main_process and not _has_trained(first, work.path):
-                work.clear()
-            raise
-        processes.wait_for_everyone()
-        if processes.is_main_process:
-            work.mark_finished()
-    return result
+    return PreparedRun(context, work, is_finished)
 
 
 def run_identity(context: RunContext) -> dict[str, object]:

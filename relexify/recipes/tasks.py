@@ -16,10 +16,9 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles
@@ -36,8 +35,6 @@ __all__ = ["TaskEntry", "check_tasks", "evaluate_entry", "finished_scores", "out
 
 RESULTS = "tasks.json"
 """The scores of a trained model on all tasks, in its folder."""
-
-Moment = Literal["start", "end"]
 
 logger = logging.getLogger(__name__)
 
@@ -103,32 +100,39 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
             raise InputError(f"{location}: {error}") from error
 
 
-def evaluate_entry(model: Path, entry: TaskEntry, moment: Moment, folder: Path, *, device: str) -> TaskScores:
+def evaluate_entry(
+    model: Path | Mapping[str, str], entry: TaskEntry, step: int | None, folder: Path, *, device: str
+) -> TaskScores:
     """Evaluate a model on a task, or return the scores of an earlier call.
 
     Args:
-        model: The model's folder; not used if the scores are there.
+        model: The model's folder, or one model for each language, as long as they are not one model; not used if the
+            scores are there.
         entry: The task.
-        moment: Whether the model is that of the start or of the end of training.
+        step: The step of training that the model is from; None for its end.
         folder: For scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
     from relexify.evaluation.evaluate import evaluate_task
 
-    found = finished_scores(entry, moment, folder)
-    work = _work(entry, moment, folder)
+    found = finished_scores(entry, step, folder)
+    work = _work(entry, step, folder)
     if found is None:
-        logger.info("Evaluating %s at the %s of training.", entry.title, moment)
-        result = evaluate_task(model, entry.files, replace(entry, device=device), folder=work)
-        found = TaskScores(entry.title, moment, tuple(seed.scores for seed in result.per_seed))
+        logger.info("Evaluating %s %s.", entry.title, "at the end of training" if step is None else f"at step {step:,}")
+        options = replace(entry, device=device)
+        if isinstance(model, Mapping):
+            through = None if entry.through is None else model[entry.through]
+            options, model = replace(options, language=None, through=through), Path(model[str(entry.language)])
+        result = evaluate_task(model, entry.files, options, folder=work)
+        found = TaskScores(entry.title, step, tuple(seed.scores for seed in result.per_seed))
         write_file(_file(work), json.dumps(found.as_table(), indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(work, ignore_errors=True)
     return found
 
 
-def finished_scores(entry: TaskEntry, moment: Moment, folder: Path) -> TaskScores | None:
+def finished_scores(entry: TaskEntry, step: int | None, folder: Path) -> TaskScores | None:
     """Return the scores of an earlier call of `evaluate_entry`; None if it did not finish."""
-    path = _file(_work(entry, moment, folder))
+    path = _file(_work(entry, step, folder))
     if not path.exists():
         return None
     found = _scores(read_json(path), entry)
@@ -161,8 +165,9 @@ def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
         return None
 
 
-def _work(entry: TaskEntry, moment: Moment, folder: Path) -> Path:
+def _work(entry: TaskEntry, step: int | None, folder: Path) -> Path:
     """Return the folder for unfinished work, named by what the scores depend on."""
+    moment = "end" if step is None else f"step{step}"
     return folder / f"{entry.task}-{moment}-{fingerprint(entry)[:12]}"
 
 

@@ -12,7 +12,7 @@ from relexify.reports.geometry import (
     principal_components,
 )
 from relexify.reports.geometry_plots import plot_embedding, plot_neighbourhoods, plot_similarities, plot_states
-from relexify.reports.plots import plot_curves
+from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
 from relexify.reports.tables import (
@@ -44,6 +44,7 @@ __all__ = [
     "plot_neighbourhoods",
     "plot_similarities",
     "plot_states",
+    "plot_tasks",
     "principal_components",
     "reach_rows",
     "score_rows",

@@ -75,6 +75,7 @@ class Comparison:
             that is the target language trained alone.
         plans: The training plan of every run, if known, by the run's name.
         costs: The cost of training each seed, if known, by the run's name.
+        shares: How good the evidence of a run was: shares from 0 to 1 by name, for each seed.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or something
@@ -90,6 +91,7 @@ class Comparison:
     earlier: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
     plans: Mapping[str, str] = field(default_factory=dict)
     costs: Mapping[str, tuple[TrainingCost, ...]] = field(default_factory=dict)
+    shares: Mapping[str, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
@@ -180,6 +182,8 @@ class Comparison:
         }
         if self.earlier:
             content["earlier"] = _plain(self.earlier)
+        if self.shares:
+            content["shares"] = {run: [dict(shares) for shares in seeds] for run, seeds in self.shares.items()}
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
     @classmethod
@@ -204,6 +208,7 @@ class Comparison:
                 earlier=_curves(content.get("earlier", {})),
                 plans=dict(content["plans"]),
                 costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
+                shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
             )
         except KeyError as error:
             raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error

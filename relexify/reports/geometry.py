@@ -120,12 +120,16 @@ def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
     return Principal(centred @ axes.astype(np.float32), values[order].clip(min=0) / total)
 
 
-def hidden_states(model: Any, windows: Sequence[Sequence[int]]) -> HiddenStates:
+def hidden_states(
+    model: Any, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
+) -> HiddenStates:
     """Run a model on text, and return the states of all positions in all layers.
 
     Args:
         model: A transformers model; it is called with `output_hidden_states=True`.
         windows: Tokens of pieces of text, each of any length.
+        before: Special tokens before each window, such as [CLS], which the model reads, and whose states are left out.
+        after: Special tokens after each window.
 
     Raises:
         EvidenceError: The text has fewer than two different tokens.
@@ -140,10 +144,10 @@ def hidden_states(model: Any, windows: Sequence[Sequence[int]]) -> HiddenStates:
     model.eval()
     with torch.inference_mode():
         for window in windows:
-            inputs = torch.tensor([list(window)], device=model.device)
+            inputs = torch.tensor([[*before, *window, *after]], device=model.device)
             states = model(input_ids=inputs, output_hidden_states=True).hidden_states
-            # The placeholder [P] of a model with a TRILayer comes after the tokens.
-            found.append([state[0, : len(window)].float().cpu().numpy() for state in states])
+            text = slice(len(before), len(before) + len(window))
+            found.append([state[0, text].float().cpu().numpy() for state in states])
     model.train(was_training)
     return HiddenStates(ids, tuple(np.concatenate(parts) for parts in zip(*found, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Plots of curves: one panel per comparison, one colour per run."""
+"""Plots of held-out scores and of scores on tasks during training: one colour per run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError, MissingExtra
 from relexify.reports.comparison import METRICS, Comparison
 from relexify.reports.statistics import Statistic
+from relexify.reports.task_scores import mean_scores
 from relexify.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_curves"]
+__all__ = ["plot_curves", "plot_tasks"]
 
 # Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (hardly visible on white).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
@@ -60,23 +62,75 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
         MissingExtra: matplotlib is not installed.
         OutputError: The picture cannot be written.
     """
-    path = Path(path)
-    _check(comparisons, path, metric)
-    buffer = io.BytesIO()
-    with own_style():
-        figure = _draw(comparisons, metric)
-        kind = path.suffix.lower()
-        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(METADATA[kind]))
-    return write_file(path, buffer.getvalue())
-
-
-def _check(comparisons: Sequence[Comparison], path: Path, metric: str) -> None:
     if not comparisons:
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
-    if path.suffix.lower() not in METADATA:
-        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
     if metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
+    dresses = _dresses(run for comparison in comparisons for run in comparison.curves)
+    with _saved_figure(len(comparisons), Path(path)) as (figure, panels):
+        marked = [
+            _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=True)
+        ]
+        _draw_legend(figure, dresses, best=any(marked))
+    return Path(path)
+
+
+def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
+    """Draw scores on tasks against steps of all trainings, one panel a task.
+
+    A point is the mean over all seeds of training and of fine-tuning, with a band of one standard deviation to both
+    sides where there are several. The same input gives the same bytes.
+
+    Args:
+        comparison: With scores on tasks.
+        path: The picture, `.svg` or `.png`.
+
+    Raises:
+        InputError: There is nothing to draw, or the name of the file is not one of those.
+        MissingExtra: matplotlib is not installed.
+        OutputError: The picture cannot be written.
+    """
+    means = {run: mean_scores(found) for run, found in comparison.tasks.items()}
+    metrics = {task: mean.score.metric for found in means.values() for (task, _), mean in found.items()}
+    if not metrics:
+        raise InputError(f"there is nothing to draw in {path}: give a comparison with tasks")
+    dresses = _dresses(comparison.curves)
+    with _saved_figure(len(metrics), Path(path)) as (figure, panels):
+        for axis, (task, metric) in zip(panels, metrics.items(), strict=True):
+            for run, found in means.items():
+                earlier = sum(curve.last.step for curve in comparison.earlier.get(run, ())[:1])
+                end = earlier + comparison.mean_curve(run).last.step
+                scores = [
+                    replace(mean.statistic, step=end if step is None else step)
+                    for (name, step), mean in found.items()
+                    if name == task
+                ]
+                _draw_means(axis, sorted(scores, key=lambda score: score.step), {**dresses[run], "marker": "o"})
+            _dress_panel(axis, task, metric, comparison.tokens_a_step)
+        _draw_legend(figure, dresses, best=False)
+    return Path(path)
+
+
+@contextmanager
+def _saved_figure(panels: int, path: Path) -> Iterator[tuple[Figure, Sequence[Axes]]]:
+    """Give a figure with this number of panels to draw in, and save it afterwards."""
+    kind = path.suffix.lower()
+    if kind not in METADATA:
+        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
+    buffer = io.BytesIO()
+    with own_style():
+        from matplotlib.figure import Figure
+
+        rows = math.ceil(panels / _PANELS_A_ROW)
+        columns = math.ceil(panels / rows)
+        size = (columns * _PANEL_SIZE[0] + _LEGEND_WIDTH, rows * _PANEL_SIZE[1])
+        figure = Figure(figsize=size, layout="constrained")
+        axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
+        for axis in axes[panels:]:
+            axis.set_axis_off()
+        yield figure, axes[:panels]
+        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(METADATA[kind]))
+    write_file(path, buffer.getvalue())
 
 
 @contextmanager
@@ -92,27 +146,9 @@ def own_style() -> Iterator[None]:
         yield
 
 
-def _draw(comparisons: Sequence[Comparison], metric: str) -> Figure:
-    from matplotlib.figure import Figure
-
-    rows = math.ceil(len(comparisons) / _PANELS_A_ROW)
-    columns = math.ceil(len(comparisons) / rows)
-    size = (columns * _PANEL_SIZE[0] + _LEGEND_WIDTH, rows * _PANEL_SIZE[1])
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    dresses = _dresses(comparisons)
-    marked = [
-        _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=False)
-    ]
-    for axis in panels[len(comparisons) :]:
-        axis.set_axis_off()
-    _draw_legend(figure, dresses, best=any(marked))
-    return figure
-
-
-def _dresses(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Any]]:
+def _dresses(runs: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Colour and dashes of every run, by the order in which the names turn up."""
-    names = dict.fromkeys(run for comparison in comparisons for run in comparison.curves)
+    names = dict.fromkeys(runs)
     return {
         run: {
             "color": COLOURS[index % len(COLOURS)],
@@ -128,7 +164,7 @@ def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mappin
     scores = {run: _scores(comparison, run, metric) for run in comparison.curves}
     marked = [_draw_run(axis, scores[run], dresses[run]) for run in scores]
     _set_limits(axis, scores.values())
-    _dress_panel(axis, comparison, metric)
+    _dress_panel(axis, comparison.title, metric.replace("_", " "), comparison.tokens_a_step)
     return any(marked)
 
 
@@ -143,17 +179,21 @@ def _scores(comparison: Comparison, run: str, metric: str) -> list[Statistic]:
 def _draw_run(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> bool:
     if not scores:
         return False
+    _draw_means(axis, scores, {**dress, "marker": "o"} if len(scores) == 1 else dress)
+    best = min(scores, key=lambda score: score.mean)
+    if best.mean < scores[-1].mean:
+        axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
+    return best.mean < scores[-1].mean
+
+
+def _draw_means(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> None:
+    """Draw a line through means, with a band of the deviations."""
     steps, means = [score.step for score in scores], [score.mean for score in scores]
     if any(deviations := [score.deviation or 0.0 for score in scores]):
         low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
         high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
         axis.fill_between(steps, low, high, color=dress["color"], alpha=0.22, linewidth=0)
-    alone: dict[str, Any] = {"marker": "o", "markersize": 4} if len(scores) == 1 else {}
-    axis.plot(steps, means, solid_capstyle="round", **dress, **alone)
-    best = min(scores, key=lambda score: score.mean)
-    if best.mean < means[-1]:
-        axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
-    return best.mean < means[-1]
+    axis.plot(steps, means, solid_capstyle="round", markersize=4, **dress)
 
 
 def _ring(colour: str) -> dict[str, Any]:
@@ -184,14 +224,12 @@ def _after_a_tenth(scores: Sequence[Statistic]) -> Statistic:
     return min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step))
 
 
-def _dress_panel(axis: Axes, comparison: Comparison, metric: str) -> None:
+def _dress_panel(axis: Axes, title: str, metric: str, tokens_a_step: int) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    axis.set_title(comparison.title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
-    axis.annotate(
-        metric.replace("_", " "), (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=GREY
-    )
-    axis.set_xlabel(f"steps of {comparison.tokens_a_step:,} tokens")
+    axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
+    axis.annotate(metric, (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=GREY)
+    axis.set_xlabel(f"steps of {tokens_a_step:,} tokens")
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
-from relexify.reports.plots import plot_curves
+from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.page import REPORT
+from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
-from relexify.reports.task_scores import mean_scores
+from relexify.reports.task_scores import mean_scores, moments_of
 from relexify.storage.files import write_file
 
 __all__ = ["write_report"]
@@ -21,7 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write `comparison.json`, `comparison.md` and, where matplotlib is installed, `curves.svg`.
+    """Write `comparison.json`, `comparison.md`, `report.html` and, where matplotlib is installed, `curves.svg`.
+
+    `tasks.svg` is drawn too, if models were evaluated on tasks during training.
 
     Args:
         comparison: The runs.
@@ -35,26 +40,26 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
     """
     folder = Path(folder)
     written = [comparison.save(folder / "comparison.json")]
-    picture = _draw(comparison, folder / "curves.svg")
-    written.append(write_file(folder / "comparison.md", _text(comparison, picture)))
-    return written if picture is None else [*written, picture]
-
-
-def _draw(comparison: Comparison, path: Path) -> Path | None:
+    pictures = []
     try:
-        return plot_curves([comparison], path)
+        pictures.append(plot_curves([comparison], folder / "curves.svg"))
+        if len(moments_of(chain.from_iterable(comparison.tasks.values()))) > 2:
+            pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
-        logger.warning("%s is not drawn: %s.", path, error)
-        return None
+        logger.warning("There are no figures in %s: %s.", folder, error)
+    written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
+    written.append(write_file(folder / REPORT, render_comparison(comparison)))
+    return [*written, *pictures]
 
 
-def _text(comparison: Comparison, picture: Path | None) -> str:
+def _text(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
     of_both = ", the mean of both languages" if comparison.languages else ""
     parts = [f"# {comparison.title}\n", _notes(comparison)]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts.append("## Scores\n")
-    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{_about_seeds(comparison)}.\n")
+    bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}{_about_seeds(comparison)}.\n")
     parts += _cut_short(comparison)
     if comparison.keeps_best:
         parts += _kept_apart(comparison)
@@ -62,7 +67,7 @@ def _text(comparison: Comparison, picture: Path | None) -> str:
     if comparison.languages and comparison.earlier:
         parts += _stages(comparison)
     if comparison.tasks:
-        parts += _tasks(comparison)
+        parts += _tasks(comparison, task_picture)
     if len(comparison.curves) > 1:
         parts += _pairs(comparison)
     return "\n".join(parts)
@@ -93,17 +98,22 @@ def _stages(comparison: Comparison) -> list[str]:
     ]
 
 
-def _tasks(comparison: Comparison) -> list[str]:
+def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
     several = any(mean.statistic.seeds > 1 for mean in means)
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
-    at_start = any(scores.moment == "start" for found in comparison.tasks.values() for scores in found)
-    when = "before training (step 0) and after it (end)" if at_start else "after training (end)"
-    return [
+    moments = moments_of(chain.from_iterable(comparison.tasks.values()))
+    times = ["before training (step 0)"] if 0 in moments else []
+    times += ["during it"] if any(moments[:-1]) else []
+    times += ["after it (end)"] if None in moments else []
+    parts = [
         "## Tasks\n",
-        f"Each run {when}; the arrow points to where scores are better, the best of a column is bold{seeds}.\n",
-        _table(task_rows(comparison)),
+        f"Each run {', '.join(times)}; the arrow points to where scores are better, the best of a row is "
+        f"bold{seeds}.\n",
     ]
+    if picture is not None:
+        parts.append(f"![scores on tasks against steps]({picture.name})\n")
+    return [*parts, _table(task_rows(comparison))]
 
 
 def _notes(comparison: Comparison) -> str:

@@ -8,11 +8,14 @@ Every function here returns a list of rows, the header first:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from statistics import fmean
 
-from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
-from relexify.reports.task_scores import MOMENTS, TaskMean, TaskScores, mean_scores
+from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
+from relexify.scoring import Score, format_perplexity
 from relexify.training.curve import Curve
 
 __all__ = [
@@ -25,34 +28,48 @@ __all__ = [
     "tokens_text",
 ]
 
-_SHARES = ((0.0, "start"), (0.1, "10 %"), (1.0, "end"))
+_SHARES = ((0.0, "start"), (0.1, "10 %"), (0.2, "20 %"), (0.4, "40 %"), (1.0, "end"))
 _NOTHING = "–"
 
 
 def score_rows(comparison: Comparison) -> list[list[str]]:
-    """Return the bits per byte of every run at the start, after a tenth of the steps, at the end and at best.
+    """Return the bits per byte of every run at the start, at some steps of training, at the end and at best.
 
-    If the runs ended at different steps, each cell has its own step. If runs keep their best model, its score is the
-    best, and the perplexity is that model's.
+    The lowest of a column is between two `**`. Runs with the same training plan follow one another, and the plan is
+    shown if there are several. If the runs ended at different steps, each cell has its own step. If runs keep their
+    best model, its score is the best, and the perplexity is that model's; otherwise the best is shown only if a run did
+    not end with it. Further columns say how good the evidence of a run was.
     """
-    runs = list(comparison.curves)
-    together = len({comparison.at(run, 1).step for run in runs}) == 1
-    moments = [([comparison.at(run, share) for run in runs], label) for share, label in _SHARES]
-    steps = [[score.step for score in found] for found, _ in moments]
-    if steps[1] in (steps[0], steps[2]):  # a tenth of a short run is its start
-        del moments[1]
-    scores = [_score_column(label, found, together) for found, label in moments]
-    best = comparison.kept if comparison.keeps_best else comparison.best
+    plans = {run: comparison.plans.get(run, _NOTHING) for run in comparison.curves}
+    order = list(dict.fromkeys(plans.values()))
+    runs = sorted(plans, key=lambda run: order.index(plans[run]))
+    ends = [comparison.at(run, 1) for run in runs]
+    last_steps = [score.step for score in ends]
+    columns = [["initialisation", *runs]]
+    if len(order) > 1:
+        columns.append(["plan", *(plans[run] for run in runs)])
+    shown = [last_steps]
+    for share, label in _SHARES[:-1]:
+        scores = [comparison.at(run, share) for run in runs]
+        steps = [score.step for score in scores]
+        if steps not in shown:  # of a short run, several shares may be nearest to the same step
+            shown.append(steps)
+            columns.append(_score_column(label, scores))
+    columns.append(_score_column(_SHARES[-1][1], ends))
+    best = [comparison.kept(run) if comparison.keeps_best else comparison.best(run) for run in runs]
+    if comparison.keeps_best or [score.step for score in best] != last_steps:
+        columns.append(["best, kept" if comparison.keeps_best else "best", *map(_with_step, best)])
     which = "kept" if comparison.keeps_best else "end"
-    columns = [
-        ["initialisation", *runs],
-        *scores,
-        ["best, kept" if comparison.keeps_best else "best", *(_with_step(best(run)) for run in runs)],
+    columns += [
         [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
+    names = dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares)
+    columns += [[name, *(_share(comparison.shares.get(run, ()), name) for run in runs)] for name in names]
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
+    if comparison.costs:
+        columns += _cost_columns([comparison.costs.get(run, ()) for run in runs])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -121,19 +138,19 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def task_rows(comparison: Comparison) -> list[list[str]]:
-    """Return every run's score on every task, before training and after it; the best of a column between two `**`.
+    """Return every run's score on every task after each step; the best of a row between two `**`.
 
-    The arrow of a column points to better scores.
+    The arrow of a measure points to better scores. If there are several tasks, their averages follow, as in Table 2 of
+    the WECHSEL paper.
     """
     means = {run: mean_scores(comparison.tasks.get(run, ())) for run in comparison.curves}
-    tasks = dict.fromkeys(task for found in means.values() for task, _ in found)
-    columns = [
-        _column(task, moment, [found.get((task, moment)) for found in means.values()])
-        for task in tasks
-        for moment in MOMENTS
-        if any((task, moment) in found for found in means.values())
-    ]
-    return [list(row) for row in zip(["initialisation", *means], *columns, strict=True)]
+    moments = moments_of(chain.from_iterable(comparison.tasks.values()))
+    tasks = list(dict.fromkeys(task for found in means.values() for task, _ in found))
+    rows = [(task, step, [found.get((task, step)) for found in means.values()]) for task in tasks for step in moments]
+    if len(tasks) > 1:
+        rows += [("average", step, [_average(found, tasks, step) for found in means.values()]) for step in moments]
+    shown = (_task_row(task, step, found) for task, step, found in rows if any(found))
+    return [["task", "measure", "step", *means], *shown]
 
 
 def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
@@ -141,7 +158,7 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
     rows = [["task", "measure", "value", "measured on"]]
     for result in results:
         for index in range(len(result.per_seed[0])):
-            alone = TaskScores(result.task, result.moment, tuple((scores[index],) for scores in result.per_seed))
+            alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
             rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
     return rows
@@ -156,31 +173,45 @@ def tokens_text(tokens: float) -> str:
     return f"{tokens:.0f}"
 
 
-def _score_column(label: str, scores: Sequence[Statistic], together: bool) -> list[str]:
-    """Return the column of one share of the steps; the step is in the header if runs share it, else in the cells."""
+def _score_column(label: str, scores: Sequence[Statistic]) -> list[str]:
+    """Return the column of one share of the steps; the step is in the header if runs share it, else in the cells.
+
+    The lowest of several scores is bold.
+    """
     steps = {score.step for score in scores}
-    if len(steps) > 1:
-        return [label, *map(_with_step, scores)]
-    (step,) = steps
-    # A step shared by runs of different lengths is not the same share of each.
-    header = f"step {step:,} ({label})" if together and step > 0 else f"step {step:,}"
-    return [header, *(score.text() for score in scores)]
+    texts = [score.text() if len(steps) == 1 else _with_step(score) for score in scores]
+    if len(scores) > 1:
+        # Compared as they are shown, so that scores that look equal are all bold.
+        lowest = f"{min((score.mean for score in scores if math.isfinite(score.mean)), default=math.nan):.3f}"
+        texts = [
+            f"**{text}**" if f"{score.mean:.3f}" == lowest else text for text, score in zip(texts, scores, strict=True)
+        ]
+    return [f"step {min(steps):,}" if len(steps) == 1 else label, *texts]
+
+
+def _cost_columns(costs: Sequence[Sequence[TrainingCost]]) -> list[list[str]]:
+    """Return wall-clock time and speed of training, the means over seeds."""
+    seconds = [f"{fmean(cost.seconds for cost in found):,.0f} s" if found else _NOTHING for found in costs]
+    speeds = [[cost.tokens_per_second for cost in found if cost.tokens_per_second is not None] for found in costs]
+    return [
+        ["time", *seconds],
+        ["tokens/s", *(f"{fmean(found):,.0f}" if found else _NOTHING for found in speeds)],
+    ]
 
 
 def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
 
 
+def _share(seeds: Sequence[Mapping[str, float]], name: str) -> str:
+    """Return the mean of a share over the seeds that have it."""
+    found = [shares[name] for shares in seeds if name in shares]
+    return f"{fmean(found):.1%}" if found else _NOTHING
+
+
 def _perplexity(score: Statistic) -> str:
-    texts = [_significant(value) for value in (score.mean, score.deviation) if value is not None]
+    texts = [format_perplexity(value) for value in (score.mean, score.deviation) if value is not None]
     return " ± ".join(texts)
-
-
-def _significant(value: float) -> str:
-    """Return a perplexity with as many digits as are significant."""
-    if not math.isfinite(value) or value >= 1e6:
-        return f"{value:.1e}"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def _reach_text(reach: Reach) -> str:
@@ -220,7 +251,18 @@ def _kept(curve: Curve, best: bool) -> dict[str, float]:
     return dict((curve.best if best else curve.last).by_language or {})
 
 
-def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[str]:
+def _average(
+    means: Mapping[tuple[str, int | None], TaskMean], tasks: Sequence[str], step: int | None
+) -> TaskMean | None:
+    """Return the average over all tasks; None if one was not evaluated, or is better if its score is lower."""
+    found = [mean for task in tasks if (mean := means.get((task, step))) is not None]
+    if len(found) < len(tasks) or not all(mean.score.higher_is_better for mean in found):
+        return None
+    value = fmean(mean.score.value for mean in found)
+    return TaskMean(Score("average", "all tasks", value, True, len(tasks)), Statistic.of([value]))
+
+
+def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> list[str]:
     known = [mean for mean in means if mean is not None]
     best = _best(known) if len(means) > 1 else None
     texts = []
@@ -228,7 +270,7 @@ def _column(task: str, moment: str, means: Sequence[TaskMean | None]) -> list[st
         text = _NOTHING if mean is None else mean.statistic.text()
         is_best = mean is not None and f"{mean.score.value:.3f}" == best
         texts.append(f"**{text}**" if is_best else text)
-    return [f"{task}: {_measure(known[0])}, {MOMENTS[moment]}", *texts]
+    return [task, _measure(known[0]), "end" if step is None else f"{step:,}", *texts]
 
 
 def _best(means: Sequence[TaskMean]) -> str:

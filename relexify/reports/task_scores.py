@@ -1,7 +1,8 @@
-"""The scores of runs on tasks, before training and after it."""
+"""The scores of runs on tasks, before, during and after training."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,10 +11,7 @@ from relexify.errors import InputError
 from relexify.reports.statistics import Statistic
 from relexify.scoring import Score
 
-__all__ = ["MOMENTS", "TaskMean", "TaskScores", "mean_scores"]
-
-MOMENTS = {"start": "step 0", "end": "end"}
-"""When a run is evaluated on tasks, and the names of these moments in tables."""
+__all__ = ["TaskMean", "TaskScores", "mean_scores", "moments_of"]
 
 
 @dataclass(frozen=True)
@@ -22,20 +20,18 @@ class TaskScores:
 
     Attributes:
         task: The name of the task in tables.
-        moment: One of `MOMENTS`.
+        step: The step of training that the model is from, counted over all trainings; None for the end.
         per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe.
 
     Raises:
-        InputError: There are no scores, or there is no such moment.
+        InputError: There are no scores.
     """
 
     task: str
-    moment: str
+    step: int | None
     per_seed: tuple[tuple[Score, ...], ...]
 
     def __post_init__(self) -> None:
-        if self.moment not in MOMENTS:
-            raise InputError(f"there is no moment {self.moment!r}: choose one of {', '.join(MOMENTS)}")
         if not self.per_seed or not all(self.per_seed):
             raise InputError(f"the task {self.task!r} has no scores: evaluate it, or leave it out")
 
@@ -57,7 +53,7 @@ class TaskScores:
             TypeError: A score has other fields.
         """
         seeds = tuple(tuple(Score(**score) for score in scores) for scores in table["per_seed"])
-        return cls(str(table["task"]), str(table["moment"]), seeds)
+        return cls(str(table["task"]), None if table["step"] is None else int(table["step"]), seeds)
 
 
 @dataclass(frozen=True)
@@ -73,11 +69,16 @@ class TaskMean:
     statistic: Statistic
 
 
-def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, str], TaskMean]:
-    """Return the means over all results of a run, by task and moment."""
-    gathered: dict[tuple[str, str], list[Score]] = {}
+def moments_of(results: Iterable[TaskScores]) -> list[int | None]:
+    """Return the steps after which models were evaluated, in their order; the end, None, comes last."""
+    return sorted({result.step for result in results}, key=lambda step: math.inf if step is None else step)
+
+
+def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, int | None], TaskMean]:
+    """Return the means over all results of a run, by task and step."""
+    gathered: dict[tuple[str, int | None], list[Score]] = {}
     for result in results:
-        gathered.setdefault((result.task, result.moment), []).extend(result.main)
+        gathered.setdefault((result.task, result.step), []).extend(result.main)
     return {key: _mean(scores) for key, scores in gathered.items()}
 
 

@@ -5,6 +5,8 @@ from relexify.scoring.bits import (
     bits_per_byte,
     bits_per_word,
     bits_per_word_of,
+    format_perplexity,
+    format_score,
     language_model_scores,
     scores_of,
 )
@@ -19,6 +21,8 @@ __all__ = [
     "bits_per_byte_of_words",
     "bits_per_word",
     "bits_per_word_of",
+    "format_perplexity",
+    "format_score",
     "held_out_windows",
     "language_model_scores",
     "scores_of",

@@ -31,6 +31,8 @@ __all__ = [
     "bits_per_byte",
     "bits_per_word",
     "bits_per_word_of",
+    "format_perplexity",
+    "format_score",
     "language_model_scores",
     "scores_of",
 ]
@@ -140,6 +142,18 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
         Score(TASK, _METRICS[kind], nats / math.log(2) / size, False, size),
         Score(TASK, name, perplexity, False, tokens),
     )
+
+
+def format_score(score: Score) -> str:
+    """Return the value of a score for people; a perplexity with as many digits as are significant."""
+    return format_perplexity(score.value) if score.metric.endswith("perplexity") else f"{score.value:.4f}"
+
+
+def format_perplexity(value: float) -> str:
+    """Return a perplexity with as many digits as are significant."""
+    if not math.isfinite(value) or value >= 1e6:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def bits_per_word(

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 
 from safetensors import SafetensorError
 
@@ -26,6 +28,7 @@ __all__ = [
     "drop_checkpoint",
     "find_checkpoint",
     "remove_unsealed",
+    "resuming_from",
     "rotate_checkpoints",
     "seal",
     "sealed_checkpoints",
@@ -110,6 +113,24 @@ def find_checkpoint(folder: Path) -> Path | None:
     if found:
         raise InputError(f"every checkpoint in {folder} is damaged ({reason}): {restart_advice(folder)}")
     return None
+
+
+@contextmanager
+def resuming_from(checkpoint: Path | None) -> Iterator[None]:
+    """Reject a checkpoint that torch did not load because its pickles contain more than numbers.
+
+    Raises:
+        InputError: It was not written by relexify.
+    """
+    try:
+        yield
+    except UnpicklingError as error:
+        if checkpoint is None:
+            raise
+        raise InputError(
+            f"{checkpoint} holds a pickle that contains more than numbers, which relexify does not load: "
+            f"{restart_advice(checkpoint.parent)}"
+        ) from error
 
 
 def remove_unsealed(folder: Path) -> None:

@@ -111,7 +111,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
-        raise OutputError(f"{path} exists already: choose another name, or pass --overwrite to replace it")
+        raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.is_dir() and any(path.iterdir()):
         check_written(path, _listed(path))
     _check_writable(path)
@@ -119,12 +119,14 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
 
 
 def _check_writable(path: Path) -> None:
-    existing = next(folder for folder in path.absolute().parents if folder.exists())
     try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another output folder") from error
+        os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
+        existing = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=existing), suppress(FileNotFoundError):
+            (existing / f"{temporary_prefix(path)}xxxxxxxx").lstat()  # fails if the name is too long
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
 
 
 def check_inputs(output: str | Path, *inputs: Any) -> None:

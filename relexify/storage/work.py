@@ -246,7 +246,7 @@ def inherited_notes(folder: str | Path) -> dict[str, Any]:
 
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
-    return f"choose another output, or delete {folder} to start again (commands that have --overwrite do so with it)"
+    return f"choose another output, or delete {folder} to start again (with the option to overwrite, it is deleted)"
 
 
 def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:

@@ -226,7 +226,7 @@ class Corpus:
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
         if self.parts and (purpose := self.parts[-1].purpose):
-            return f"{self.name} is too small to {purpose}: give more text, or use more of it"
+            return f"{self.name} has too few different lines to {purpose}: give more text, or use more of it"
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
         return f"{self.name} holds no text, only blank lines: give a file with text in it"

@@ -102,7 +102,7 @@ class Parquet(TextFile):
                 records = chain.from_iterable(batch.to_pylist() for batch in batches)
                 for row, record in enumerate(records, start=1):
                     yield _text_of(record, self.field, f"{self.path}, row {row},")
-        except (ArrowException, OSError) as error:
+        except (ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
             raise InputError(f"{self.path} is a damaged parquet file ({error}): download or write it again") from error
 
     def fingerprint(self) -> str:

@@ -7,10 +7,11 @@ from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import train_tokenizer_like
-from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import LARGEST_VOCABULARY, AnyTokenizer, Vocabulary, backend_of, vocabulary_of
 
 __all__ = [
     "EQUIVALENT_ROLES",
+    "LARGEST_VOCABULARY",
     "ROLES",
     "AnyTokenizer",
     "Encoder",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from relexify.errors import EvidenceError, InputError
+from relexify.errors import EvidenceError, InputError, check_number
 from relexify.progress import Advance, track
-from relexify.tokens.vocabulary import backend_of
+from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of
 from relexify.tokens.wordpiece import train_wordpiece_vocabulary
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def train_joint_wordpiece(
         InputError: The vocabulary is too small for the alphabet and the special tokens.
         EvidenceError: There is no text.
     """
+    check_number("vocab_size", vocab_size, most=LARGEST_VOCABULARY)
     special = _special_tokens(like, additional)
     if alphabet < 1 or vocab_size <= len(special):
         raise InputError(

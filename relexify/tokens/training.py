@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
-from relexify.errors import EvidenceError, InputError
-from relexify.progress import track
+from relexify.errors import EvidenceError, InputError, check_number, first_line
+from relexify.progress import Advance, track
 from relexify.tokens.forms import METASPACE, TokenizerFamily
-from relexify.tokens.vocabulary import backend_of, vocabulary_of
+from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of, vocabulary_of
 from relexify.tokens.wordpiece import train_wordpiece_like
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def train_tokenizer_like(
         InputError: The vocabulary is too small for the special tokens and the alphabet.
         EvidenceError: The text is too short to give a vocabulary at all.
     """
+    check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
     spelling = vocabulary_of(like).spelling
     added = _added_tokens(like)
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
@@ -94,7 +95,12 @@ def _train(
         like = copy.deepcopy(like)
         words = pre_tokenizers.Split(METASPACE, "merged_with_next")
         backend_of(like).pre_tokenizer = pre_tokenizers.Sequence([*([original] if original else []), words])
-    trained = like.train_new_from_iterator(batches, vocab_size, show_progress=False)
+    try:
+        trained = like.train_new_from_iterator(batches, vocab_size, show_progress=False)
+    except Exception as error:
+        if type(error) is not Exception:  # that of tokenizers, when Unigram has no room for all characters
+            raise
+        raise InputError(f"{vocab_size} tokens are too few for this text ({first_line(error)}): give more") from error
     backend_of(trained).pre_tokenizer = original
     return trained
 
@@ -117,7 +123,7 @@ def _renumber(component: Any, id_of: Callable[[str], int | None]) -> None:
         _renumber(processor, id_of)
 
 
-def _batches(lines: Iterable[str], advance: Callable[[int], None]) -> Iterator[list[str]]:
+def _batches(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
     batch: list[str] = []
     for line in lines:
         batch.append(line)

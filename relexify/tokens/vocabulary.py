@@ -16,7 +16,10 @@ from relexify.tokens.roles import roles_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["AnyTokenizer", "Vocabulary", "backend_of", "vocabulary_of"]
+__all__ = ["LARGEST_VOCABULARY", "AnyTokenizer", "Vocabulary", "backend_of", "vocabulary_of"]
+
+LARGEST_VOCABULARY = 1 << 22
+"""Tokens, several times as many as the largest models have; tokenizers allocates memory for a vocabulary in advance."""
 
 AnyTokenizer: TypeAlias = "PreTrainedTokenizerFast | Tokenizer"
 """A fast tokenizer of transformers, or a bare one of `tokenizers`."""
@@ -40,6 +43,9 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} tokens, {self.spelling.family.value})"
 
     @cached_property
     def ids(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
@@ -125,7 +126,7 @@ def language_model_job(
         data = language_data(model, tokenizer, corpus, held_out, training, training.batch)
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
-        trained.save_pretrained(folder)
+        save_model(trained, folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():
             shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
@@ -175,7 +176,7 @@ def held_out_data(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: Any, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
-    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 40_000)
+    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 20_000)
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 

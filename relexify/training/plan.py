@@ -6,13 +6,14 @@ optimiser and schedule, because a run whose frozen parameters change halfway can
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, describe
@@ -20,12 +21,18 @@ from relexify.storage.fingerprint import NO_EFFECT, describe
 __all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
-SCHEDULES = ("linear", "cosine", "constant", "inverse_sqrt")
+DECAYING = ("linear", "cosine")
+SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
+REPORTERS = ("tensorboard", "wandb", "trackio")
+LEAST_INTERVAL = 10
+"""Steps between two scores in a short run; scoring takes as long as many steps there."""
 PAPERS_RATE = 5e-4
 """Learning rate of AdamW if none is given (Minixhofer et al. 2022, Table 6)."""
+PAPERS_BETA1 = 0.9
+"""β1 of AdamW if none is given (same table)."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,9 @@ class Stage:
         embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows likewise, or is
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
-        schedule: How the rate continues: `linear` (to zero), `cosine`, `constant` or `inverse_sqrt` (at step s after w
-            steps of warm-up, sqrt(w / s) of the peak).
+        schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
+            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
+        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
 
@@ -54,6 +62,7 @@ class Stage:
     embedding_learning_rate: float | None = field(default=None, metadata=INHERITED)
     warmup_steps: int = 0
     schedule: str = field(default="linear", metadata=INHERITED)
+    final_rate: float | None = field(default=None, metadata=INHERITED)
     optimiser: str = field(default=ADAM, metadata=INHERITED)
 
 
@@ -72,6 +81,7 @@ class Training:
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
         schedule: As in `Stage`.
+        final_rate: As in `Stage`; if None, that of the plan.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
             plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
@@ -79,7 +89,7 @@ class Training:
         average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of
             the weights themselves.
         weight_decay: Weight decay of all parameters but biases and norms.
-        beta1: β1 of Adam.
+        beta1: β1 of Adam; if None, 0.9, and in the plan `relexify` with `muon` 0.8.
         beta2: β2 of Adam.
         epsilon: ε of Adam.
         clip: Largest norm of a gradient.
@@ -87,15 +97,18 @@ class Training:
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps and after the last; a twentieth of all steps by default.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 40,000 on a CPU by default.
+            of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
+            run of fewer than forty.
+        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 20,000 on a CPU by default.
+        snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
         patience: Stop after this number of scores without a better one.
         keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
             processes they are as frequent as scores.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
         compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
-        tensorboard: Write a log for TensorBoard; by default if it is installed.
+        report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
+            by default, if it is installed.
         seed: Seed of the order of the text, of masks and of dropout.
     """
 
@@ -108,12 +121,13 @@ class Training:
     stages: tuple[Stage, ...] = ()
     warmup: float | None = None
     schedule: str = "linear"
+    final_rate: float | None = None
     optimiser: str | None = None
     lookahead_steps: int = 5
     lookahead_alpha: float = 0.5
     average: float | None = None
     weight_decay: float = 0.01
-    beta1: float = 0.9
+    beta1: float | None = None
     beta2: float = 0.98
     epsilon: float = 1e-6
     clip: float = 1.0
@@ -121,12 +135,13 @@ class Training:
     micro_batch: int | None = None
     evaluate_every: int | None = None
     held_out_bytes: int | None = None
+    snapshots: tuple[int, ...] = ()
     patience: int | None = None
     keep_best: bool | None = None
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
-    tensorboard: bool | None = field(default=None, metadata=NO_EFFECT)
+    report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property
@@ -137,7 +152,7 @@ class Training:
     @property
     def evaluation_interval(self) -> int:
         """Steps between two scores on held-out text."""
-        return self.evaluate_every or max(1, self.steps // 20)
+        return self.evaluate_every or max(self.steps // 20, min(LEAST_INTERVAL, -(-self.steps // 4)))
 
     @property
     def selects_best(self) -> bool:
@@ -170,12 +185,14 @@ class Plan:
         parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
         paper: The paper and section.
         optimiser: The optimiser, unless another one is given.
+        final_rate: `Stage.final_rate` of its stages, unless another one is given.
     """
 
     summary: str
     parts: tuple[tuple[str, float, str, float], ...]
     paper: str
     optimiser: str = ADAM
+    final_rate: float = 0.0
 
 
 PLANS: Mapping[str, Plan] = {
@@ -185,6 +202,7 @@ PLANS: Mapping[str, Plan] = {
         (("everything", 1.0, EVERYTHING, 0.04),),
         "relexify's own; Muon is from Jordan et al. 2024 and Liu et al. 2025",
         MUON,
+        final_rate=0.1,
     ),
     "direct": Plan(
         "everything from the first step with AdamW: one warm-up, then decay",
@@ -228,7 +246,9 @@ def training_identity(training: Training) -> dict[str, Any]:
     if the best model is selected.
     """
     options: dict[str, Any] = describe(training)
-    in_stages = ("steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "optimiser")
+    in_stages = (
+        "steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "final_rate", "optimiser",
+    )  # fmt: skip
     for name in (*in_stages, "held_out_bytes"):
         del options[name]
     options["stages"] = describe(plan_stages(training))
@@ -247,6 +267,9 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
         )
     ends = [round(training.steps * sum(part[1] for part in parts[: number + 1])) for number in range(len(parts))]
     ends[-1] = training.steps
+    final_rate = None
+    if training.schedule in DECAYING:
+        final_rate = plan.final_rate if training.final_rate is None else training.final_rate
     stages, start = [], 0
     for (name, _, trains, warmup), planned_end in zip(parts, ends, strict=True):
         end = max(planned_end, start + 1)
@@ -261,6 +284,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
                 embedding_learning_rate=training.embedding_learning_rate,
                 warmup_steps=warmup_steps,
                 schedule=training.schedule,
+                final_rate=final_rate,
                 optimiser=training.optimiser or plan.optimiser,
             )
         )
@@ -272,13 +296,12 @@ _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
     "lookahead_steps",
 )  # fmt: skip
+_LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
 
 def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
     for name in _POSITIVE:
-        value = getattr(training, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} = {value} is not possible: give 1 or more")
+        check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
     for name in ("warmup", "masking"):
@@ -296,13 +319,24 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         )
     for name in ("weight_decay", "beta1", "beta2", "epsilon", "clip"):
         value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
-        if not 0 <= value < limit or (name == "clip" and value == 0):
+        if (value is not None and not 0 <= value < limit) or (name == "clip" and value == 0):
             raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
     for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
-    if training.seed < 0:
-        raise InputError(f"seed = {training.seed} is not possible: give 0 or more")
+    if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
+        raise InputError(
+            f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
+            "steps: the model at the start and at the end is there anyway"
+        )
+    check_number("seed", training.seed, 0, LARGEST_SEED)
+    for name in training.report_to or ():
+        if name not in REPORTERS:
+            raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")
+        if importlib.util.find_spec(name) is None:
+            if name == "tensorboard":
+                raise MissingExtra(name, "writing a log for TensorBoard", name)
+            raise InputError(f"reporting to {name} needs the package {name}: pip install {name}")
 
 
 def _check_stage(stage: Stage) -> None:
@@ -316,6 +350,10 @@ def _check_stage(stage: Stage) -> None:
             raise InputError(f"{name} = {rate} is not possible: give a number above 0, such as 5e-4")
     if stage.schedule not in SCHEDULES:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
+        raise InputError(f"final_rate = {stage.final_rate} is not a share of the peak: give 0 or more, and less than 1")
+    if stage.final_rate and stage.schedule not in DECAYING:
+        raise InputError(f"final_rate has no effect with the schedule {stage.schedule}: leave it out")
     if stage.optimiser not in OPTIMISERS:
         raise InputError(f"there is no optimiser {stage.optimiser!r}: choose one of {', '.join(OPTIMISERS)}")
     if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:

@@ -31,8 +31,11 @@ MUON_PAYS_FROM = 16
 """Tokens per step, as a multiple of the model's width, from which on inner matrices are trained with Muon. Its updates
 cost about 4.5 × width / tokens per step as many operations as the step itself, so from there on at most a quarter more;
 below, AdamW is used."""
-EMBEDDING_RATE = 0.12
-"""Peak learning rate of the embeddings (AdamW) as a share of their root mean square, at the tokens per step below."""
+EMBEDDING_RATE, SMALLEST_ROWS = 0.12, 2.0
+"""Peak learning rate of the embeddings (AdamW) as a share of their root mean square, at the tokens per step below. Rows
+of a trained model have about `SMALLEST_ROWS` / √width; random rows are smaller, but have to get that far."""
+EMBEDDING_BETA1 = 0.8
+"""β1 of AdamW beside Muon."""
 OTHER_SHARE = 1.25
 """Learning rate of norms, biases and position embeddings (AdamW), relative to that of inner matrices with Muon."""
 TOKENS_PER_STEP, TOKENS_POWER = 32_768, 0.5
@@ -111,7 +114,7 @@ def derive_rates(measures: Measures, optimiser: str = MUON) -> Rates:
     common *= max(1.0, measures.epochs / REPEATED_FROM) ** REPETITION_POWER
     inner = INNER_RATE * (measures.width / INNER_WIDTH) ** WIDTH_POWER * common
     inner *= 1.0 if optimiser == MUON else ADAM_SHARE
-    embeddings = EMBEDDING_RATE * measures.embedding_rms * common
+    embeddings = EMBEDDING_RATE * max(measures.embedding_rms, SMALLEST_ROWS / math.sqrt(measures.width)) * common
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
 
@@ -146,6 +149,8 @@ def settle(training: Training, model: PreTrainedModel, epochs: float) -> Trainin
     optimiser = optimiser or PLANS[training.plan].optimiser
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     settled = _settle_rates(replace(training, optimiser=optimiser), has_rates, model, training, epochs)
+    if is_own and optimiser == MUON and training.beta1 is None:
+        settled = replace(settled, beta1=EMBEDDING_BETA1)
     is_repeated = is_own and epochs > REPEATED_FROM
     if is_repeated and training.patience is None and training.keep_best is None:
         logger.info(

@@ -9,6 +9,7 @@ from typing import Any
 
 from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.work import WorkFolder
@@ -66,7 +67,7 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
     work.check()
     made, tokenizer = fresh_model(model, changes, seed=seed), load_tokenizer(model)
     with work.finish({"fresh": {"model": str(model), "changes": dict(changes), "seed": seed}}) as folder:
-        made.save_pretrained(folder)
+        save_model(made, folder)
         save_tokenizer(tokenizer, folder)
     return output
 
@@ -113,6 +114,7 @@ STEPS.add(
             "plan": lambda options, plan: replace(options, plan=plan),
             # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
             "seed": lambda options, seed: replace(options, seed=seed, keep_best=options.selects_best),
+            "snapshots": lambda options, steps: replace(options, snapshots=steps),
         },
         incomparable=lambda options: _STAGES if options.stages else "",
     ),

@@ -20,7 +20,10 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.storage.checkpoints import find_checkpoint
+from relexify.pretrained.quiet import save_model
+from relexify.steps import snapshot_folder
+from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
+from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
@@ -31,6 +34,9 @@ from relexify.training.rates import settle
 from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
 
 __all__ = ["run_training", "train"]
+
+_SNAPSHOTS = "snapshots"
+"""The folder of sealed snapshots, in the work folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +149,16 @@ def _train_stages(
                 # From disk, as after an interruption, so that both give the same bits.
                 model = job.load(candidates[step])
             is_last = number == len(stages)
-            result = train_stage(model, job.data, stage, training, stage_folder, first_step=first_step, is_last=is_last)
+            result = train_stage(
+                model,
+                job.data,
+                stage,
+                training,
+                stage_folder,
+                first_step=first_step,
+                is_last=is_last,
+                snapshots=work / _SNAPSHOTS,
+            )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:
                 keep_stage(folder, result)
@@ -164,7 +179,7 @@ def _train_stages(
 def keep_stage(folder: Path, result: StageResult) -> None:
     """Write the result of a stage, and remove its checkpoints."""
     with write_folder(folder, internal=True) as beside:
-        result.model.save_pretrained(beside, state_dict=result.weights)
+        save_model(result.model, beside, weights=result.weights)
         result.curve.save(beside / CURVE_FILE)
         write_file(beside / MARKER, json.dumps({"selected": result.selected}) + "\n")
     for checkpoint in folder.parent.glob("checkpoint-*"):
@@ -174,7 +189,7 @@ def keep_stage(folder: Path, result: StageResult) -> None:
 def write_result(
     job: TrainingJob, training: Training, work: WorkFolder, result: TrainingResult, folder: Path | None
 ) -> None:
-    """Write the trained model with its curve, logs and notes; then remove the unfinished work.
+    """Write the trained model with its curve, snapshots, logs and notes; then remove the unfinished work.
 
     Args:
         job: The job.
@@ -197,8 +212,19 @@ def write_result(
     with work.finish(notes) as output:
         job.save(trained.to(job.dtype), output)
         result.curve.save(output / CURVE_FILE)
+        for step, snapshot in _snapshots(work.path):
+            folder = snapshot_folder(output, step)
+            folder.mkdir(parents=True)
+            job.save(job.load(snapshot).to(job.dtype), folder)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
+    write_documents(work.output)
+
+
+def _snapshots(work: Path) -> list[tuple[int, Path]]:
+    """Return step and folder of each snapshot; training may have stopped before some of those requested."""
+    found = sealed_checkpoints(work / _SNAPSHOTS)
+    return [(int(folder.name.rpartition("-")[2]), folder) for folder in found]
 
 
 def _remove_damaged_stages(work: Path) -> None:

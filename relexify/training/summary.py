@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relexify.scoring import format_perplexity
 from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
@@ -31,6 +32,6 @@ def _curve_table(curve: Curve, selected: int) -> ResultTable:
             continue
         mark = " (selected)" if point.step == selected else ""
         values = [f"{(point.by_language or {})[language]:.4f}" for language in languages]
-        values = values or [f"{point.bits_per_byte:.4f}", f"{point.perplexity:,.2f}"]
+        values = values or [f"{point.bits_per_byte:.4f}", format_perplexity(point.perplexity)]
         rows.append([f"{point.step:,}{mark}", f"{point.tokens:,}", point.stage, *values])
     return ResultTable("Held-out text (lower is better)", rows)

@@ -60,7 +60,7 @@ def check_language_model(model: PreTrainedModel, training: Training) -> None:
     if longest is not None and training.length > longest:
         raise InputError(
             f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
-            f"give {longest} or less (--length)"
+            f"give {longest} or less (`length`)"
         )
 
 

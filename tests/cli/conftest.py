@@ -43,7 +43,7 @@ class World:
 
     def bilingual_recipe(self, model: Path, languages: tuple[str, str], *, save_every: int | None = None) -> str:
         """A recipe: transfer a model, train its embeddings, train it with both languages; four steps each."""
-        training = "steps = 4\nbatch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\ntensorboard = false"
+        training = "steps = 4\nbatch = 4\nlength = 16\nlearning_rate = 1e-3\nevaluate_every = 2\nreport_to = []"
         if save_every is not None:
             training += f"\nsave_every = {save_every}"
         return f"""

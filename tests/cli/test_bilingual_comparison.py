@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relexify.reports import Comparison, stage_rows
+from relexify.reports import Comparison, stage_rows, task_rows
 from relexify.training.curve import Curve
 from tests.cli.command import relexify
 
@@ -52,10 +52,11 @@ def compared(recipe, tmp_path_factory) -> tuple[Path, str]:
 
 def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(compared):
     folder, said = compared
-    for words in ("de, initialised", "de, embeddings trained", "en, change", "pos-de: accuracy ↑, end"):
+    for words in ("de, initialised", "de, embeddings trained", "en, change", "pos-de", "accuracy ↑"):
         assert words in said
         assert words in (folder / "comparison.md").read_text()
-    assert "step 0" not in (folder / "comparison.md").read_text().partition("## Tasks")[2].partition("## ")[0]
+    (tasks,) = [row for row in task_rows(Comparison.load(folder / "comparison.json")) if row[0] == "pos-de"]
+    assert tasks[2] == "end", "by default, a task in two languages is evaluated at the end"
     header, *rows = stage_rows(Comparison.load(folder / "comparison.json"))
     assert len(header) == 7
     assert [row[0] for row in rows] == list(RUNS)
@@ -99,6 +100,18 @@ def test_a_single_run_has_the_same_result_and_is_scored_on_the_task(compared, re
     assert {path.name for path in tmp_path.iterdir()} == {"alone"}, "something was left behind"
     measured = json.loads(next((together / "tasks").glob("*.json")).read_text())
     assert list(json.loads((alone / "tasks.json").read_text()).values()) == [measured]
+
+
+def test_tasks_follow_every_stage_from_the_initialised_embeddings_on(recipe, tmp_path, compared):
+    changes = ("--set", f"output={tmp_path / 'out'}", "--set", 'compare.runs=["fvt"]')
+    outcome = relexify("compare", recipe, *changes, "--set", "compare.tasks_at=[0, 0.5, 1]")
+    assert outcome.status == 0, outcome.err
+    comparison, plain = (Comparison.load(folder / "comparison.json") for folder in (tmp_path / "out", compared[0]))
+    first, both = comparison.earlier["fvt"][0].last.step, comparison.curves["fvt"][0].last.step
+    found = comparison.tasks["fvt"]
+    assert [scores.step for scores in found] == [0, first, first + both // 2, None]
+    assert found[-1] == plain.tasks["fvt"][0], "the end does not depend on what is evaluated before it"
+    assert len({scores.per_seed for scores in found}) > 1
 
 
 def test_a_damaged_curve_of_the_first_step_is_left_out_of_the_tables(compared, recipe, tmp_path):

@@ -44,7 +44,7 @@ def test_a_compressed_model_is_inspected_evaluated_and_trained_on(compressed, wo
     output, _ = compressed
     assert relexify("inspect", output, "--sample", 2).status == 0
     assert "bits per byte" in relexify("evaluate", output, "--held-out", world.corpus).out
-    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--set", "tensorboard=false")
+    options = ("--steps", 4, "--batch", 2, "--length", 16, "--plan", "embeddings-first", "--set", "report_to=[]")
     outcome = relexify("train", output, tmp_path / "trained", "--corpus", world.corpus, *options)
     assert outcome.status == 0, outcome.err
     assert "logits are kept whole" not in outcome.err
@@ -115,7 +115,7 @@ steps = 3
 batch = 2
 length = 16
 held_out_bytes = 500
-tensorboard = false
+report_to = []
 """
 
 

@@ -54,6 +54,15 @@ OPTIONS = {
     "neighbours 0": (("--set", "neighbours=0"), "neighbours = 0", "1 or more"),
     "negative seed": (("--seed", -1), "seed = -1"),
     "padding to nothing": (("--set", "pad_to_multiple_of=0"), "pad_to_multiple_of = 0"),
+    "vocabulary of billions": (("--vocab-size", 10**9), f"vocab_size = {10**9}", "or less"),
+    "number that no computer holds": (
+        ("--set", f"neighbours={10**20}"),
+        f"neighbours is the number {10**20}",
+        "64 bits",
+    ),
+    "seed that numpy rejects": (("--seed", 2**64), f"seed = {2**64}", "or less"),
+    "padding to billions": (("--set", f"pad_to_multiple_of={10**9}"), "pad_to_multiple_of", "or less"),
+    "device that computes nothing": (("--device", "meta"), "meta", "cpu"),
     "no such device": (("--device", "toaster"), "toaster", "cpu"),
     "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
     "number that is none": (("--set", "neighbours=ten"), "--set neighbours is the text 'ten'", "a whole number"),
@@ -214,7 +223,7 @@ def test_inspect_of_a_damaged_folder(damage, world, transferred, tmp_path, rejec
 
 
 def test_inspect_of_a_token_that_is_not_there(transferred, rejects):
-    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy'", "no token")
+    rejects(("inspect", transferred[0], "xyzzy"), "'xyzzy' is not a token; it is split into")
     rejects(("inspect", transferred[0], "--sample", 0), "--sample")
 
 

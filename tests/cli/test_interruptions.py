@@ -77,6 +77,34 @@ def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, 
     assert not (tmp_path / "out").exists()
 
 
+def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path, cache):
+    command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
+    process = start(*command, "--source-corpus", long_text, cache=cache)
+    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
+    process.terminate()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert "terminated: finished steps are kept; run the same command again to resume" in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob(".out*"))
+    assert not list(cache.glob("*/.*")), "temporary files are left"
+
+
+def test_an_interruption_while_modules_are_imported_prints_no_traceback():
+    code = (
+        "import builtins, relexify.cli\n"
+        "real = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'typer':\n"
+        "        raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "relexify.cli.main()\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (130, "interrupted\n")
+
+
 def test_full_disk_is_reported_and_nothing_is_left_on_it(world, small_disk):
     (small_disk / "ballast").write_bytes(b"x" * 900_000)
     command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--set", "score=false")

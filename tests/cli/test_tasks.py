@@ -131,7 +131,7 @@ steps = 4
 batch = 4
 length = 16
 evaluate_every = 2
-tensorboard = false
+report_to = []
 [compare]
 runs = ["fvt", "fullrand"]
 [[tasks]]
@@ -154,15 +154,15 @@ test = "nli/test.tsv"
 def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_path):
     outcome = relexify("compare", recipe)
     assert outcome.status == 0, outcome.err
-    for words in ("ner: entity F1 ↑", "nli-probe: accuracy ↑", "step 0", "±"):
+    for words in ("ner", "entity F1 ↑", "nli-probe", "accuracy ↑", "average", "±"):
         assert words in " ".join(outcome.out.split()), outcome.out
     text = (tmp_path / "out" / "comparison.md").read_text()
     assert "## Tasks" in text
     assert "**" in text
     report = json.loads((tmp_path / "out" / "comparison.json").read_text())
     for run in ("fvt", "fullrand"):
-        found = [(scores["task"], scores["moment"], len(scores["per_seed"])) for scores in report["tasks"][run]]
-        assert found == [("ner", "start", 2), ("nli-probe", "start", 1), ("ner", "end", 2), ("nli-probe", "end", 1)]
+        found = [(scores["task"], scores["step"], len(scores["per_seed"])) for scores in report["tasks"][run]]
+        assert found == [("ner", 0, 2), ("nli-probe", 0, 1), ("ner", None, 2), ("nli-probe", None, 1)]
         folder = tmp_path / "out" / "runs" / f"{run}-seed0"
         assert {path.name for path in folder.iterdir()} == {"curve.json", "relexify.json", "tasks"}, "models were left"
         assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
@@ -171,6 +171,31 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
     again = relexify("compare", recipe)
     assert again.out == outcome.out
     assert [path.stat().st_mtime_ns for path in files] == times, "a finished task was evaluated again"
+
+
+def test_compare_measures_tasks_during_training_and_reports_their_course(recipe, tmp_path):
+    one = ("--set", 'compare.runs=["fvt"]', "--set", "tasks.0.seeds=[0]")
+    during = (*one, "--set", "compare.tasks_at=[0, 0.5, 1.0]")
+    outcome = relexify("compare", recipe, *during)
+    assert outcome.status == 0, outcome.err
+    text = (tmp_path / "out" / "comparison.md").read_text()
+    assert "](tasks.svg)" in text
+    report = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert [scores["step"] for scores in report["tasks"]["fvt"]] == [0, 0, 2, 2, None, None]
+    assert relexify("compare", recipe, *during).out == outcome.out, "finished scores are kept"
+    assert not list((tmp_path / "out" / "runs").glob("*/model")), "snapshots are not kept"
+    assert_error(relexify("compare", recipe, *one, "--set", "compare.tasks_at=[0.01]"), "tasks_at", "0.01", "no step")
+    assert_error(relexify("compare", recipe, *one, "--set", "compare.tasks_at=[2]"), "tasks_at", "give 1 or less")
+
+
+def test_a_training_that_stops_early_lacks_the_scores_after_it(recipe, tmp_path):
+    stopped = ("--set", "training.patience=1", "--set", "training.learning_rate=50.0", "--set", "training.steps=8")
+    outcome = relexify(
+        "compare", recipe, *stopped, "--set", 'compare.runs=["fvt"]', "--set", "compare.tasks_at=[0.25, 0.875, 1]"
+    )
+    assert outcome.status == 0, outcome.err
+    report = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert [scores["step"] for scores in report["tasks"]["fvt"]] == [2, 2, None, None]
 
 
 def test_tasks_that_come_later_need_the_models_or_permission(recipe, tmp_path):
@@ -197,12 +222,12 @@ def test_a_comparison_killed_during_evaluation_resumes_with_the_same_scores(reci
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     runs = tmp_path / "out" / "runs"
-    assert len(list(runs.glob("fvt-seed0.work/tasks/*-start-*.json"))) == 2
+    assert len(list(runs.glob("fvt-seed0.work/tasks/*-step0-*.json"))) == 2
     assert (runs / "fvt-seed0.work" / "training").exists(), "the model is needed until it is measured"
     outcome = relexify("compare", recipe, *one)
     assert outcome.status == 0
     assert "at the end of training" in outcome.err
-    assert "at the start of training" not in outcome.err, "finished work was repeated"
+    assert "at step 0" not in outcome.err, "finished work was repeated"
     assert [path.name for path in runs.iterdir()] == ["fvt-seed0"]
     assert not (runs / "fvt-seed0" / "model").exists()
     assert relexify("compare", recipe, *one, "--set", f"output={tmp_path / 'whole'}").status == 0
@@ -261,7 +286,7 @@ def test_train_adds_a_head_on_request(world, tmp_path):
         "--length",
         16,
         "--set",
-        "tensorboard=false",
+        "report_to=[]",
     )
     command = ("train", tmp_path / "bare", tmp_path / "out", *options)
     assert_error(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.cli.command import assert_error, relexify, start
 from tests.cli.conftest import SIZE
 
-SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--set", "evaluate_every=3", "--set", "tensorboard=false")
+SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--set", "evaluate_every=3", "--set", "report_to=[]")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ length = 16
 learning_rate = 1e-3
 evaluate_every = 2
 save_every = 2
-tensorboard = false
+report_to = []
 [compare]
 runs = ["blend", "transinner", "fullrand"]
 """
@@ -107,7 +107,7 @@ def test_killed_training_resumes_bit_for_bit(world, tmp_path, cache):
         "--set",
         "evaluate_every=30",
         "--set",
-        "tensorboard=false",
+        "report_to=[]",
     )
     process = start(*command, cache=cache)
     deadline = time.monotonic() + 90

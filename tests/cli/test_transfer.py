@@ -31,14 +31,21 @@ def test_summary_is_on_stdout_and_everything_else_on_stderr(transferred):
     folder, outcome = transferred
     for word in ("special", "copied", "mixed from evidence", "source pieces", "no evidence"):
         assert word in outcome.out
-    for word in ("bits per byte", "random", "shuffle", "blend", f"relexify inspect {folder}"):
+    for word in (
+        "bits per byte",
+        "random",
+        "shuffle",
+        "blend",
+        f"relexify inspect {folder}",
+        f"relexify train {folder} {folder}-trained --corpus",
+    ):
         assert word in outcome.out
     assert not [line for line in outcome.err.splitlines() if not line.startswith("· ")]
 
 
 def test_summary_and_provenance_are_saved_with_the_model(transferred):
     notes = json.loads((transferred[0] / "relexify.json").read_text())
-    assert set(notes["bits_per_byte_before_training"]) == {"random", "shuffle", "blend"}
+    assert set(notes["bits_per_byte_before_training"]) == {"original", "random", "shuffle", "blend"}
     assert notes["alignment"] is None  # beside a dictionary, the default aligns no vectors
     assert {"corpus", "dictionary", "source_vectors", "target_vectors"} <= set(notes["provenance"]["inputs"])
 

@@ -149,7 +149,7 @@ def test_a_run_until_the_first_phase_needs_no_parallel_text(texts: Texts, tmp_pa
     position = options.index("--bitext")
     del options[position : position + 2]
     needed = relexify("trelm", texts.model, tmp_path / "out", *options, "--until", "specific")
-    assert (needed.status, "give it with --bitext" in needed.err) == (2, True), needed.err
+    assert (needed.status, "give it as --bitext" in needed.err) == (2, True), needed.err
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     assert [score.task for score in trelm_scores(tmp_path / "out")] == [

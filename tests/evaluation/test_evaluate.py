@@ -30,6 +30,15 @@ def test_fewer_examples_are_spread_over_the_whole_training_file(words):
     assert len(read_task("pos", TaskFiles(words, words), examples=99).train) == 10
 
 
+def test_test_examples_in_the_training_data_are_counted_whatever_their_labels(tmp_path):
+    (tmp_path / "train.tsv").write_text("a door\topen it\tentailment\na door\tclose it\tneutral\n")
+    (tmp_path / "test.tsv").write_text("a door\topen it\tneutral\na door\tpaint it\tneutral\n")
+    assert read_task("nli", TaskFiles(tmp_path / "train.tsv", tmp_path / "test.tsv")).repeated_tests == 1
+    (tmp_path / "tags.tsv").write_text("a\tDET\ndoor\tNOUN\n\nit\tPRON\n\n")
+    (tmp_path / "tags.test.tsv").write_text("a\tDET\ndoor\tVERB\n\na\tDET\n\n")
+    assert read_task("pos", TaskFiles(tmp_path / "tags.tsv", tmp_path / "tags.test.tsv")).repeated_tests == 1
+
+
 def test_tags_are_read_from_treebanks_too(tmp_path):
     (tmp_path / "a.conllu").write_text(TREE)
     data = read_task("pos", TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu"))

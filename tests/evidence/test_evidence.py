@@ -25,7 +25,7 @@ def test_given_held_out_text_leaves_the_corpus_whole(tmp_path):
 
 def test_held_out_text_is_required_only_for_scores():
     short = Corpus.from_lines(["one line"])
-    with pytest.raises(InputError, match=r"--held-out\), or do not score \(--set score=false\)"):
+    with pytest.raises(InputError, match=r"\(`held_out`\), or do not score \(`score=false`\)"):
         open_evidence(short)
     assert list(open_evidence(short, scored=False).corpus) == ["one line"]
 

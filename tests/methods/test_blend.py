@@ -101,12 +101,12 @@ def test_translated_neighbours_without_any_vector_of_a_translated_token_are_an_e
         translated_neighbours(SOURCE, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
 
 
-def test_a_word_is_half_its_pieces_and_half_its_translation_or_those_of_its_neighbours():
+def test_a_word_is_mostly_its_translation_or_else_partly_those_of_its_neighbours():
     similar = translated_neighbours(SOURCE, TOKENS, TRANSLATED).weights.toarray()
     weights = built(inputs())
     for id in KNOWN:
-        assert np.allclose(weights[id], (TRANSLATED.weights.toarray()[id] + PIECES[id]) / 2, atol=1e-6)
-    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
+        assert np.allclose(weights[id], (3 * TRANSLATED.weights.toarray()[id] + PIECES[id]) / 4, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
 
 
 def test_a_token_spelled_alike_that_has_neither_translation_nor_vector_keeps_its_source_row():
@@ -122,16 +122,17 @@ def test_beside_a_dictionary_the_vectors_of_the_source_language_are_not_needed(m
 
 
 @pytest.mark.parametrize("lexicon", [None, BilingualLexicon((("river", "not a token of the vocabulary"),))])
-def test_without_known_meanings_a_word_is_half_its_neighbours_in_aligned_vectors(lexicon):
+def test_without_known_meanings_a_word_is_partly_its_neighbours_in_aligned_vectors(lexicon):
     known = inputs(lexicon)
     found = neighbours_in_space(known.token_space(), known).weights.toarray()
-    assert np.allclose(built(known)[UNKNOWN], (found[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
+    assert np.allclose(built(known)[UNKNOWN], (found[UNKNOWN] + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
     assert METHODS["blend"].initialise(known).rotation is ROTATION
 
 
-def test_without_vectors_a_word_is_half_its_translation_and_the_others_are_their_pieces():
+def test_without_vectors_a_word_is_mostly_its_translation_and_the_others_are_their_pieces():
     weights = built(inputs(tokens=None))
-    assert np.allclose(weights[KNOWN[0]], (TRANSLATED.weights.toarray()[KNOWN[0]] + PIECES[KNOWN[0]]) / 2, atol=1e-6)
+    expected = (3 * TRANSLATED.weights.toarray()[KNOWN[0]] + PIECES[KNOWN[0]]) / 4
+    assert np.allclose(weights[KNOWN[0]], expected, atol=1e-6)
     assert np.allclose(weights[UNKNOWN], PIECES[UNKNOWN], atol=1e-6)
 
 
@@ -149,7 +150,7 @@ def test_neighbours_of_aligned_tokens_are_found_too(tmp_path):
     known = replace(known, evidence=evidence)
     known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
     river = SOURCE.convert_tokens_to_ids("Ġriver")
-    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], 0.5, atol=1e-6)
+    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], [0.75, 0.25], atol=1e-6)
 
 
 def test_a_dictionary_with_swapped_columns_is_rejected():

@@ -36,6 +36,16 @@ def test_special_tokens_follow_their_role_across_spellings():
         assert mixture.origin[id] == Origin.SPECIAL
 
 
+def test_shuffled_rows_are_those_of_ordinary_tokens():
+    source = pico.byte_level(["ab"], size=258, bos_token="<s>", eos_token="</s>")
+    special_ids = {source.bos_token_id, source.eos_token_id}
+    for seed in range(3):
+        mixture = shuffle(source, TARGET, seed=seed)
+        ordinary = mixture.weights[mixture.origin != Origin.SPECIAL]
+        assert ordinary.nnz > 300
+        assert not special_ids & set(ordinary.indices.tolist())
+
+
 def test_special_tokens_without_a_role_follow_their_spelling():
     source = target = pico.unigram()
     id = target.convert_tokens_to_ids("<extra_id_1>")
@@ -112,34 +122,35 @@ def test_random_has_no_rows_and_shuffle_has_all():
     assert (mixture.weights != shuffle(SOURCE, TARGET, seed=1).weights).nnz == 0
 
 
-def test_blend_is_half_vectors_half_pieces_with_neutral_tokens_copied():
-    vectors = shuffle(SOURCE, TARGET, seed=0)
-    mixture, halves = blended(SOURCE, TARGET, vectors), pieces(SOURCE, TARGET)
+@pytest.mark.parametrize(("kind", "share"), [("known", 3 / 4), ("guessed", 1 / 4)])
+def test_blend_is_meaning_and_pieces_with_neutral_tokens_copied(kind, share):
+    meaning = shuffle(SOURCE, TARGET, seed=0)
+    mixture, own = blended(SOURCE, TARGET, **{kind: meaning}), pieces(SOURCE, TARGET)
     untouched = first_of(special(SOURCE, TARGET), neutral(SOURCE, TARGET)).known
-    expected = (vectors.weights + halves.weights).toarray()[~untouched] / 2
+    expected = (share * meaning.weights + (1 - share) * own.weights).toarray()[~untouched]
     assert np.allclose(mixture.weights.toarray()[~untouched], expected, atol=1e-6)
     assert np.array_equal(mixture.weights.toarray()[untouched] > 0, mixture.weights.toarray()[untouched] == 1)
 
 
-def test_blend_of_three_kinds_takes_a_third_of_each_for_tokens_that_all_three_cover():
+def test_a_known_meaning_weighs_more_than_a_guessed_one():
     word = next(form.text for form in vocabulary_of(TARGET).forms if form.starts_word and len(form.text) > 4)
-    dictionary = translations(SOURCE, TARGET, BilingualLexicon((("river", word),)))
-    vectors = shuffle(SOURCE, TARGET, seed=0)
-    mixture, id = blended(SOURCE, TARGET, vectors, dictionary), id_of(TARGET, word)
-    expected = (vectors.weights + dictionary.weights + pieces(SOURCE, TARGET).weights).toarray()[id] / 3
+    known = translations(SOURCE, TARGET, BilingualLexicon((("river", word),)))
+    guessed, own = shuffle(SOURCE, TARGET, seed=0), pieces(SOURCE, TARGET).weights
+    mixture, id = blended(SOURCE, TARGET, known=known, guessed=guessed), id_of(TARGET, word)
+    expected = (9 * known.weights + guessed.weights + 3 * own).toarray()[id] / 13
     assert np.allclose(mixture.weights.toarray()[id], expected, atol=1e-6)
     elsewhere = id_of(TARGET, next(f.text for f in vocabulary_of(TARGET).forms if f.starts_word and f.text[-1] == "a"))
-    halves = (vectors.weights + pieces(SOURCE, TARGET).weights).toarray()[elsewhere] / 2
-    assert np.allclose(mixture.weights.toarray()[elsewhere], halves, atol=1e-6)
+    expected = (guessed.weights + 3 * own).toarray()[elsewhere] / 4
+    assert np.allclose(mixture.weights.toarray()[elsewhere], expected, atol=1e-6)
 
 
 def test_blend_uses_pieces_for_tokens_without_a_vector():
-    mixture = blended(SOURCE, TARGET, random(SOURCE, TARGET))
+    mixture = blended(SOURCE, TARGET, guessed=random(SOURCE, TARGET))
     assert (mixture.weights != fvt(SOURCE, TARGET).weights).nnz == 0
 
 
 def test_blend_of_one_vocabulary_with_itself_copies_everything():
-    mixture = blended(SOURCE, SOURCE, shuffle(SOURCE, SOURCE, seed=0))
+    mixture = blended(SOURCE, SOURCE, known=shuffle(SOURCE, SOURCE, seed=0))
     assert np.array_equal(mixture.weights.toarray(), np.eye(len(SOURCE), dtype=np.float32))
 
 

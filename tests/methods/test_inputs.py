@@ -111,6 +111,39 @@ def test_copies_with_other_neighbours_share_the_vectors_and_the_search(inputs, m
     assert replace(inputs, seed=1)._spaces == {}
 
 
+def test_all_identical_words_align_the_vectors_of_ramen_and_only_long_ones_others(inputs):
+    plain = inputs.token_space(with_dictionary=False).rotation
+    long = replace(inputs, aligned_by="identical").token_space().rotation
+    shared = [word for word in inputs._word_vectors()[0].words if word in inputs._word_vectors()[1].index]
+    words = [word for word in shared if any(map(str.isalnum, word))]
+    assert plain.pairs_used == len(words) > long.pairs_used
+    assert long.pairs_used == sum(len(word) >= 4 or word.isdigit() for word in words)
+
+
+def test_a_random_rotation_replaces_the_alignment_as_a_control(inputs):
+    aligned, control = inputs.token_space(), replace(inputs, aligned_by="random").token_space()
+    assert control.rotation.pairs_used == 0
+    assert np.array_equal(control.target.matrix, aligned.target.matrix)
+    assert not np.allclose(control.source.matrix, aligned.source.matrix)
+    assert np.allclose(
+        np.linalg.norm(control.source.matrix, axis=1), np.linalg.norm(aligned.source.matrix, axis=1), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(("rank", "is_known"), [(49_999, True), (50_000, False)])
+def test_ramen_composes_tokens_of_the_50000_most_frequent_words(inputs, tmp_path, rank, is_known):
+    words = list(map(str, range(50_001)))
+    words[rank] = "river"
+    counts = np.arange(60_000, 60_000 - len(words), -1)
+    rows = np.random.default_rng(0).normal(size=(len(words), 4)).astype(np.float32)
+    WordVectors(words, rows, counts).save(tmp_path / "words.safetensors")
+    file = tmp_path / "words.safetensors"
+    given = replace(inputs, target=SOURCE, evidence=replace(inputs.evidence, source_vectors=file, target_vectors=file))
+    mixture = METHODS["ramen-vectors"].initialise(given).mixture
+    (id,) = SOURCE(" river", add_special_tokens=False).input_ids
+    assert mixture.known[id] == is_known
+
+
 def test_self_learning_starts_with_the_dictionary_and_goes_on(inputs):
     words = [word for word in pico.foreign_words() if len(word) > 3][:4]
     lexicon = BilingualLexicon(tuple(zip(("river", "house", "teacher", "student"), words, strict=True)))

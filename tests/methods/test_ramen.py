@@ -178,11 +178,11 @@ def test_focus_without_a_shared_token_is_rejected():
         focus(SOURCE_TOKENIZER, nothing)
 
 
-def test_parallel_text_is_one_more_equal_part_of_a_blend():
+def test_parallel_text_is_a_known_meaning_in_a_blend():
     aligned = aligned_tokens(SOURCE_TOKENIZER, TARGET_TOKENIZER, counts([(word, 300, 1) for word in WORDS]))
-    mixture = blended(SOURCE_TOKENIZER, TARGET_TOKENIZER, aligned)
+    mixture = blended(SOURCE_TOKENIZER, TARGET_TOKENIZER, known=aligned)
     own = pieces(SOURCE_TOKENIZER, TARGET_TOKENIZER)
-    expected = (aligned.weights + own.weights).toarray() / 2
+    expected = (3 * aligned.weights + own.weights).toarray() / 4
     untouched = first_of(special(SOURCE_TOKENIZER, TARGET_TOKENIZER), neutral(SOURCE_TOKENIZER, TARGET_TOKENIZER)).known
     rows = [word for word in WORDS if not untouched[word]]
     assert np.allclose(mixture.weights.toarray()[rows], expected[rows], atol=1e-6)

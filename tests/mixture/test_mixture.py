@@ -38,7 +38,7 @@ def mixture(rows, origin=Origin.MIXED, method="test"):
 
 @given(
     arrays(np.float32, st.tuples(st.integers(1, 20), st.integers(1, 12)), elements=st.floats(-1, 1, width=32)),
-    st.floats(1e-6, 10),
+    st.one_of(st.floats(1e-6, 10), st.sampled_from([5e-324, 1e-320, 1e-300, 1e308])),
 )
 def test_softmax_rows_are_convex_and_finite_down_to_tiny_temperatures(similarities, temperature):
     weights = softmax_weights(similarities, temperature)
@@ -205,3 +205,8 @@ def test_mixtures_for_other_tokens_are_not_composed_even_if_the_sizes_match(side
     for compose in (lambda: first_of(one, other), lambda: blend((0.5, one), (0.5, other))):
         with pytest.raises(VocabularyError, match=rf"other {side.partition('_')[0]} tokens \(2 of .* 3: "):
             compose()
+
+
+def test_a_mixture_is_described_in_one_short_line():
+    assert len(repr(mixture([[5, 6], [7]]))) < 150
+    assert "mixed 2" in repr(mixture([[5, 6], [7]]))

@@ -14,7 +14,7 @@ from relexify.recipes.run import run_recipe
 from relexify.steps import STEPS
 from tests import pico
 
-TRAINING = "batch = 4\nlength = 16\nevaluate_every = 2\ntensorboard = false\n"
+TRAINING = "batch = 4\nlength = 16\nevaluate_every = 2\nreport_to = []\n"
 
 
 @pytest.fixture

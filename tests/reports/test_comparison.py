@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -142,6 +143,12 @@ def test_which_model_is_kept_survives_saving_and_older_files_have_the_last(tmp_p
     del older["keeps_best"]
     path.write_text(json.dumps(older))
     assert Comparison.load(path) == compare(worse=WORSE)
+
+
+def test_the_quality_of_evidence_survives_saving(tmp_path):
+    comparison = replace(compare(fast=FAST), shares={"fast": ({"P@1": 0.02},)})
+    comparison.save(tmp_path / "comparison.json")
+    assert Comparison.load(tmp_path / "comparison.json").shares == comparison.shares
 
 
 def test_notes_that_json_does_not_know_are_saved_as_text(tmp_path):

@@ -52,6 +52,21 @@ def test_similarities_are_the_mean_cosines_of_all_pairs_of_positions():
     assert len(found.inter) == 3
 
 
+def test_special_tokens_around_a_window_are_read_and_not_compared():
+    model, _ = pico.pair("bert")
+    found = layer_similarities(hidden_states(model, [[7, 8, 9], [8, 7]], before=[2], after=[3]))
+    with torch.inference_mode():
+        states = [
+            model(torch.tensor([row]), output_hidden_states=True).hidden_states[-1][0, 1:-1]
+            for row in ([2, 7, 8, 9, 3], [2, 8, 7, 3])
+        ]
+    units = torch.nn.functional.normalize(torch.cat(states).double(), dim=-1)
+    ids = [7, 8, 9, 8, 7]
+    different = [float(units[a] @ units[b]) for a in range(5) for b in range(5) if ids[a] != ids[b]]
+    assert found.positions == 5
+    assert found.inter[-1] == pytest.approx(np.mean(different), abs=1e-5)
+
+
 def test_text_of_one_token_is_rejected():
     with pytest.raises(EvidenceError, match="fewer than two different tokens"):
         hidden_states(pico.pair("gpt2")[0], [[3, 3, 3]])

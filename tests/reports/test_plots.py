@@ -62,14 +62,14 @@ def test_a_run_has_one_colour_in_all_panels(tmp_path):
 def test_the_start_does_not_flatten_the_rest():
     from matplotlib.figure import Figure
 
-    from relexify.reports.plots import _draw
+    from relexify.reports.plots import _draw_panel, _dresses
 
     panel = compare(run={0: 30.0, 5: 20.0, 10: 3.0, 100: 1.0}, bad={0: 2.0, 10: 2.0, 100: 4.0})
-    figure = _draw([panel], "bits_per_byte")
-    assert isinstance(figure, Figure)
-    low, high = figure.axes[0].get_ylim()
+    axis = Figure().subplots()
+    _draw_panel(axis, panel, "bits_per_byte", _dresses(panel.curves))
+    low, high = axis.get_ylim()
     assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
-    assert list(figure.axes[0].lines[0].get_xdata()) == [5, 10, 100]
+    assert list(axis.lines[0].get_xdata()) == [5, 10, 100]
 
 
 @pytest.mark.parametrize("scores", [{0: 2.0}, {5: 2.0}, {0: math.nan, 5: math.inf}, {0: 2.0, 5: 0.0, 10: 0.0}])

@@ -14,7 +14,7 @@ NOTES = {"machine": "NVIDIA H200", "recipe": {"batch": 64, "stages": ["embedding
 def test_a_report_has_numbers_tables_and_a_picture(tmp_path):
     comparison = compare("Swahili", notes=NOTES, fast=FAST, slow=SLOW)
     written = write_report(comparison, tmp_path / "report")
-    assert [path.name for path in written] == ["comparison.json", "comparison.md", "curves.svg"]
+    assert [path.name for path in written] == ["comparison.json", "comparison.md", "report.html", "curves.svg"]
     assert {path.name for path in (tmp_path / "report").iterdir()} == {path.name for path in written}
     assert Comparison.load(written[0]) == comparison
     text = written[1].read_text()
@@ -22,7 +22,7 @@ def test_a_report_has_numbers_tables_and_a_picture(tmp_path):
         "# Swahili\n\n- machine: NVIDIA H200\n- recipe: batch = 64, stages = embeddings, everything\n"
         "- tokens a step: 1,000\n\n![bits per byte against steps](curves.svg)\n\n## Scores\n"
     )
-    assert "| fast           |  3.000 |          2.000 |          1.200 | 1.200 (step 100) |" in text
+    assert "| fast           | **3.000** | **2.000** | **1.600** | **1.200** |" in text
     assert "step 30 (3.3×)" in text
     assert "steps to reach 1.800, the end of slow" in text
     assert "one seed a run" in text
@@ -64,6 +64,6 @@ def test_without_matplotlib_the_picture_is_left_out_with_a_warning(tmp_path, mon
     monkeypatch.setattr(logging.getLogger("relexify"), "propagate", True)
     with caplog.at_level(logging.WARNING, "relexify"):
         written = write_report(compare(fast=FAST, slow=SLOW), tmp_path)
-    assert [path.name for path in written] == ["comparison.json", "comparison.md"]
-    assert "curves.svg is not drawn: drawing plots needs the package matplotlib" in caplog.text
+    assert [path.name for path in written] == ["comparison.json", "comparison.md", "report.html"]
+    assert "drawing plots needs the package matplotlib" in caplog.text
     assert "curves.svg" not in (tmp_path / "comparison.md").read_text()

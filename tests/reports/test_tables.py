@@ -2,41 +2,79 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from relexify.errors import InputError
-from relexify.reports import effort_rows, reach_rows, score_rows
+from relexify.reports import TrainingCost, effort_rows, reach_rows, score_rows
 from relexify.reports.tables import tokens_text
 from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 
 def test_scores_of_runs_that_end_together():
     assert score_rows(compare(fast=FAST, slow=SLOW)) == [
-        ["initialisation", "step 0", "step 10 (10 %)", "step 100 (end)", "best", "perplexity (end)", "tokens"],
-        ["fast", "3.000", "2.000", "1.200", "1.200 (step 100)", "12.0", "100k"],
-        ["slow", "4.000", "3.000", "1.800", "1.800 (step 100)", "18.0", "100k"],
+        ["initialisation", "step 0", "step 10", "step 50", "step 100", "perplexity (end)", "tokens"],
+        ["fast", "**3.000**", "**2.000**", "**1.600**", "**1.200**", "12.0", "100k"],
+        ["slow", "4.000", "3.000", "2.000", "1.800", "18.0", "100k"],
     ]
+
+
+def test_runs_are_grouped_by_plan_with_their_cost():
+    cost = TrainingCost("GPU", 30.4, 400_000.4)
+    comparison = replace(
+        compare(ours=FAST, paper=SLOW, other={0: 3.0, 10: 2.5, 50: 1.9, 100: 1.2}),
+        plans={"ours": "relexify", "paper": "direct", "other": "relexify"},
+        costs={"ours": (cost, replace(cost, seconds=31.8)), "paper": (replace(cost, tokens_per_second=None),)},
+    )
+    rows = [[*row[:3], *row[-2:]] for row in score_rows(comparison)]
+    assert rows == [
+        ["initialisation", "plan", "step 0", "time", "tokens/s"],
+        ["ours", "relexify", "**3.000**", "31 s", "400,000"],
+        ["other", "relexify", "**3.000**", "–", "–"],
+        ["paper", "direct", "4.000", "30 s", "–"],
+    ]
+
+
+def test_a_long_run_is_shown_at_five_steps_and_a_diverged_one_is_never_the_lowest():
+    steps = range(0, 251, 25)
+    rows = score_rows(compare(run={step: 3 - step / 250 for step in steps}, lost=dict.fromkeys(steps, math.nan)))
+    assert rows[0][1:6] == ["step 0", "step 25", "step 50", "step 100", "step 250"]
+    assert rows[1][1:6] == ["**3.000**", "**2.900**", "**2.800**", "**2.600**", "**2.000**"]
+    assert set(rows[2][1:6]) == {"nan"}
 
 
 def test_scores_of_a_run_that_stopped_early_tell_their_steps():
     early = compare(fast=FAST, early={0: 3.0, 5: 2.5, 30: 1.5, 50: 1.6})
-    assert score_rows(early) == [
-        ["initialisation", "step 0", "10 %", "end", "best", "perplexity (end)", "tokens"],
-        ["fast", "3.000", "2.000 (step 10)", "1.200 (step 100)", "1.200 (step 100)", "12.0", "100k"],
-        ["early", "3.000", "2.500 (step 5)", "1.600 (step 50)", "1.500 (step 30)", "16.0", "50.0k"],
+    assert list(zip(*score_rows(early), strict=True)) == [
+        ("initialisation", "fast", "early"),
+        ("step 0", "**3.000**", "**3.000**"),
+        ("10 %", "**2.000 (step 10)**", "2.500 (step 5)"),
+        ("40 %", "1.600 (step 50)", "**1.500 (step 30)**"),
+        ("end", "**1.200 (step 100)**", "1.600 (step 50)"),
+        ("best", "1.200 (step 100)", "1.500 (step 30)"),
+        ("perplexity (end)", "12.0", "16.0"),
+        ("tokens", "100k", "50.0k"),
     ]
 
 
-def test_a_shared_step_is_no_share_of_runs_that_end_apart():
-    assert score_rows(compare(a={0: 3.0, 10: 2.0, 100: 1.0}, b={0: 3.0, 10: 2.0, 80: 1.0}))[0][2] == "step 10"
-
-
 def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_shown():
-    rows = score_rows(compare(run=[{0: 3.0, 100: 1.0}, {0: 3.0, 100: 2.0}, {0: 3.0, 100: 3.0}], alone=SLOW))
-    assert rows[1][3] == "2.000 ± 1.000"
-    assert rows[1][5] == "20.0 ± 10.0"
-    assert rows[2][3] == "1.800"
+    rows = score_rows(
+        compare(run=[{0: 3.0, 100: 1.0}, {0: 3.0, 100: 2.0}, {0: 3.0, 100: 3.0}], alone={0: 4.0, 100: 1.8})
+    )
+    assert rows[1][2:4] == ["2.000 ± 1.000", "20.0 ± 10.0"]
+    assert rows[2][2] == "**1.800**"
     assert [row[-1] for row in rows] == ["seeds", "3", "1"]
+
+
+def test_the_evidence_of_runs_that_have_a_share_is_shown_beside_their_scores():
+    plain = compare(fast=[FAST, FAST], slow=SLOW)
+    shown = replace(plain, shares={"fast": ({"P@1": 0.02}, {"P@1": 0.04}), "slow": ({},)})
+    header, fast, slow = score_rows(shown)
+    column = header.index("P@1")
+    assert (fast[column], slow[column]) == ("3.0%", "–")
+    assert score_rows(plain) == [row[:column] + row[column + 1 :] for row in (header, fast, slow)]
 
 
 def test_the_reach_matrix():
@@ -59,9 +97,9 @@ def test_effort_is_relative_to_the_least_training():
 def test_a_run_that_hands_its_best_model_on_is_judged_by_that_one():
     kept, last = (compare(worse=WORSE, slow=SLOW, keeps_best=keeps_best) for keeps_best in (True, False))
     assert score_rows(kept) == [
-        ["initialisation", "step 0", "step 10 (10 %)", "step 100 (end)", "best, kept", "perplexity (kept)", "tokens"],
-        ["worse", "3.000", "2.000", "2.500", "1.000 (step 50)", "10.0", "100k"],
-        ["slow", "4.000", "3.000", "1.800", "1.800 (step 100)", "18.0", "100k"],
+        ["initialisation", "step 0", "step 10", "step 50", "step 100", "best, kept", "perplexity (kept)", "tokens"],
+        ["worse", "**3.000**", "**2.000**", "**1.000**", "2.500", "1.000 (step 50)", "10.0", "100k"],
+        ["slow", "4.000", "3.000", "2.000", "**1.800**", "1.800 (step 100)", "18.0", "100k"],
     ]
     assert reach_rows(kept) == [
         ["initialisation", "worse (1.000)", "slow (1.800)"],

@@ -12,13 +12,13 @@ from relexify.scoring import Score
 from tests.reports.curves import FAST, SLOW, compare
 
 
-def scores(task, moment, *values, metric="F1", higher=True):
-    return TaskScores(task, moment, tuple((Score(task, metric, value, higher, 100),) for value in values))
+def scores(task, step, *values, metric="F1", higher=True):
+    return TaskScores(task, step, tuple((Score(task, metric, value, higher, 100),) for value in values))
 
 
 NER = {
-    "fast": (scores("ner", "start", 0.2, 0.4), scores("ner", "end", 0.7, 0.8)),
-    "slow": (scores("ner", "start", 0.5), scores("ner", "end", 0.6)),
+    "fast": (scores("ner", 0, 0.2, 0.4), scores("ner", None, 0.7, 0.8)),
+    "slow": (scores("ner", 0, 0.5), scores("ner", None, 0.6)),
 }
 
 
@@ -26,40 +26,53 @@ def with_tasks(**tasks):
     return replace(compare(fast=FAST, slow=SLOW), tasks=tasks)
 
 
-def test_columns_are_moments_and_the_best_of_each_is_bold():
+def test_a_row_is_a_moment_and_the_best_of_each_is_bold():
     assert task_rows(with_tasks(**NER)) == [
-        ["initialisation", "ner: F1 ↑, step 0", "ner: F1 ↑, end"],
-        ["fast", "0.300 ± 0.141", "**0.750 ± 0.071**"],
-        ["slow", "**0.500**", "0.600"],
+        ["task", "measure", "step", "fast", "slow"],
+        ["ner", "F1 ↑", "0", "0.300 ± 0.141", "**0.500**"],
+        ["ner", "F1 ↑", "end", "**0.750 ± 0.071**", "0.600"],
     ]
 
 
-def test_where_less_is_better_the_least_is_bold():
+def test_scores_during_training_stand_between_start_and_end_with_the_average_of_all_tasks():
+    both = with_tasks(
+        fast=(*NER["fast"], scores("ner", 1_000, 0.6), scores("nli", None, 0.55), scores("nli", 0, 0.4)),
+        slow=(*NER["slow"], scores("nli", None, 0.3)),
+    )
+    assert task_rows(both)[1:] == [
+        ["ner", "F1 ↑", "0", "0.300 ± 0.141", "**0.500**"],
+        ["ner", "F1 ↑", "1,000", "**0.600**", "–"],
+        ["ner", "F1 ↑", "end", "**0.750 ± 0.071**", "0.600"],
+        ["nli", "F1 ↑", "0", "**0.400**", "–"],
+        ["nli", "F1 ↑", "end", "**0.550**", "0.300"],
+        ["average", "all tasks ↑", "0", "**0.350**", "–"],
+        ["average", "all tasks ↑", "end", "**0.650**", "0.450"],
+    ]
+
+
+def test_where_less_is_better_the_least_is_bold_and_there_is_no_average():
     rows = task_rows(
         with_tasks(
-            fast=(scores("gap", "end", 0.2, metric="error", higher=False),),
-            slow=(scores("gap", "end", 0.9, metric="error", higher=False),),
+            fast=(scores("gap", None, 0.2, metric="error", higher=False), scores("ner", None, 0.9)),
+            slow=(scores("gap", None, 0.9, metric="error", higher=False), scores("ner", None, 0.8)),
         )
     )
-    assert rows == [["initialisation", "gap: error ↓, end"], ["fast", "**0.200**"], ["slow", "0.900"]]
+    assert rows[1:] == [["gap", "error ↓", "end", "**0.200**", "0.900"], ["ner", "F1 ↑", "end", "**0.900**", "0.800"]]
 
 
 def test_scores_that_look_the_same_are_both_bold():
-    rows = task_rows(with_tasks(fast=(scores("a", "end", 0.50001),), slow=(scores("a", "end", 0.50002),)))
-    assert [row[1] for row in rows[1:]] == ["**0.500**", "**0.500**"]
+    rows = task_rows(with_tasks(fast=(scores("a", None, 0.50001),), slow=(scores("a", None, 0.50002),)))
+    assert rows[1][3:] == ["**0.500**", "**0.500**"]
 
 
 def test_seeds_of_training_and_of_fine_tuning_are_taken_together():
-    both = with_tasks(fast=(scores("ner", "end", 0.1, 0.2), scores("ner", "end", 0.3, 0.4)))
-    assert task_rows(both)[1:] == [["fast", "**0.250 ± 0.129**"], ["slow", "–"]]
+    both = with_tasks(fast=(scores("ner", None, 0.1, 0.2), scores("ner", None, 0.3, 0.4)))
+    assert task_rows(both)[1:] == [["ner", "F1 ↑", "end", "**0.250 ± 0.129**", "–"]]
 
 
 def test_a_comparison_shows_the_main_score_of_a_task_and_a_single_model_all_of_them():
-    parsed = TaskScores("parse", "end", ((Score("p", "LAS", 0.7, True, 9), Score("p", "UAS", 0.8, True, 9)),))
-    assert task_rows(with_tasks(fast=(parsed,)))[:2] == [
-        ["initialisation", "parse: LAS ↑, end"],
-        ["fast", "**0.700**"],
-    ]
+    parsed = TaskScores("parse", None, ((Score("p", "LAS", 0.7, True, 9), Score("p", "UAS", 0.8, True, 9)),))
+    assert task_rows(with_tasks(fast=(parsed,)))[1:] == [["parse", "LAS ↑", "end", "**0.700**", "–"]]
     assert task_result_rows([parsed]) == [
         ["task", "measure", "value", "measured on"],
         ["parse", "LAS ↑", "0.700", "9"],
@@ -75,7 +88,20 @@ def test_a_report_contains_tasks_and_is_read_back(tmp_path):
     assert "## Tasks" in text
     assert "where scores are better" in text
     assert "sample standard deviation over all seeds of training and fine-tuning" in text
-    assert "| fast           |     0.300 ± 0.141 | **0.750 ± 0.071** |" in text
+    assert "| **0.750 ± 0.071** |" in text
+
+
+def test_tasks_during_training_are_drawn_against_the_steps_of_all_trainings(tmp_path):
+    write_report(with_tasks(**NER), tmp_path / "two")
+    assert not (tmp_path / "two" / "tasks.svg").exists(), "two moments are no curve"
+    during = with_tasks(fast=(*NER["fast"], scores("ner", 10, 0.6)))
+    write_report(during, tmp_path)
+    assert "![scores on tasks against steps](tasks.svg)" in (tmp_path / "comparison.md").read_text()
+    drawn = (tmp_path / "tasks.svg").read_text()
+    assert "ner" in drawn
+    assert "F1" in drawn
+    write_report(during, tmp_path / "again")
+    assert (tmp_path / "again" / "tasks.svg").read_text() == drawn
 
 
 def test_a_comparison_without_tasks_has_no_table_of_them(tmp_path):
@@ -87,6 +113,4 @@ def test_tasks_of_no_run_and_empty_scores_are_rejected():
     with pytest.raises(InputError, match="no run 'other'"):
         with_tasks(other=NER["fast"])
     with pytest.raises(InputError, match="has no scores"):
-        TaskScores("ner", "end", ())
-    with pytest.raises(InputError, match="no moment 'middle'"):
-        scores("ner", "middle", 1.0)
+        TaskScores("ner", None, ())

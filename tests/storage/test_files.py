@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
 
 def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
-    with pytest.raises(OutputError, match="--overwrite"):
+    with pytest.raises(OutputError, match="`overwrite`"):
         check_output(tmp_path / "out")
     assert check_output(tmp_path / "out", overwrite=True) == tmp_path / "out"
     (tmp_path / "empty").mkdir()
@@ -290,3 +290,9 @@ def test_the_hash_of_a_folder_depends_on_names_and_contents(tmp_path):
     first = sha256_of(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     assert sha256_of(tmp_path) != first
+
+
+@pytest.mark.parametrize("name", ["x" * 240, "\udcff", "a\0b"], ids=["long", "not UTF-8", "NUL"])
+def test_a_name_that_cannot_be_written_is_rejected_before_any_work(tmp_path, name):
+    with pytest.raises(OutputError, match="cannot be written"):
+        check_output(tmp_path / name)

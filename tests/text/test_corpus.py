@@ -81,6 +81,15 @@ def test_parquet_is_read_and_a_missing_column_or_damage_is_reported(tmp_path: Pa
         list(Corpus.open(path))
 
 
+def test_parquet_whose_text_is_not_utf8_is_rejected(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "corpus.parquet"
+    parquet.write_table(pyarrow.table({"text": PARAGRAPHS}), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"ombe wangu", b"ombe \xff\xfe\xff\xfe\xff"))
+    with pytest.raises(InputError, match="damaged parquet"):
+        list(Corpus.open(path))
+
+
 def test_folders_lists_and_patterns_are_read_in_sorted_order(tmp_path: Path) -> None:
     write(tmp_path / "b.txt", "two\n")
     write(tmp_path / "a.txt.gz", gzip.compress(b"one\n"))
@@ -314,7 +323,7 @@ def test_a_record_is_held_out_as_a_whole() -> None:
 
 
 def test_a_side_without_text_and_a_split_of_everything_are_rejected() -> None:
-    with pytest.raises(InputError, match="too small to hold out one line in 1000"):
+    with pytest.raises(InputError, match="too few different lines to hold out one line in 1000"):
         list(Corpus.from_lines(["a", "b"]).split(1000)[1])
     with pytest.raises(InputError, match="two or more"):
         Corpus.from_lines(["a"]).split(1)
@@ -435,7 +444,7 @@ def test_impossible_subsamples_are_rejected() -> None:
     for limit, seed, message in [(0, 0, "one or more"), (1, -1, "seed = -1"), (1, 2**64, "not possible")]:
         with pytest.raises(InputError, match=message):
             corpus.subsample(limit, seed)
-    with pytest.raises(InputError, match="too small to draw 1 bytes from it"):
+    with pytest.raises(InputError, match="too few different lines to draw 1 bytes from it"):
         list(Corpus.from_lines(["long " * 1000]).subsample(1))
     with pytest.raises(InputError, match="holds no text"):
         Corpus.from_lines([" "]).subsample(1)

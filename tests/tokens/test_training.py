@@ -70,6 +70,13 @@ def test_training_twice_gives_the_same_tokenizer():
 def test_a_vocabulary_smaller_than_the_alphabet_is_rejected():
     with pytest.raises(InputError, match="at least 257"):
         train_tokenizer_like(pico.byte_level(), lambda: LINES, 100)
+    with pytest.raises(InputError, match="10 tokens are too few for this text"):
+        train_tokenizer_like(pico.pair("t5")[1], lambda: LINES, 10)
+
+
+def test_a_vocabulary_that_tokenizers_would_abort_on_is_rejected():
+    with pytest.raises(InputError, match="vocab_size = 1000000000 is not possible"):
+        train_tokenizer_like(pico.byte_level(), lambda: LINES, 10**9)
 
 
 def test_a_text_without_words_is_rejected():

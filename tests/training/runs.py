@@ -36,7 +36,7 @@ TRAINING = Training(
     plan="direct",
     evaluate_every=3,
     save_every=2,
-    tensorboard=False,
+    report_to=(),
 )
 """Twelve steps, with checkpoints after every second."""
 LINES = pico.sentences(25)
@@ -238,7 +238,7 @@ def dying_at(moment: Moment | None) -> AbstractContextManager[None]:
         is_training = description.startswith("training: ")
         if is_training and moment.doing == "stage":
             countdown()
-        yield lambda amount: countdown() if is_training and moment.doing == "step" else None
+        yield lambda amount, status="": countdown() if is_training and moment.doing == "step" else None
         if is_training and moment.doing == "measured":
             countdown()
 

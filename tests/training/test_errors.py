@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import resource
 import shutil
@@ -17,11 +18,12 @@ from transformers import Trainer
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.progress import report_to
-from relexify.storage.checkpoints import SEAL
+from relexify.storage.checkpoints import SEAL, seal
 from relexify.storage.work import only_one
 from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
 from tests import pico
+from tests.hostile import MakeFolder
 from tests.training.runs import (
     LINES,
     TRAINING,
@@ -169,6 +171,18 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(killed_
     assert re.search(f"checkpoint-8 is damaged .*{reason}", caplog.text)
     assert "checkpoint-6" in caplog.text
     assert_same_bits(result.output, uninterrupted)
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_a_pickle_with_code_in_a_sealed_checkpoint_is_rejected_and_not_executed(killed_copy, name):
+    run = killed_copy()
+    for checkpoint in run.work().glob("*/checkpoint-*"):
+        (checkpoint / name).write_bytes(pickle.dumps(MakeFolder(run.folder / "executed")))
+        (checkpoint / SEAL).unlink()
+        seal(checkpoint)
+    with pytest.raises(InputError, match="holds a pickle that contains more than numbers"):
+        run.train()
+    assert not (run.folder / "executed").exists()
 
 
 def test_a_run_with_only_damaged_checkpoints_is_rejected_and_starts_again_with_overwrite(killed_copy, uninterrupted):

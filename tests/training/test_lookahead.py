@@ -140,3 +140,25 @@ def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps():
     assert max(abs(one - two) for one, two in zip(rates, paper, strict=False)) <= 1e-7 * 1.001
     assert rates[4_000] == pytest.approx(1e-4)
     assert rates[16_000] == pytest.approx(1e-4 * (4_000 / 16_000) ** 0.5)
+
+
+@pytest.mark.parametrize(("warmup", "expected"), [(4, (4 / 16) ** 0.5), (0, (1 / 17) ** 0.5)])
+def test_the_root_schedule_counts_from_the_warm_up_or_from_one_step(tmp_path, warmup, expected):
+    from transformers import get_scheduler
+
+    from relexify.training.engine.arguments import stage_arguments
+
+    stage = Stage("all", 20, learning_rate=1.0, warmup_steps=warmup, schedule="inverse_sqrt")
+    arguments = stage_arguments(stage, Training(steps=20, batch=2, tensorboard=False), tmp_path)
+    optimiser = AdamW(problem()[0].parameters(), lr=1.0)
+    schedule = get_scheduler(
+        arguments.lr_scheduler_type,
+        optimiser,
+        num_warmup_steps=arguments.get_warmup_steps(20),
+        num_training_steps=20,
+        scheduler_specific_kwargs=arguments.lr_scheduler_kwargs,
+    )
+    for _ in range(16):
+        optimiser.step()
+        schedule.step()
+    assert schedule.get_last_lr()[0] == pytest.approx(expected)

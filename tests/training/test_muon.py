@@ -54,7 +54,7 @@ def stepped(shapes: list[tuple[int, ...]], steps: int = 3, **group: object) -> l
 
 
 def test_a_step_is_that_of_the_equation():
-    shape, steps, rate, decay, momentum = (6, 10), 3, 0.1, 0.3, 0.95
+    shape, steps, rate, decay, momentum = (6, 10), 3, 0.1, 0.3, 0.9
     (found,) = stepped([shape], steps, weight_decay=decay)
     weight, mean = random(*shape), torch.zeros(shape)
     for step in range(steps):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import get_scheduler
 
 from relexify.errors import InputError
+from relexify.training.engine.arguments import stage_arguments
 from relexify.training.plan import PLANS, Stage, Training, plan_stages
 
 
@@ -50,6 +53,29 @@ def test_stages_add_up_to_all_steps_and_none_warms_up_longer_than_it_lasts(plan,
     assert sum(stage.steps for stage in stages) == steps
     assert all(stage.steps >= 1 for stage in stages)
     assert all(0 <= stage.warmup_steps <= stage.steps for stage in stages)
+
+
+def test_the_rate_ends_at_the_share_of_the_plan_or_at_that_given():
+    assert [stage.final_rate for stage in plan_stages(Training())] == [0.1]
+    assert [stage.final_rate for stage in plan_stages(Training(plan="embeddings-first"))] == [0.0, 0.0]
+    assert [stage.final_rate for stage in plan_stages(Training(plan="direct", final_rate=0.2))] == [0.2]
+    assert [stage.final_rate for stage in plan_stages(Training(schedule="constant"))] == [None]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_every_group_falls_to_the_same_share_of_its_peak(tmp_path, schedule):
+    training = Training(steps=10, schedule=schedule, learning_rate=1e-3, embedding_learning_rate=1e-2)
+    (stage,) = plan_stages(training)
+    arguments = stage_arguments(stage, training, tmp_path)
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(2))], "lr": rate} for rate in (1e-3, 1e-2)]
+    optimiser = torch.optim.AdamW(groups, lr=arguments.learning_rate)
+    scheduler = get_scheduler(
+        arguments.lr_scheduler_type, optimiser, stage.warmup_steps, stage.steps, arguments.lr_scheduler_kwargs
+    )
+    for _ in range(stage.steps):
+        optimiser.step()
+        scheduler.step()
+    assert scheduler.get_last_lr() == pytest.approx([1e-4, 1e-3])
 
 
 def test_rate_and_schedule_reach_every_stage():
@@ -99,6 +125,11 @@ INVALID = {
     "rate": (Training(learning_rate=0), r"learning_rate = 0 is not possible: give a number above 0"),
     "endless rate": (Training(learning_rate=math.inf), r"learning_rate = inf is not possible"),
     "rate not a number": (Training(learning_rate=math.nan), r"learning_rate = nan is not possible"),
+    "final rate": (Training(final_rate=1.0), r"final_rate = 1.0 is not a share of the peak"),
+    "final rate of a stage": (
+        Training(stages=(Stage("one", 4, schedule="constant", final_rate=0.1),)),
+        r"final_rate has no effect with the schedule constant",
+    ),
     "schedule": (Training(schedule="sine"), r"no schedule 'sine': choose one of linear, cosine, constant, inverse_"),
     "stage steps": (Training(stages=(Stage("a", 0),)), r"stage 'a' has 0 steps: give 1 or more"),
     "stage warm-up": (Training(stages=(Stage("a", 3, warmup_steps=4),)), r"'a' warms up for 4 of its 3 steps"),

@@ -17,6 +17,7 @@ from relexify.training.rates import (
     OTHER_SHARE,
     PATIENCE,
     REPEATED_FROM,
+    SMALLEST_ROWS,
     TOKENS_PER_STEP,
     Measures,
     derive_rates,
@@ -54,6 +55,20 @@ def test_the_rate_of_inner_matrices_follows_the_width_and_that_of_embeddings_the
     )
     assert (wide.inner, wide.embeddings) == pytest.approx((rates.inner / 2, rates.embeddings))
     assert (large.inner, large.embeddings) == pytest.approx((rates.inner, 3 * rates.embeddings))
+
+
+def test_random_rows_are_trained_as_fast_as_those_of_a_trained_model():
+    trained = replace(REFERENCE, embedding_rms=SMALLEST_ROWS / INNER_WIDTH**0.5)
+    assert derive_rates(replace(REFERENCE, embedding_rms=0.02)) == derive_rates(trained)
+    assert derive_rates(replace(REFERENCE, embedding_rms=1.0)).embeddings > derive_rates(trained).embeddings
+
+
+@pytest.mark.parametrize(
+    ("options", "beta1"), [({"optimiser": "muon"}, 0.8), ({"optimiser": "adamw"}, None), ({"plan": "direct"}, None)]
+)
+def test_the_first_moment_of_adam_is_shorter_beside_muon(model, options, beta1):
+    assert settle(replace(OWN, **options), model, 1.0).beta1 == beta1
+    assert settle(replace(OWN, beta1=0.7, **options), model, 1.0).beta1 == 0.7
 
 
 def test_all_lexical_rows_are_measured(model):

@@ -145,7 +145,7 @@ def test_the_output_is_a_model_to_load_with_its_tokenizer_and_its_curve(run_of):
 def test_the_tensorboard_log_contains_the_scores(run_of):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = run_of()
-    training = replace(TRAINING, tensorboard=True)
+    training = replace(TRAINING, report_to=("tensorboard",))
     run.train_until_killed(Moment("step", 9), training)
     result = run.train(training)
     log = events.EventAccumulator(str(run.output() / "logs" / "1-everything")).Reload()

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 from relexify.cli.options import Device, OutputFile, Overwrite, Seed, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
@@ -104,3 +104,4 @@ def align(
     rotation.save(output)
     print_summary(summarise_rotation(rotation))
     results.print(f"The rotation is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+    emit(output=output, alignment=rotation.summary())

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli.console import emit
 from relexify.cli.options import (
     TEXT,
     Batch,
@@ -90,6 +91,7 @@ def bilingual(
         )
     print_summary(summarise_training(result))
     print_model_folder(result.output)
+    emit(training=result)
 
 
 def export(
@@ -114,3 +116,4 @@ def export(
     check_output(output, overwrite=overwrite)
     export_language(model, language, output, overwrite=overwrite)
     print_model_folder(output)
+    emit(output=output)

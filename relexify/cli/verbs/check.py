@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 from relexify.cli.summary import print_rows
 
 __all__ = ["check"]
@@ -34,5 +34,6 @@ def check(
     problems = [f"{result.name}: {problem}" for result in found for problem in result.problems]
     for problem in problems:
         results.print(escape(problem), highlight=False, soft_wrap=True)
+    emit(model=model, checks=found)
     if problems:
         raise typer.Exit(BROKEN)

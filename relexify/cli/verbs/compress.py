@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder
@@ -58,6 +58,7 @@ def compress(
     _print_report(report)
     print_model_folder(output)
     results.print(f"  relexify train {output} OUTPUT --corpus TEXT", highlight=False, soft_wrap=True, markup=False)
+    emit(output=output, compression=report)
 
 
 def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> None:
@@ -69,6 +70,7 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
     expand_folder(model, output, overwrite=overwrite)
     print_model_folder(output)
+    emit(output=output)
 
 
 def _print_report(report: CompressionReport) -> None:
@@ -79,10 +81,10 @@ def _print_report(report: CompressionReport) -> None:
         ("whole model", report.model_before, report.model_after),
     ):
         shown.add_row(name, f"{before:,}", f"{after:,}", f"{1 - after / before:.2%}")
-    results.print(shown)
+    print_table(shown)
     quality = table("Quality of the approximation", "measure", "value")
     quality.add_row("tables", ", ".join(f"{rows} × {width}" for rows, width in report.shapes))
     quality.add_row("relative error of the rows", "random tables" if report.error is None else f"{report.error:.4f}")
     quality.add_row("digits shared with the nearest token", f"{report.shared_nearest:.3f}")
     quality.add_row("digits shared with a random token", f"{report.shared_random:.3f}")
-    results.print(quality)
+    print_table(quality)

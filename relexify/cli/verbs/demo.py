@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, results, table
+from relexify.cli.console import console, emit, print_table, results, table
 from relexify.cli.options import Overwrite
 from relexify.cli.progress import bars
 
@@ -49,7 +49,8 @@ def demo(
     for name, value in result.before.items():
         after = result.after.get(name)
         shown.add_row(name, f"{value:.3f}", f"{after:.3f}" if after is not None else "")
-    results.print(shown)
+    print_table(shown)
     results.print(f"Text, dictionary and the trained model are in [bold]{escape(str(result.output))}[/]")
     results.print(f"  relexify inspect {escape(str(result.output / 'model'))}", highlight=False)
     console.print(f"{time.monotonic() - start:.0f} seconds")
+    emit(output=result.output, steps=result.steps, before=result.before, after=result.after)

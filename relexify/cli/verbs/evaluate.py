@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, table
 from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.errors import InputError
@@ -92,6 +92,7 @@ def evaluate(
         with bars():
             scores = score_text(model, held_out, scoring)
         _print_text_scores(scores)
+        emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.evaluate import evaluate_task
@@ -110,13 +111,16 @@ def evaluate(
     with bars():
         result = evaluate_task(model, files, options, folder=output or Path(f"{Path(model).name}.{task}"))
     _print_task_result(result, f"{task} probe" if probe else task, details)
+    emit(model=model, task=task, mean=result.mean, deviation=result.deviation, per_seed=result.per_seed)
 
 
 def _print_text_scores(scores: tuple[Score, ...]) -> None:
+    from relexify.scoring import format_score
+
     shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
     for score, unit in zip(scores, ("bytes", "tokens"), strict=False):
-        shown.add_row(score.metric, f"{score.value:.4f}", f"{score.examples:,} {unit}")
-    results.print(shown)
+        shown.add_row(score.metric, format_score(score), f"{score.examples:,} {unit}")
+    print_table(shown)
 
 
 def _print_task_result(result: Any, title: str, details: bool) -> None:
@@ -125,16 +129,16 @@ def _print_task_result(result: Any, title: str, details: bool) -> None:
     for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
         shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
-    results.print(shown)
+    print_table(shown)
     if details and result.table:
         rows = table("By label", "label", "precision", "recall", "F1", "examples")
         for row in result.table:
             rows.add_row(
                 escape(row.label), f"{row.precision:.3f}", f"{row.recall:.3f}", f"{row.f1:.3f}", f"{row.examples:,}"
             )
-        results.print(rows)
+        print_table(rows)
     if details and result.confusion:
         counts = table("Confusion matrix: gold (rows), predicted (columns)", "", *result.confusion.labels)
         for label, row in zip(result.confusion.labels, result.confusion.counts, strict=True):
             counts.add_row(escape(label), *(f"{count:,}" for count in row))
-        results.print(counts)
+        print_table(counts)

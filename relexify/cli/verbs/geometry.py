@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Overwrite, Seed
 from relexify.errors import InputError
 
@@ -111,6 +111,8 @@ def geometry(
         plot_neighbourhoods(near, neighbours)
     _print(panels, similarities)
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
+    explained = {name: float(points.explained) for name, (points, _) in panels.items()}
+    emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
 def _names(models: Sequence[str]) -> dict[str, str]:
@@ -139,10 +141,9 @@ def _states(
     before, after = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
     length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
-    # Whole text in windows as for a decoder: those for an encoder have masks.
-    windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs
-    framed = [[*before, *window, *after] for window in windows[: max(1, POSITIONS // windows.shape[1])].tolist()]
-    found, forms = hidden_states(model, framed), vocabulary_of(tokenizer).forms
+    windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs  # a decoder's are not masked
+    compared = windows[: max(1, POSITIONS // windows.shape[1])].tolist()
+    found, forms = hidden_states(model, compared, before=before, after=after), vocabulary_of(tokenizer).forms
     is_word = np.array([form.text.isalpha() and not form.is_special for form in forms])
     return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
 
@@ -179,4 +180,4 @@ def _print(panels: Mapping[str, Any], similarities: Mapping[str, LayerSimilariti
         cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
         cells = [f"{value:.3f}" for value in cosines] or ["–"] * 3
         shown.add_row(escape(name), f"{points.explained:.3f}", *cells)
-    results.print(shown)
+    print_table(shown)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 from relexify.cli.options import Device, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
@@ -28,7 +28,8 @@ def grid(
         typer.Option(metavar="TRAIN TEST", help="Files for a POS probe: columns or .conllu.", show_default=False),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(help="Train probes on the first N examples.", metavar="N", show_default=False)
+        int | None,
+        typer.Option(help="Train probes on N examples, evenly spaced in the file.", metavar="N", show_default=False),
     ] = None,
     settings: Settings = None,
     device: Device = "auto",
@@ -59,6 +60,7 @@ def grid(
         result = run_grid(search)
     print_rows("Before training", grid_rows(result))
     results.print(f"best: k = {result.best.neighbours}, τ = {result.best.temperature}", highlight=False)
+    emit(grid=result)
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import console, emit, print_table, table
 from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
@@ -24,52 +23,74 @@ def inspect(
     tokens: Annotated[
         list[str] | None, typer.Argument(help="Tokens or words (default: a random sample).", show_default=False)
     ] = None,
-    sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each.")] = 10,
+    sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each, the heaviest first.")] = 5,
     sample: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 
-    Without TOKENS, show a random sample of target tokens, each with its heaviest source token.
+    Without TOKENS, show a random sample of mixed tokens. Words that are not tokens are reported, with the tokens that
+    they are split into.
 
     Example: relexify inspect gpt2-swahili shule
     """
     from relexify.mixture import Mixture
 
     mixture = Mixture.load(_mixture_file(model))
-    if not tokens:
-        _print_sample(mixture, sample, seed)
-    found = {id: None for token in tokens or () for id in _ids(token, mixture)}
-    for id in found:
-        _print_token(mixture, id, sources)
+    if tokens:
+        ids = {token: _ids(token, mixture) for token in tokens}
+        unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
+        if len(unknown) == len(tokens):
+            raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
+        found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
+        for id in found:
+            _print_token(mixture, id, sources)
+        for pair in unknown.items():
+            console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
+    else:
+        unknown, found = {}, _print_sample(mixture, sample, sources, seed)
+    emit(tokens=[_described(mixture, id, sources) for id in found], unknown=unknown)
 
 
-def _print_sample(mixture: Mixture, size: int, seed: int) -> None:
-    """Print random mixed tokens, each with its heaviest source token."""
+def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[int]:
+    """Print random mixed tokens, each with its heaviest source tokens, and return their ids."""
+    import numpy as np
+
     from relexify.mixture import Origin
 
     mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
-    chosen = np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)
-    shown = table(
-        f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "target token", "heaviest source token", "weight"
-    )
-    for id in chosen:
-        (source, weight), *_ = mixture.sources(int(id), 1)
-        written = _readable(mixture.target_tokens[id], mixture.target_spelling)
-        shown.add_row(escape(written), escape(_readable(source, mixture.source_spelling)), f"{weight:.2f}")
-    results.print(shown)
+    chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
+    shown = table(f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "target token", "source tokens")
+    shown.columns[1].justify = "left"
+    for found in (_described(mixture, id, sources) for id in chosen):
+        parts = [f"{source['token']!r} {source['weight']:.2f}" for source in found["sources"]]
+        shown.add_row(escape(repr(found["token"])), escape(", ".join(parts)))
+    print_table(shown)
+    return chosen
 
 
 def _print_token(mixture: Mixture, id: int, sources: int) -> None:
     """Print the heaviest source tokens of one token."""
+    found = _described(mixture, id, sources)
+    shown = table(f"{found['token']!r} (id {id}, {found['origin']})", "source token", "weight")
+    for source in found["sources"]:
+        shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
+    print_table(shown)
+
+
+def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
+    """Return a token, its origin and its heaviest source tokens as plain data."""
     from relexify.mixture import Origin
 
-    origin = Origin(int(mixture.origin[id])).name.lower()
-    written = _readable(mixture.target_tokens[id], mixture.target_spelling)
-    shown = table(f"{written!r} (id {id}, {origin})", "source token", "weight")
-    for source, weight in mixture.sources(id, sources):
-        shown.add_row(escape(repr(_readable(source, mixture.source_spelling))), f"{weight:.3f}")
-    results.print(shown)
+    return {
+        "token": _readable(mixture.target_tokens[id], mixture.target_spelling),
+        "id": id,
+        "origin": Origin(int(mixture.origin[id])).name.lower(),
+        "sources": [
+            {"token": _readable(token, mixture.source_spelling), "weight": weight}
+            for token, weight in mixture.sources(id, sources)
+        ],
+    }
 
 
 def _mixture_file(model: Path) -> Path:
@@ -88,13 +109,26 @@ def _readable(token: str, spelling: Spelling) -> str:
 
 
 def _ids(word: str, mixture: Mixture) -> list[int]:
-    """Return the ids of tokens that are spelled `word`, or whose text is `word`."""
+    """Return the ids of tokens that are spelled `word`, or whose text is `word`; empty if there are none."""
     written = word.strip()
     texts = (_readable(token, mixture.target_spelling).strip() for token in mixture.target_tokens)
     pairs = enumerate(zip(mixture.target_tokens, texts, strict=True))
-    found = [id for id, (token, text) in pairs if token == word or (written and text == written)]
-    if not found:
-        raise VocabularyError(
-            f"the target vocabulary has no token {word!r}: it is split into several tokens, or cannot be written"
-        )
-    return found
+    return [id for id, (token, text) in pairs if token == word or (written and text == written)]
+
+
+def _pieces(model: Path, word: str) -> list[str]:
+    """Return the tokens that a word is split into; empty if that is not known, because there is no tokenizer."""
+    from tokenizers import Tokenizer
+
+    file = model / "tokenizer.json"
+    if not file.is_file():
+        return []
+    tokenizer = Tokenizer.from_file(str(file))
+    ids = tokenizer.encode(f" {word.strip()}", add_special_tokens=False).ids
+    return [tokenizer.decode([id]) for id in ids]
+
+
+def _explain_unknown(word: str, pieces: list[str]) -> str:
+    if not pieces:
+        return f"the target vocabulary has no token {word!r}"
+    return f"{word!r} is not a token; it is split into {len(pieces)}: {', '.join(map(repr, pieces))}"

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 
 __all__ = ["methods", "options"]
 
@@ -22,11 +22,13 @@ def methods() -> None:
         shown.add_column(column, no_wrap=column == "--method")
     for name, method in sorted(METHODS.items()):
         shown.add_row(name, method.becomes, method.evidence, method.paper)
-    results.print(shown)
+    print_table(shown)
     results.print(
         "Without vectors or text in the model's language, its own embedding is used; without a dictionary, words "
         "spelled identically in both languages."
     )
+    names = ("becomes", "evidence", "paper")
+    emit(methods={name: {key: getattr(method, key) for key in names} for name, method in sorted(METHODS.items())})
 
 
 def options(
@@ -40,9 +42,11 @@ def options(
     """
     from relexify.recipes.settings import describe_options
 
-    for name, keys in describe_options(table_name).items():
+    tables = describe_options(table_name)
+    for name, keys in tables.items():
         shown = table(f"[{name}]", "key", "default", "meaning")
         shown.columns[2].justify = "left"
         for key in keys:
             shown.add_row(escape(key.name), escape(key.default), escape(key.meaning))
-        results.print(shown)
+        print_table(shown)
+    emit(tables=tables)

@@ -7,36 +7,64 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results
-from relexify.cli.options import Device, Overwrite, Recipe, Settings, chosen_device
+from relexify.cli.console import emit, results
+from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_measured, print_model_folder, print_rows, print_summary
+from relexify.cli.summary import (
+    print_measured,
+    print_model_folder,
+    print_next_training,
+    print_plan,
+    print_rows,
+    print_summary,
+)
 
 __all__ = ["compare", "run"]
 
 TASKS = "Tasks (the arrow points to better scores)"
 
 
-def run(recipe: Recipe, settings: Settings = None, device: Device = "auto", overwrite: Overwrite = False) -> None:
+def run(
+    recipe: Recipe,
+    settings: Settings = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
     """Run RECIPE: transfer a model, train it and evaluate it on tasks. If interrupted, run it again to resume.
 
     Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
     """
     from relexify.recipes.recipe import read_recipe
-    from relexify.recipes.run import run_recipe
+    from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.reports import task_result_rows
+    from relexify.storage.work import read_notes
 
     read = read_recipe(recipe, settings or ())
+    if dry_run:
+        prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
+        steps = [(f"[{step.table}]", step.summary) for step in read.steps]
+        tasks = [("[[tasks]]", entry.title) for entry in read.tasks]
+        state = "is up to date" if prepared.is_finished else "is written"
+        print_plan([("model", read.model), *steps, *tasks, ("output", f"{read.output} {state}")])
+        return
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
-    print_summary(read.steps[-1].summarise(result))
+    *first, last = read.steps
+    for step in first:
+        print_summary(step.summarise_notes(read_notes(read.output)))
+    print_summary(last.summarise(result))
     for step in read.steps:
         if step.scores is not None:
             print_measured(step.scores(read.output))
-    if measured := output_scores(read.output, read.tasks):
+    measured = output_scores(read.output, read.tasks)
+    if measured:
         print_rows(TASKS, task_result_rows(measured))
     print_model_folder(read.output)
+    if read.last_training is None:
+        print_next_training(read.output, read.corpus, read.held_out)
+    emit(output=read.output, notes=read_notes(read.output), tasks=measured)
 
 
 def compare(
@@ -48,20 +76,31 @@ def compare(
     settings: Settings = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Train several initialisations on the same text in the same order, and show which learns fastest.
 
-    Writes comparison.md, comparison.json and curves.svg into the recipe's output folder. Finished runs are kept: add
-    runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has tasks, every
-    run is scored on them before and after training.
+    Writes comparison.md, comparison.json, report.html and curves.svg into the recipe's output folder. Finished runs are
+    kept: add runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has
+    tasks, every run is scored on them before and after training.
 
     Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
     """
-    from relexify.recipes.compare.run import run_comparison
+    from relexify.recipes.compare.run import plan_comparison, run_comparison
     from relexify.recipes.recipe import read_recipe
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
 
     read = read_recipe(recipe, settings or ())
+    if dry_run:
+        trials, trained = plan_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
+        states = {
+            trial.title: "finished" if trial.is_trained() else "to be trained"
+            for each in trials.values()
+            for trial in each
+            if trial.run in trained
+        }
+        print_plan([("model", read.model), *states.items(), ("output", read.output)])
+        return
     with bars():
         comparisons = run_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
     for comparison in comparisons:
@@ -76,3 +115,4 @@ def compare(
             print_rows(f"Steps to reach another run's {score} score", reach_rows(comparison))
             print_rows("Training effort", effort_rows(comparison))
     results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
+    emit(output=read.output, comparisons=comparisons)

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import results
+from relexify.cli.console import emit, results
 from relexify.cli.options import (
     RUN,
     Batch,
     Corpus,
+    DryRun,
     HeldOut,
     Length,
     Model,
@@ -22,7 +23,7 @@ from relexify.cli.options import (
     Steps,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_summary
+from relexify.cli.summary import print_model_folder, print_plan, print_summary
 from relexify.errors import InputError
 from relexify.training.plan import PLANS, Training
 
@@ -56,8 +57,18 @@ def train(
         bool,
         typer.Option("--add-head", help="Add a language-modelling head to a model without one.", rich_help_panel=RUN),
     ] = False,
+    report_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is "
+            "installed). Repeatable.",
+            show_default=False,
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    dry_run: DryRun = False,
     settings: Settings = None,
 ) -> None:
     """Continue the training of MODEL on text, and write it to OUTPUT; it is scored on held-out text along the way.
@@ -70,13 +81,11 @@ def train(
 
     Example: relexify train bert-swahili bert-swahili-trained --corpus swahili.txt --set evaluate_every=100
     """
-    from relexify.pretrained.heads import has_head
-    from relexify.pretrained.loading import load_config, with_added_head
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs
+    from relexify.storage.work import WorkFolder
+    from relexify.text import Corpus as Text
     from relexify.training.plan import plan_stages
-    from relexify.training.run import train as run_training
-    from relexify.training.summary import summarise_training
 
     options = Training(
         steps=steps,
@@ -85,16 +94,38 @@ def train(
         learning_rate=learning_rate,
         plan=plan,
         patience=patience,
+        report_to=tuple(name for name in report_to if name != "none") if report_to else None,
         seed=seed,
     )
     options = apply_settings("training", options, settings)
-    plan_stages(options)
+    stages = plan_stages(options)
     check_inputs(output, model)  # with a new head, another folder is trained
+    for text in filter(None, (corpus, held_out)):
+        Text.open(text).ensure_text()
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.pretrained.heads import has_head
+    from relexify.pretrained.loading import load_config, with_added_head
+    from relexify.training.run import train as run_training
+    from relexify.training.summary import summarise_training
+
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
             f"{model} is a {config.architectures[0]}, without a language-modelling head: pass --add-head to add an "
             "untrained one"
         )
+    if dry_run:
+        WorkFolder(output, "training", overwrite=overwrite).check()
+        print_plan(
+            [
+                ("model", model),
+                *((f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in stages),
+                ("tokens per step", f"{options.batch} x {options.length} = {options.tokens_per_step:,}"),
+                ("tokens", f"{options.steps * options.tokens_per_step:,}"),
+                ("scored", f"every {options.evaluation_interval:,} steps"),
+                ("output", output),
+            ]
+        )
+        return
     with bars():
         result = run_training(
             with_added_head(model) if add_head else model,
@@ -107,3 +138,4 @@ def train(
     print_summary(summarise_training(result))
     print_model_folder(result.output)
     results.print(f"  relexify evaluate {result.output} --held-out TEXT", highlight=False, markup=False)
+    emit(training=result)

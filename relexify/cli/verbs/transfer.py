@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from relexify.cli.console import results
+from relexify.cli.console import emit
 from relexify.cli.options import (
     TEXT,
     Bitext,
     Corpus,
     Device,
+    DryRun,
     HeldOut,
     Model,
     OutputFolder,
@@ -24,7 +25,11 @@ from relexify.cli.options import (
     chosen_device,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_summary
+from relexify.cli.summary import print_model_folder, print_next_training, print_plan, print_summary
+
+if TYPE_CHECKING:
+    from relexify.evidence.evidence import Evidence
+    from relexify.systems.transfer.options import Transfer
 
 __all__ = ["transfer"]
 
@@ -77,6 +82,7 @@ def transfer(
     device: Device = "auto",
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    dry_run: DryRun = False,
     settings: Settings = None,
 ) -> None:
     """Give MODEL a new language and write it to OUTPUT, ready to load and to train.
@@ -91,9 +97,8 @@ def transfer(
     Example: relexify transfer gpt2 gpt2-swahili --corpus swahili.txt --method wechsel --set neighbours=20
     """
     from relexify.recipes.settings import apply_settings
+    from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
-    from relexify.systems.transfer.run import run_transfer
-    from relexify.systems.transfer.summary import summarise_transfer
 
     options = Transfer(
         model=model,
@@ -108,14 +113,43 @@ def transfer(
         held_out=held_out or None,
         method=method,
         vocab_size=vocab_size,
-        device=chosen_device(device),
+        device=device,
         seed=seed,
         overwrite=overwrite,
     )
     options = apply_settings("transfer", options, settings)
+    evidence = prepare_transfer(options)
+    if dry_run:
+        _print_plan(options, evidence)
+        return
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.transfer.run import run_transfer
+    from relexify.systems.transfer.summary import summarise_transfer
+
     with bars():
-        result = run_transfer(options)
+        result = run_transfer(replace(options, device=chosen_device(options.device)), evidence=evidence)
     print_summary(summarise_transfer(result))
-    results.print(f"\nThe model is in [bold]{escape(str(result.output))}[/]. Inspect a token, or continue training:")
-    results.print(f"  relexify inspect {escape(str(result.output))} WORD", highlight=False)
-    results.print(f"  relexify train {escape(str(result.output))} OUTPUT --corpus TEXT", highlight=False)
+    print_model_folder(result.output)
+    print_next_training(result.output, corpus, held_out)
+    emit(output=result.output, verdict=result.verdict, start=result.start)
+
+
+def _print_plan(options: Transfer, evidence: Evidence) -> None:
+    """Print what a valid transfer would do."""
+    from relexify.methods.registry import METHODS
+    from relexify.pretrained.loading import load_config
+
+    config = load_config(options.model)
+    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation")
+    given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    print_plan(
+        [
+            ("model", f"{options.model} ({config.model_type})"),
+            ("text", f"{evidence.corpus.size():,} bytes"),
+            ("tokenizer", options.tokenizer or f"trained, {options.vocab_size:,} tokens"),
+            ("method", f"{options.method}: a token becomes {METHODS[options.method].becomes}"),
+            ("evidence", ", ".join(given) or "the text alone"),
+            ("scored", "yes" if options.score else "no"),
+            ("output", options.output),
+        ]
+    )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli.console import emit
 from relexify.cli.options import (
     TEXT,
     Bitext,
@@ -108,3 +109,4 @@ def trelm(
     print_summary(summarise_training(result.training))
     print_measured(result.scores)
     print_model_folder(result.training.output)
+    emit(training=result.training, scores=result.scores)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import results, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import OutputFile, Overwrite, Seed, Settings
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
@@ -70,6 +70,7 @@ def train(
             vectors = joint_token_vectors(texts, load_tokenizer(tokenizer), options)
     vectors.save(output)
     results.print(f"{len(vectors):,} words × {vectors.width} in [bold]{escape(str(output))}[/]", soft_wrap=True)
+    emit(output=output, words=len(vectors), width=vectors.width)
 
 
 @app.command()
@@ -86,7 +87,8 @@ def info(path: VectorsFile) -> None:
     shown.add_row("counts", "yes" if vectors.counts is not None else "no")
     shown.add_row("n-grams", ngrams)
     shown.add_row("most frequent", escape(" ".join(vectors.words[:8])))
-    results.print(shown)
+    print_table(shown)
+    emit(words=len(vectors), width=vectors.width, counts=vectors.counts is not None, most_frequent=vectors.words[:8])
 
 
 @app.command()
@@ -108,9 +110,12 @@ def nearest(
     candidates = list(vectors.words[:among])
     with bars():
         found, similarities = find(queries, vectors.lookup(candidates), count + 1)
+    neighbours: dict[str, list[tuple[str, float]]] = {}
     for word, row, values in zip(words, found, similarities, strict=True):
+        pairs = [(candidates[key], float(value)) for key, value in zip(row, values, strict=True)]
+        neighbours[word] = [pair for pair in pairs if pair[0] != word][:count]
         shown = table(word, "neighbour", "cosine")
-        pairs = [(candidates[key], value) for key, value in zip(row, values, strict=True) if candidates[key] != word]
-        for neighbour, value in pairs[:count]:
+        for neighbour, value in neighbours[word]:
             shown.add_row(escape(neighbour), f"{value:.3f}")
-        results.print(shown)
+        print_table(shown)
+    emit(neighbours=neighbours)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from relexify.errors import InputError, MissingExtra
 from relexify.evaluation.registry import TASKS
 
-__all__ = ["TaskData", "TaskFiles", "find_files", "read_task"]
+__all__ = ["TaskData", "TaskFiles", "evenly_spaced", "find_files", "read_task"]
 
 Item = TypeVar("Item")
 _PARTS = (("train",), ("dev", "valid", "validation"), ("test",))
@@ -47,6 +47,12 @@ class TaskData:
     train: Sequence[Any]
     test: Sequence[Any]
     dev: Sequence[Any] | None = None
+
+    @property
+    def repeated_tests(self) -> int:
+        """How many test examples have the text of a training example, whatever the labels of either."""
+        learned = {_text_of(item) for item in self.train}
+        return sum(_text_of(item) in learned for item in self.test)
 
 
 def find_files(data: str | Path) -> TaskFiles:
@@ -86,15 +92,21 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
-        raise InputError(f"{task} needs development data to choose the best epoch by: give it (--dev)")
-    train, test = entry.read(files.train), entry.read(files.test)
-    return TaskData(_evenly_spaced(train, examples), test, None if files.dev is None else entry.read(files.dev))
+        raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
+    train, test = evenly_spaced(entry.read(files.train), examples), entry.read(files.test)
+    return TaskData(train, test, None if files.dev is None else entry.read(files.dev))
 
 
-def _evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
+def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
+    """Return this many items at even distances; all of them if it is None."""
     if count is None or count >= len(items):
         return items
     return [items[number * len(items) // count] for number in range(count)]
+
+
+def _text_of(item: Any) -> tuple[str | None, ...]:
+    """Return the words of a tagged sentence or a tree, or the texts of any other example."""
+    return item.words if hasattr(item, "words") else (item.first, item.second)
 
 
 def _find_file(folder: Path, names: tuple[str, ...]) -> Path | None:

@@ -27,6 +27,7 @@ from relexify.evaluation.parsing.trees import attachment_scores, best_tree, pars
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
@@ -110,7 +111,8 @@ def load_parser(folder: str | Path) -> tuple[BiaffineParser, PreTrainedTokenizer
     if not (Path(folder) / "config.json").is_file():
         raise InputError(f"{folder} holds no parser: give a folder seed-N that train_parser wrote")
     try:
-        parser, loaded = BiaffineParser.from_pretrained(folder, output_loading_info=True, local_files_only=True)
+        with quiet_transformers():
+            parser, loaded = BiaffineParser.from_pretrained(folder, output_loading_info=True, local_files_only=True)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"the parser in {folder} cannot be loaded ({error}): train it again") from error
     if missing := sorted(loaded["missing_keys"]):
@@ -184,7 +186,7 @@ def _train_seed(
     best = max((entry for entry in state.log_history if LAS in entry), key=lambda entry: entry[LAS])
     run = SeedRun(seed, folder / f"seed-{seed}", best["epoch"], best[UAS], best[LAS])
     with write_folder(run.folder) as beside:
-        parser.save_pretrained(beside)
+        save_model(parser, beside)
         tokenizer.save_pretrained(beside)
         record = {"seed": seed, "epoch": run.epoch, "uas": run.uas, "las": run.las}
         (beside / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")

@@ -1,8 +1,9 @@
 """Vector alignment: map the vectors of two languages into one space."""
 
-from relexify.evidence.alignment.procrustes import Rotation, align
+from relexify.evidence.alignment.procrustes import Rotation, align, align_randomly
 
 __all__ = [
     "Rotation",
     "align",
+    "align_randomly",
 ]

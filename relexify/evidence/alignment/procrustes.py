@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.sparse import csr_array
+from scipy.stats import ortho_group
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
@@ -24,6 +25,7 @@ __all__ = [
     "Rotation",
     "RotationDirection",
     "align",
+    "align_randomly",
     "find_reductions",
     "measure_translation_quality",
     "reduce_width",
@@ -72,6 +74,11 @@ class Rotation:
     direction: RotationDirection = "source-to-target"
     source_reduction: np.ndarray | None = None
     target_reduction: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        rows, columns = self.matrix.shape
+        quality = "" if self.quality is None else f", precision {self.quality.precision:.3f}"
+        return f"Rotation({rows} × {columns}, {self.direction}, {self.pairs_used:,} pairs{quality})"
 
     @classmethod
     def from_fit(
@@ -215,6 +222,36 @@ def align(
     )
 
 
+def align_randomly(
+    source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
+) -> Rotation:
+    """Draw a rotation at random: a control, in which vectors of the two languages have nothing to do with each other.
+
+    If the widths differ, the wider vectors are projected on their principal directions.
+
+    Args:
+        source: Vectors of the source language.
+        target: Vectors of the target language.
+        lexicon: If given, the quality is measured on it.
+        seed: Random seed.
+    """
+    source_reduction, target_reduction = find_reductions(source, target, reduce=True)
+    narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
+    drawn = ortho_group.rvs(narrow_target.width, random_state=np.random.default_rng(seed))
+    quality = None
+    if lexicon is not None:
+        quality = measure_translation_quality(narrow_source.rotated(drawn), narrow_target, lexicon, seed=seed)
+    return Rotation.from_fit(
+        drawn,
+        "source-to-target",
+        source_reduction=source_reduction,
+        target_reduction=target_reduction,
+        pairs_used=0,
+        coverage=0.0,
+        quality=quality,
+    )
+
+
 def measure_translation_quality(
     source: WordVectors, target: WordVectors, lexicon: BilingualLexicon, *, seed: int = 0
 ) -> Quality | None:
@@ -249,7 +286,7 @@ def find_reductions(
     if not reduce:
         raise InputError(
             f"the source vectors have {source.width} components and the target vectors {target.width}: use vectors of "
-            "one width, or project the wider ones (--reduce, or reduce=True)"
+            "one width, or project the wider ones (`reduce`)"
         )
     if source.width > target.width:
         return _principal_directions(source, target.width), None
@@ -289,7 +326,7 @@ def _validate_evidence(
     if swapped >= max(10, 3 * found) or (not found and swapped):
         raise InputError(
             f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
-            f"{swapped} the other way round; pass --swapped, or load it with swapped=True"
+            f"{swapped} the other way round; load it with `swapped`"
         )
     if not found:
         raise EvidenceError(

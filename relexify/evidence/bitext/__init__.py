@@ -6,6 +6,7 @@ from relexify.evidence.bitext.eflomal import align_bitext, import_eflomal
 from relexify.evidence.bitext.encoding import EncodedBitext, Side, Units, encode_bitext, looks_swapped
 from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links, read_links
 from relexify.evidence.bitext.options import WordAlignmentOptions, validate_word_alignment
+from relexify.evidence.bitext.overlap import find_overlap
 from relexify.evidence.bitext.symmetrisation import Symmetrisation, symmetrise
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "align_bitext",
     "aligned_counts",
     "encode_bitext",
+    "find_overlap",
     "import_eflomal",
     "looks_swapped",
     "parse_links",

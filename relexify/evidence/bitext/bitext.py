@@ -79,6 +79,14 @@ class Bitext:
                 else:
                     yield (target, source) if self.swapped else (source, target)
 
+    def sample(self, most: int | None) -> tuple[int, Iterator[tuple[str, str]]]:
+        """Return at most this many lines, evenly spread over the text, and their number; all lines if it is None."""
+        lines = sum(1 for _ in self)
+        wanted = min(most or lines, lines)
+        # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
+        chosen = (pair for i, pair in enumerate(self) if (i + 1) * wanted // lines > i * wanted // lines)
+        return wanted, chosen
+
     def ensure_pairs(self) -> int:
         """Read everything once, and return how many pairs have both sides.
 

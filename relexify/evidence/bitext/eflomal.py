@@ -57,7 +57,7 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
         except (InputError, OSError, RuntimeError) as error:
             raise EvidenceError(
                 f"eflomal ended without links for all {len(lines)} pairs ({error}): check that there is space in "
-                f"{Path(folder).parent}, or align the text with another tool and give its links (--set alignment=FILE)"
+                f"{Path(folder).parent}, or align the text with another tool and give its links (`alignment`)"
             ) from error
 
 

@@ -82,12 +82,9 @@ def encode_bitext(
         units: What links will connect.
         most_pairs: Use at most this many lines, evenly spread over the text.
     """
-    lines = sum(1 for _ in bitext)
-    wanted = most_pairs or lines
-    # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
-    chosen = (pair for i, pair in enumerate(bitext) if (i + 1) * wanted // lines > i * wanted // lines)
+    lines, chosen = bitext.sample(most_pairs)
     source, target = _SideBuilder(source_tokenizer, units), _SideBuilder(target_tokenizer, units)
-    with track("tokenising pairs", min(lines, wanted)) as advance:
+    with track("tokenising pairs", lines) as advance:
         while block := list(islice(chosen, _LINES_AT_ONCE)):
             source.add([sentence for sentence, _ in block])
             target.add([sentence for _, sentence in block])

@@ -28,6 +28,8 @@ DIGITS = {
     for value, digit in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 }  # fmt: skip
 
+_MOST_DIGITS = 11  # of base 64: more than 64 bits
+
 PRONUNCIATION = re.compile(r"(?:^|(?<=\s))/[^/]+/(?=[\s,;]|$)")
 TAG = re.compile(r"<[^<>]*>")
 ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
@@ -86,7 +88,7 @@ def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
         headword, *fields = line.split("\t")
         try:
             start, length = _base64(fields[0]), _base64(fields[1].rstrip())
-        except (IndexError, KeyError) as error:
+        except (IndexError, KeyError, ValueError) as error:
             raise InputError(
                 f"{path}, line {number}: not `headword<TAB>offset<TAB>length` as in a dictd index"
             ) from error
@@ -100,6 +102,8 @@ def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
 
 
 def _base64(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
     value = 0
     for digit in digits:
         value = value * 64 + DIGITS[digit]

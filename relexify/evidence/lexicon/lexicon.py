@@ -35,6 +35,9 @@ class BilingualLexicon:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def __repr__(self) -> str:
+        return f"BilingualLexicon({self.name or 'unnamed'}, {len(self):,} pairs)"
+
     @property
     def source_words(self) -> tuple[str, ...]:
         """The distinct source words, in the order of the pairs."""

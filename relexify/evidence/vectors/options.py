@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 
 __all__ = ["ResolvedTraining", "VectorTraining", "resolve_training", "validate_vector_training"]
 
@@ -77,10 +77,10 @@ def validate_vector_training(options: VectorTraining) -> None:
         "width": 1, "contexts": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
         "longest_ngram": 0, "buckets": 1, "seed": 0, "workers": 1,
     }  # fmt: skip
+    largest = {"width": 2**14, "seed": LARGEST_SEED, "workers": 2**10}
     for name, least in lowest.items():
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise InputError(f"Training vectors with {name} = {value} is not possible: give {least} or more")
+        most = largest.get(name, 2**31 - 1)
+        check_number(f"Training vectors with {name}", getattr(options, name), least, most)
     if not 0 < options.learning_rate < math.inf:
         raise InputError(
             f"Training vectors with learning_rate = {options.learning_rate} is not possible: give a number above 0"

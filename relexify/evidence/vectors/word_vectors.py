@@ -51,6 +51,10 @@ class WordVectors:
     ngrams: Ngrams | None = None
     rotation: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        ngrams = ", with n-grams" if self.ngrams is not None else ""
+        return f"WordVectors({len(self):,} words × {self.width}{ngrams})"
+
     @classmethod
     def load(cls, path: str | Path, *, limit: int | None = None) -> WordVectors:
         """Read word vectors of any supported format; see `load_vectors`."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
+from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.recipes.schema import FolderName, checked, invalid
 from relexify.registry import choose
@@ -31,6 +32,7 @@ class Run:
         method: One of `METHODS`; if None, that of the recipe.
         plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
         without: Evidence of the recipe that its method is not given, such as `bitext`.
+        aligned_by: What aligns its word vectors; if None, what `[transfer]` says.
         changes: Further keys that differ from the recipe, by table: `{"compress": {"k": 2}}`.
     """
 
@@ -38,6 +40,7 @@ class Run:
     method: Annotated[str | None, METHODS] = None
     plan: Annotated[str | None, PLANS] = None
     without: tuple[str, ...] = ()
+    aligned_by: AlignedBy | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -49,6 +52,7 @@ RUNS: Mapping[str, Run] = MappingProxyType(
             *(Run(f"{name}-direct", name, "direct") for name in METHODS),
             Run("transinner", "random", "embeddings-first"),
             Run("transinner-shuffle", "shuffle", "embeddings-first"),
+            Run("wechsel-random-rotation", "wechsel", aligned_by="random"),
             Run("wechsel-frozen", "wechsel", "embeddings-first"),
             Run("blend-frozen", "blend", "embeddings-first"),
             Run("ramen-frozen", "ramen", "embeddings-first"),
@@ -80,10 +84,11 @@ def _distinct(
     items: tuple[Any, ...],
     *,
     least: int | None = None,
+    most: int | None = None,
     may_be_empty: bool = False,
     name: Callable[[Any], Any] = lambda item: item,
 ) -> tuple[Any, ...]:
-    """Validate a list: not empty, nothing twice, no number below the least."""
+    """Validate a list: not empty, nothing twice, no number below the least or above the most."""
     names: Sequence[Any] = [name(item) for item in items]
     if not names and not may_be_empty:
         raise invalid(" is an empty list: name at least one")
@@ -92,6 +97,8 @@ def _distinct(
         raise invalid(f" has {twice!r} twice: change one, or leave it out")
     if least is not None and names and min(names) < least:
         raise invalid(f" has {min(names)}: give {least} or more")
+    if most is not None and names and max(names) > most:
+        raise invalid(f" has {max(names)}: give {most} or less")
     return items
 
 
@@ -105,6 +112,8 @@ class CompareOptions:
         subsamples: Bytes. Every run is repeated on a part of the corpus of about each of these sizes, with tokenizer
             and vectors trained on the same part; on the whole corpus if there are none.
         keep_models: Keep the trained models, not only their scores.
+        tasks_at: Shares of the last training at which runs are evaluated on tasks: 0 is before any training, and if
+            there are two, also between them; 1 is the end. If not given, 0 and 1, or 1 for models of several languages.
     """
 
     runs: Annotated[
@@ -117,3 +126,4 @@ class CompareOptions:
         AfterValidator(partial(_distinct, least=1, may_be_empty=True)),
     ] = ()
     keep_models: bool = False
+    tasks_at: Annotated[tuple[float, ...], AfterValidator(partial(_distinct, least=0, most=1))] | None = None

@@ -5,16 +5,18 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
-from relexify.recipes.compare.trials import Trial, TrialResult, check_trial, finished_trial, run_trial
+from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
-from relexify.recipes.tasks import Moment, check_tasks
+from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
 from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
 from relexify.steps import RunContext, TrainingSettings
@@ -23,9 +25,11 @@ from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.training.curve import Curve
 
-__all__ = ["run_comparison"]
+__all__ = ["plan_comparison", "run_comparison"]
 
 _RECIPE = "recipe.toml"
+
+logger = logging.getLogger(__name__)
 
 
 def run_comparison(
@@ -33,8 +37,8 @@ def run_comparison(
 ) -> list[Comparison]:
     """Train several variants of a recipe on the same text in the same order, and compare them.
 
-    Runs are evaluated on the tasks of the recipe before training and after it; a model of several languages, only
-    after it. Finished trials are kept in the output folder, and an interrupted one resumes from its last checkpoint.
+    Runs are evaluated on the tasks of the recipe as `CompareOptions.tasks_at` says. Finished trials are kept in the
+    output folder, and an interrupted one resumes from its last checkpoint.
 
     Args:
         recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
@@ -48,6 +52,40 @@ def run_comparison(
     Raises:
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
+    trials, trained = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
+    _, training = _check_recipe(recipe)
+    write_file(recipe.output / MARKER, "{}\n")
+    write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
+    pending = [
+        trial for each in trials.values() for trial in each if finished[trial.folder] is None and trial.run in trained
+    ]
+    logger.info("%d of %d runs are left", len(pending), len(finished))
+    comparisons = []
+    with track("comparing", len(finished)) as advance:
+        advance(len(finished) - len(pending))
+        for size, each in trials.items():
+            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            for trial in each:
+                if trial in pending:
+                    pending.remove(trial)
+                    with runs_follow(len(pending)):
+                        finished[trial.folder] = run_trial(trial)
+                    advance(1)
+                    write_report(_comparison(recipe, training, size, each, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, each, finished))
+            write_report(comparisons[-1], folder)
+    return comparisons
+
+
+def plan_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> tuple[dict[int | None, list[Trial]], set[str]]:
+    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`.
+
+    Returns:
+        The trials by the size of the subsample, None for the whole text; and the names of the runs to train.
+    """
     compare, training = _check_recipe(recipe)
     names = [run.name for run in compare.runs]
     trained = {choose(name, names, "run") for name in only} or set(names)
@@ -60,19 +98,7 @@ def run_comparison(
     }
     for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
         check_trial(trial, inputs_of(recipe))
-    write_file(recipe.output / MARKER, "{}\n")
-    write_file(recipe.output / _RECIPE, recipe_text(recipe))
-    comparisons = []
-    for size, each in trials.items():
-        folder = recipe.output if size is None else recipe.output / _size_name(size)
-        finished = {trial.folder: finished_trial(trial) for trial in each}
-        for trial in each:
-            if finished[trial.folder] is None and trial.run in trained:
-                finished[trial.folder] = run_trial(trial)
-                write_report(_comparison(recipe, training, size, each, finished), folder)
-        comparisons.append(_comparison(recipe, training, size, each, finished))
-        write_report(comparisons[-1], folder)
-    return comparisons
+    return trials, trained
 
 
 def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
@@ -110,15 +136,15 @@ def _trials(
     else:  # the same held-out text for every size
         corpus, held_out = corpus.split(HELD_OUT_EVERY)
     part = corpus if size is None else corpus.subsample(size)
-    # Tasks in one of several languages need the model that has them, and that is the last one.
-    moments: tuple[Moment, ...] = ("end",) if recipe.languages else ("start", "end")
+    moments = _moments(recipe, compare)
     trials = []
     for seed in compare.seeds:
         for run in compare.runs:
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{_size_name(size)}-{name}", f"{title}, {_size_name(size)}"
-            context = RunContext(recipe.model, part, held_out, _variant(recipe, run, seed, part, held_out), device)
+            tables = _variant(recipe, run, seed, part, held_out, moments.snapshots)
+            context = RunContext(recipe.model, part, held_out, tables, device)
             folder = recipe.output / "runs" / name
             trials.append(
                 Trial(
@@ -129,6 +155,7 @@ def _trials(
                     steps=tuple(recipe.steps),
                     tasks=recipe.tasks,
                     moments=moments,
+                    languages=recipe.languages,
                     work=WorkFolder(folder, "work", run_identity(context), overwrite=overwrite),
                     keep_model=compare.keep_models,
                 )
@@ -136,14 +163,53 @@ def _trials(
     return trials
 
 
-def _variant(recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus) -> dict[str, Any]:
-    """Return the tables of a recipe with the changes, method, evidence, plan and seed of a run."""
-    shared = {"without": run.without, "method": run.method, "seed": seed, "corpus": corpus, "held_out": held_out}
+def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+    """Return when runs are evaluated on tasks.
+
+    Raises:
+        InputError: A share is no step of the last training, or that training cannot keep the models of single steps.
+    """
+    if not recipe.tasks:
+        return Moments(0, ())
+    # By default, tasks in one of several languages are evaluated on the model that has them, and that is the last one.
+    shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
+    trainings = [step for step in recipe.steps if step.training is not None]
+    *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
+    snapshots = {share: round(share * last) for share in shares if 0 < share < 1}
+    for share, step in snapshots.items():
+        if not 0 < step < last:
+            raise InputError(
+                f"{recipe.source}: compare.tasks_at has {share:g}, which is no step between the first and the last of "
+                f"{last:,}: leave it out, or train for more steps"
+            )
+    if snapshots and "snapshots" not in trainings[-1].varies:
+        raise InputError(
+            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{trainings[-1].table}] keeps no models of "
+            "single steps: give 0 and 1"
+        )
+    first_step = sum(earlier)
+    steps = {first_step + step for step in snapshots.values()} | ({0, first_step} if 0 in shares else set())
+    return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
+
+
+def _variant(
+    recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return the tables of a recipe as a run has them, with the models that it is to keep."""
+    shared: dict[str, Any] = {
+        "without": run.without,
+        "method": run.method,
+        "aligned_by": run.aligned_by,
+        "seed": seed,
+        "corpus": corpus,
+        "held_out": held_out,
+    }
     tables = changed_tables(recipe, run.changes)
     for step in recipe.steps:
-        # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
-        follows = run.plan is not None and step is recipe.last_training
-        settings = {**shared, "plan": run.plan} if follows else shared
+        settings = dict(shared)
+        if step is recipe.last_training:
+            # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+            settings |= {"plan": run.plan, "snapshots": snapshots or None}
         for name, change in step.varies.items():
             if settings.get(name) is not None:
                 tables[step.table] = change(tables[step.table], settings[name])
@@ -163,10 +229,13 @@ def _comparison(
     tasks: dict[str, tuple[TaskScores, ...]] = {}
     earlier: dict[str, tuple[Curve, ...]] = {}
     costs: dict[str, tuple[TrainingCost, ...]] = {}
+    shares: dict[str, tuple[Mapping[str, float], ...]] = {}
     for trial in trials:
         result, name = finished[trial.folder], trial.run
         if result is not None:
             curves[name] = (*curves.get(name, ()), result.curve)
+            if result.shares:
+                shares[name] = (*shares.get(name, ()), result.shares)
             if result.tasks:
                 tasks[name] = (*tasks.get(name, ()), *result.tasks)
             if result.earlier is not None:
@@ -184,6 +253,7 @@ def _comparison(
         earlier=earlier,
         plans={trial.run: trial.plan for trial in trials if trial.run in curves},
         costs=costs,
+        shares=shares,
     )
 
 

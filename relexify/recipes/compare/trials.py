@@ -6,8 +6,9 @@ and seed. Until it is finished, its models and scores lie in `NAME.work`; then i
     curve.json        the scores on held-out text during the last training
     cost.json         its machine, time and speed
     first_step.json   those of the training before it, if there are two
-    tasks/            the scores on tasks, before training and after it
-    model/            the trained model, if models are to be kept
+    shares.json       how good its evidence was
+    tasks/            the scores on tasks, before, during and after training
+    model/            the trained model with its snapshots, if models are to be kept
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from itertools import takewhile
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,18 @@ from accelerate import PartialState
 
 from relexify.errors import InputError, OutputError
 from relexify.recipes.run import run_steps
-from relexify.recipes.tasks import Moment, TaskEntry, evaluate_entry, finished_scores
+from relexify.recipes.tasks import TaskEntry, evaluate_entry, finished_scores
 from relexify.reports import TaskScores, TrainingCost
-from relexify.steps import RunContext, Step
+from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.files import check_inputs, is_written, write_file
-from relexify.storage.work import WorkFolder, read_json
+from relexify.storage.json import read_json
+from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
 
-__all__ = ["Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
+__all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _COST, _TASKS, _MODEL = "curve.json", "first_step.json", "cost.json", "tasks", "model"
+_CURVE, _EARLIER_CURVE, _COST, _SHARES = "curve.json", "first_step.json", "cost.json", "shares.json"
+_TASKS, _MODEL = "tasks", "model"
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +49,43 @@ class TrialResult:
 
     Attributes:
         curve: The scores on held-out text during the last training.
-        tasks: The scores on tasks, before training and after it.
+        tasks: The scores on tasks, in the order of training.
         earlier: The curve of the training before the last one, if there are two.
         cost: Machine, time and speed of the last training; None if the file was removed.
+        shares: How good its evidence was, see `Step.shares`.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
     cost: TrainingCost | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """When the model of a trial is evaluated on tasks.
+
+    Attributes:
+        first_step: Number of steps of the trainings before the last one.
+        steps: Steps, counted over all trainings, in their order; None for the end, whichever step that is.
+    """
+
+    first_step: int
+    steps: tuple[int | None, ...]
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """The steps of the last training whose models are evaluated, besides the end."""
+        return tuple(step - self.first_step for step in self.steps if step is not None and step > self.first_step)
+
+    def reached(self, curve: Curve) -> list[int | None]:
+        """Return those that a training reached, which may have stopped early."""
+        return [step for step in self.steps if step is None or step <= self.first_step + curve.last.step]
+
+    def trained(self, curve: Curve) -> list[int | None]:
+        """Return those that the last training reached after its start."""
+        return [step for step in self.reached(curve) if step is None or step > self.first_step]
 
 
 @dataclass(frozen=True)
@@ -70,6 +100,7 @@ class Trial:
         steps: Its steps.
         tasks: What it is evaluated on.
         moments: When it is evaluated.
+        languages: The languages of its last model, the source model's first, if there are several.
         work: Its unfinished work, and the folder for its result.
         keep_model: Whether to keep the trained model.
     """
@@ -80,7 +111,8 @@ class Trial:
     context: RunContext
     steps: tuple[Step, ...]
     tasks: tuple[TaskEntry, ...]
-    moments: tuple[Moment, ...]
+    moments: Moments
+    languages: tuple[str, ...]
     work: WorkFolder
     keep_model: bool
 
@@ -91,15 +123,18 @@ class Trial:
 
     def is_trained(self) -> bool:
         """Whether its result lacks at most scores on tasks, which the model that was kept can still be evaluated on."""
-        if not self.work.is_finished() or _load_curve(self.folder / _CURVE, "training again") is None:
+        if not self.work.is_finished():
             return False
-        return is_written(self.folder / _MODEL) or not self.missing("end", self.folder / _TASKS)
+        curve = _load_curve(self.folder / _CURVE, "training again")
+        return curve is not None and (is_written(self.folder / _MODEL) or not self.lacks_scores(curve))
 
-    def missing(self, moment: Moment, folder: Path) -> list[TaskEntry]:
-        """Return the tasks whose scores at a moment are not in a folder yet."""
-        if moment not in self.moments:
-            return []
-        return [entry for entry in self.tasks if finished_scores(entry, moment, folder) is None]
+    def lacks_scores(self, curve: Curve) -> bool:
+        """Whether its result lacks scores of models that the last training wrote."""
+        return any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
+
+    def missing(self, step: int | None, folder: Path) -> list[TaskEntry]:
+        """Return the tasks whose scores after a step are not in a folder yet."""
+        return [entry for entry in self.tasks if finished_scores(entry, step, folder) is None]
 
 
 def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
@@ -116,12 +151,12 @@ def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
     if trial.is_trained():
         return
     reason = ""
-    if trial.work.is_finished() and trial.missing("end", trial.folder / _TASKS):
+    if trial.work.is_finished() and _load_curve(trial.folder / _CURVE, "training again") is not None:
         reason = "was finished without these tasks, and its model was not kept: leave the tasks as they were, "
     elif not trial.work.is_finished() and trial.folder.exists():
         reason = "belongs to another recipe, other texts or another model: choose another output, "
     if reason and not trial.work.overwrite:
-        raise InputError(f"{trial.folder} {reason}or pass --overwrite to run it again")
+        raise InputError(f"{trial.folder} {reason}or run it again with `overwrite`")
     check_inputs(trial.folder, *inputs)
     trial.work.check()
     trial.work.check_claim()
@@ -134,10 +169,14 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     if not trial.work.is_finished():
         return None
     curve = _load_curve(trial.folder / _CURVE, "training again")
+    if curve is None:
+        return None
     scores = [
-        finished_scores(entry, moment, trial.folder / _TASKS) for moment in trial.moments for entry in trial.tasks
+        finished_scores(entry, step, trial.folder / _TASKS)
+        for step in trial.moments.reached(curve)
+        for entry in trial.tasks
     ]
-    if curve is None or None in scores:
+    if None in scores:
         return None
     trial.work.clear()
     if not trial.keep_model:
@@ -151,34 +190,40 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         tuple(each for each in scores if each is not None),
         earlier,
         None if cost is None else TrainingCost(**cost),
+        read_json(trial.folder / _SHARES) or {},
     )
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Transfer, evaluate, train and evaluate, except what an earlier call finished."""
+    """Transfer, train, and evaluate before, during and after it, except what an earlier call finished."""
     logger.info("%s", trial.title)
-    context, work, is_trained = trial.context, trial.work, trial.is_trained()
-    tasks, device = work.path / _TASKS, context.device
+    work, is_trained = trial.work, trial.is_trained()
+    tasks = work.path / _TASKS
     processes = PartialState(cpu=not torch.cuda.is_available())
     with work.claim() if processes.is_main_process else nullcontext():
         if is_trained and processes.is_main_process and (trial.folder / _TASKS).exists():
             shutil.copytree(trial.folder / _TASKS, tasks, dirs_exist_ok=True)
         processes.wait_for_everyone()
-        if trial.missing("start", tasks):
-            untrained = list(takewhile(lambda step: step.training is None, trial.steps))
-            start = Path(run_steps(untrained, context, work.path))
-            for entry in trial.tasks:
-                evaluate_entry(start, entry, "start", tasks, device=device)
-        model = trial.folder / _MODEL if is_trained else Path(run_steps(trial.steps, context, work.path))
-        for entry in trial.tasks:
-            evaluate_entry(model, entry, "end", tasks, device=device)
+        _evaluate_untrained(trial, tasks)
+        trainings: list[Any] = []
+        if is_trained:
+            model, curve = trial.folder / _MODEL, Curve.load(trial.folder / _CURVE)
+        else:
+            model = Path(run_steps(trial.steps, trial.context, work.path))
+            trainings = [
+                step.training.load(work.path / step.table) for step in trial.steps if step.training is not None
+            ]
+            curve = trainings[-1].curve
+        for step in trial.moments.trained(curve):
+            written = model if step is None else snapshot_folder(model, step - trial.moments.first_step)
+            _evaluate(trial, written, step, tasks)
         processes.wait_for_everyone()
         if processes.is_main_process:
             with work.finish() as folder:
                 if is_trained:
                     shutil.copytree(trial.folder, folder, dirs_exist_ok=True)
                 else:
-                    _save_training(trial, model, folder)
+                    _save_training(trial, model, trainings, folder)
                 if tasks.exists():
                     shutil.copytree(tasks, folder / _TASKS, dirs_exist_ok=True)
     processes.wait_for_everyone()
@@ -188,15 +233,31 @@ def run_trial(trial: Trial) -> TrialResult:
     return result
 
 
-def _save_training(trial: Trial, model: Path, folder: Path) -> None:
-    """Save the curves of the training steps, the cost of the last, and the model if it is to be kept."""
-    *earlier, last = [
-        step.training.load(trial.work.path / step.table) for step in trial.steps if step.training is not None
-    ]
+def _evaluate_untrained(trial: Trial, folder: Path) -> None:
+    """Evaluate the models before the first training and before the last one, if that is requested."""
+    trainings = [number for number, step in enumerate(trial.steps) if step.training is not None]
+    for step, number in ((0, trainings[0]), (trial.moments.first_step, trainings[-1])):
+        if step in trial.moments.steps and trial.missing(step, folder):
+            model = run_steps(trial.steps[:number], trial.context, trial.work.path)
+            # A model of one language: the source model has the other one.
+            by_language = dict(zip(trial.languages, (trial.context.source_model, model), strict=False))
+            _evaluate(trial, by_language or Path(model), step, folder)
+
+
+def _evaluate(trial: Trial, model: Path | Mapping[str, str], step: int | None, folder: Path) -> None:
+    for entry in trial.tasks:
+        evaluate_entry(model, entry, step, folder, device=trial.context.device)
+
+
+def _save_training(trial: Trial, model: Path, trainings: Sequence[Any], folder: Path) -> None:
+    """Save curves, the cost of the last training, the quality of the evidence, and the model if it is to be kept."""
+    *earlier, last = trainings
     last.curve.save(folder / _CURVE)
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     cost = TrainingCost(machine, last.seconds, last.tokens_per_second)
     write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
+    shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
+    write_file(folder / _SHARES, json.dumps(shares) + "\n")
     if earlier:
         earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, first_line
@@ -19,6 +18,7 @@ from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.bilingual.kind import BILINGUAL
@@ -86,7 +86,7 @@ class BilingualBundle:
 
     def write_into(self, folder: Path) -> None:
         """Write all files into an existing folder."""
-        self.model.save_pretrained(folder)
+        save_model(self.model, folder)
         for language, tokenizer in self.tokenizers.items():
             path = folder / LANGUAGES / language
             path.mkdir(parents=True)
@@ -104,7 +104,7 @@ class BilingualBundle:
         """
         model = self.model.for_language(language)
         with write_folder(folder, overwrite=overwrite) as beside:
-            model.save_pretrained(beside)
+            save_model(model, beside)
             save_tokenizer(self.tokenizers[language], beside)
             notes = {"exported": {"language": language, "languages": list(self.model.languages)}}
             write_file(beside / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
@@ -120,8 +120,9 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
     if kind_of_folder(folder) is not BILINGUAL:
         raise InputError(f"{folder} holds no bilingual model: give a folder that relexify bilingual wrote")
     try:
-        model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        with quiet_transformers():
+            model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    except Exception as error:  # a wrong config may fail anywhere in transformers
         raise InputError(
             f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it again"
         ) from error

@@ -17,7 +17,8 @@ MODEL_TYPE = "relexify-bilingual"
 
 
 def _languages(folder: str | Path) -> Sequence[str]:
-    return tuple(map(str, read_config_file(folder).get("languages", ())))
+    languages = read_config_file(folder).get("languages")
+    return tuple(map(str, languages)) if isinstance(languages, list) else ()
 
 
 def _load_language(folder: str | Path, language: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:

@@ -134,7 +134,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             return self.target
         known = " or ".join(map(repr, self.languages))
         found = "no language was named" if language is None else f"it does not know the language {language!r}"
-        raise InputError(f"the model is bilingual, and {found}: give {known} (--language)")
+        raise InputError(f"the model is bilingual, and {found}: give {known} (`language`)")
 
     def lexical_parameter_names(self) -> set[str]:
         """Return the names of the parameters and buffers that belong to one language alone."""

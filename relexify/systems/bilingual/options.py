@@ -20,6 +20,7 @@ RAMEN = Training(
     optimiser=LOOKAHEAD,
     # The paper does not report these: no decay, and Adam's usual constants.
     weight_decay=0.0,
+    beta1=0.9,
     beta2=0.999,
     epsilon=1e-8,
 )

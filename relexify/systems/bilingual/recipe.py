@@ -96,6 +96,7 @@ STEPS.add(
         training=StepTraining(settings=lambda options: options.training, load=load_result),
         varies={
             "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
+            "snapshots": lambda options, steps: replace(options, training=replace(options.training, snapshots=steps)),
         },
     ),
 )

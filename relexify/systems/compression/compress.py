@@ -26,6 +26,7 @@ from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import (
@@ -199,12 +200,13 @@ def compress_folder(
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))
     notes = inherited_notes(model)
-    notes.pop("bits_per_byte_before_training", None)  # that of the model before compression
+    for name in ("bits_per_byte_before_training", "verdict"):  # those of the model before compression
+        notes.pop(name, None)
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
     notes["provenance"] = Provenance(__version__, command, inputs, options.seed).as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
-        small.save_pretrained(folder)
+        save_model(small, folder)
         save_tokenizer(tokenizer, folder)
         _copy_mixture(model, folder)
         _write_notes(notes, folder)
@@ -234,7 +236,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
     provenance = Provenance(__version__, {"model": str(model)}, {"model": describe(Path(model))})
     notes["provenance"] = provenance.as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
-        expanded(small).save_pretrained(folder)
+        save_model(expanded(small), folder)
         save_tokenizer(tokenizer, folder)
         _copy_mixture(model, folder)
         _write_notes(notes, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT
 from relexify.systems.compression.tables import split_width
@@ -62,8 +62,7 @@ def check_values(options: Compression) -> None:
         raise InputError(f"{kind} codes follow no model's rows: leave out codes_from, or choose clustered codes")
     if kind is not None and not options.matched:
         raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
-    if options.seed < 0:
-        raise InputError(f"seed = {options.seed} is not possible: give 0 or more")
+    check_number("seed", options.seed, 0, LARGEST_SEED)
 
 
 def check_options(options: Compression, tokens: int, width: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from relexify.errors import InputError
+from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
@@ -16,12 +16,15 @@ from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.registry import choose
+from relexify.storage.files import check_inputs, check_output
 from relexify.systems.transfer.options import Transfer
+from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_transfer",
     "given_translations",
     "method_options",
+    "prepare_transfer",
     "transfer_inputs",
     "unused_options",
     "validate_transfer",
@@ -29,7 +32,13 @@ __all__ = [
     "without_evidence",
 ]
 
-_LEAST = {"vocab_size": 1, "neighbours": 1, "pad_to_multiple_of": 1, "seed": 0, "score_bytes": 1}
+_RANGES = {
+    "vocab_size": (1, LARGEST_VOCABULARY),
+    "neighbours": (1, 2**31 - 1),
+    "pad_to_multiple_of": (1, 2**16),
+    "seed": (0, LARGEST_SEED),
+    "score_bytes": (1, 2**40),
+}
 
 _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "dictionary": ("dictionary",),
@@ -50,18 +59,30 @@ _READ_BY: Mapping[str, tuple[Input, ...]] = {
 }
 """Options that say how evidence is used, and the inputs of a method that they are part of."""
 
-_WITHOUT_FLAG = ("rotation", "alignment", *_READ_BY)
-"""Those of both that the command line takes with `--set`."""
-
 _MISSING: Mapping[Input, tuple[str, str]] = {
-    "bitext": ("bitext", "parallel text: give it with --bitext, or choose another"),
-    "source text": ("source_corpus", "text of the model's language too: give --source-corpus"),
-    "dictionary": ("dictionary", "a dictionary: give it with --dictionary, or choose another"),
-    "token vectors": ("target_vectors", "vectors of the target tokens: give --target-vectors"),
+    "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
+    "source text": ("source_corpus", "text of the model's language too: give `source_corpus`"),
+    "dictionary": ("dictionary", "a dictionary: give `dictionary`, or choose another"),
+    "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
 
 logger = logging.getLogger(__name__)
+
+
+def prepare_transfer(options: Transfer) -> Evidence:
+    """Validate everything about a transfer that can be known without its model, and return its evidence.
+
+    This imports neither torch nor transformers, so that invalid input is rejected at once.
+
+    Raises:
+        InputError: As `check_transfer`; or the output would replace an input.
+        OutputError: The output cannot be written.
+        MissingExtra: As `check_transfer`.
+    """
+    check_inputs(options.output, *transfer_inputs(options))
+    check_output(options.output, overwrite=options.overwrite)
+    return check_transfer(options)
 
 
 def check_transfer(options: Transfer) -> Evidence:
@@ -88,10 +109,10 @@ def check_transfer(options: Transfer) -> Evidence:
     )
     method = METHODS[options.method]
     if unused := [name for name in unused_options(method) if getattr(options, name) is not None]:
-        logger.warning("the method %s makes no use of %s", options.method, _flags(unused))
+        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
     if replaced := _replaced_options(options):
-        others = _flags(given_translations(options))
-        logger.warning("the method %s makes no use of %s beside %s", options.method, _flags(replaced), others)
+        others = _named(given_translations(options))
+        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), others)
     to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
     if to_align is not None and not is_aligned(to_align):
         import_eflomal()
@@ -110,6 +131,10 @@ def validate_transfer(options: Transfer) -> None:
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
     method_options(options)
+    if options.aligned_by == "random" and method.takes("token vectors"):
+        raise InputError(
+            f"the method {options.method} is not aligned by 'random': choose initialisation = \"random\" as a control"
+        )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     for kind in method.needs:
@@ -189,16 +214,14 @@ def _replaced_options(options: Transfer) -> list[str]:
     ]
 
 
-def _flags(names: Sequence[str]) -> str:
-    """Return options as they are given on the command line."""
-    return ", ".join(f"--set {name}" if name in _WITHOUT_FLAG else f"--{name.replace('_', '-')}" for name in names)
+def _named(names: Sequence[str]) -> str:
+    """Return options as messages name them."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _check_values(options: Transfer) -> None:
-    for name, least in _LEAST.items():
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise InputError(f"{name} = {value} is not possible: give {least} or more")
+    for name, (least, most) in _RANGES.items():
+        check_number(name, getattr(options, name), least, most)
     if options.aligned_by not in get_args(AlignedBy):
         raise InputError(
             f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"

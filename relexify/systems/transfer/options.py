@@ -61,14 +61,14 @@ class Transfer:
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
             case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers.
+            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control.
         adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
             decides.
         options: The method's own options, by name.
-        score: Measure bits per byte before training, against random and shuffled embeddings.
+        score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         score_bytes: How much text to score on.
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.

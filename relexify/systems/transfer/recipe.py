@@ -16,7 +16,7 @@ from relexify.systems.transfer.checks import (
 )
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
-from relexify.systems.transfer.summary import summarise_transfer
+from relexify.systems.transfer.summary import alignment_precision, summarise_notes, summarise_transfer
 
 __all__ = ["run_transfer_step"]
 
@@ -37,15 +37,12 @@ def run_transfer_step(options: Transfer, context: RunContext, model: str, output
 
 def _in_run(options: Transfer, context: RunContext) -> Transfer:
     """Return the options with the texts and the machine of a run."""
-    # Training scores the model that it starts from, so a transfer is scored only if it is the last step.
-    last = not any(name in STEPS for name in context.tables if name != "transfer")
     return replace(
         options,
         corpus=context.corpus,
         held_out=context.held_out,
         device=context.device,
         overwrite=context.overwrite,
-        score=options.score and last,
     )
 
 
@@ -66,9 +63,13 @@ STEPS.add(
         validate=lambda options, tables: validate_transfer(options),
         load=load_transfer,
         summarise=summarise_transfer,
+        summarise_notes=summarise_notes,
+        shares=alignment_precision,
         varies={
             "without": without_evidence,
-            "method": with_method,
+            # The runs of a comparison are scored when their training starts, and baselines are runs of their own.
+            "method": lambda options, method: replace(with_method(options, method), score=False),
+            "aligned_by": lambda options, aligned_by: replace(options, aligned_by=aligned_by),
             "seed": lambda options, seed: replace(options, seed=seed),
             "corpus": lambda options, corpus: replace(options, corpus=corpus),
             "held_out": lambda options, held_out: replace(options, held_out=held_out),

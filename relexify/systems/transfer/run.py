@@ -19,6 +19,7 @@ from relexify.grafting import (
     add_unigram_prior,
     check_roles,
     graft,
+    row_origins,
     sample_paragraphs,
 )
 from relexify.methods.inputs import Inputs
@@ -31,13 +32,19 @@ from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
-from relexify.storage.files import Provenance, check_inputs, check_output, load_arrays, save_arrays, write_folder
+from relexify.storage.documents import write_documents
+from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import check_transfer, method_options, transfer_inputs
+from relexify.systems.transfer.checks import method_options, prepare_transfer
+from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.samples import segment_samples
+from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
+from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
@@ -70,39 +77,51 @@ class TransferResult:
     Attributes:
         graft: The model, its tokenizer and its mixture.
         rotation: The vector alignment of the languages, if there is one.
-        scores: Bits per byte before training, by initialisation.
+        start: What is known about the model before its training.
         output: The folder.
     """
 
     graft: Graft
     rotation: Rotation | None
-    scores: dict[str, float]
+    start: Start
     output: Path
 
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Bits per byte before training, by initialisation."""
+        return self.start.bits_per_byte
 
-def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> TransferResult:
+    @property
+    def verdict(self) -> Verdict:
+        """Whether this is a good start for training."""
+        return judge(self.start)
+
+
+def run_transfer(
+    options: Transfer, *, evidence: Evidence | None = None, work: WorkFolder | None = None
+) -> TransferResult:
     """Run a transfer: tokenizer, vectors, vector alignment, mixture, graft, score, save.
 
     Slow steps are cached, so that an interrupted run resumes if it is started again.
 
     Args:
         options: What to do.
+        evidence: The result of `prepare_transfer`, if it was called before.
         work: If given, the output is recorded as the result of this run.
 
     Raises:
         InputError: An option or an input is not possible.
         OutputError: The output cannot be written.
     """
-    check_inputs(options.output, *transfer_inputs(options))
-    check_output(options.output, overwrite=options.overwrite)
-    evidence = check_transfer(options)
+    evidence = evidence or prepare_transfer(options)
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
 
-    built = initialise(options.method, method_inputs(options, evidence, model, source, target))
+    inputs = method_inputs(options, evidence, model, source, target)
+    built = initialise(options.method, inputs)
     body = fresh_twin(model, seed=options.seed) if METHODS[options.method].fresh_inner else model
     result = graft(
         body,
@@ -115,21 +134,37 @@ def run_transfer(options: Transfer, *, work: WorkFolder | None = None) -> Transf
     counted = prior_text(options, model, evidence)
     prior = add_prior(options, result, counted)
 
-    scores = _scores(options, model, source, result, evidence, counted) if options.score else {}
+    origins = row_origins(built.mixture, built.precomputed)
+    text, dictionary = None, None
+    if sample := evidence.held_out.sample_bytes(options.score_bytes):
+        text, occurrences = cover_text(sample, source, target, origins)
+        # A method that aligns vectors with the dictionary has tested it on held-out words.
+        if built.rotation is None and METHODS[options.method].takes("target vectors"):
+            dictionary = check_dictionary(inputs, occurrences)
+    start = Start(
+        method=options.method,
+        origins=result.report.origins,
+        fallback=built.mixture.fallback.value,
+        alignment=built.rotation.summary() if built.rotation else None,
+        bits_per_byte=_scores(options, model, source, result, sample, counted) if options.score else {},
+        text=text,
+        dictionary=dictionary,
+    )
     summary = {
-        "alignment": built.rotation.summary() if built.rotation else None,
-        "bits_per_byte_before_training": scores,
+        **start.as_notes(),
+        "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
+        "samples": segment_samples(evidence.held_out, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
-    return TransferResult(result, built.rotation, scores, Path(options.output))
+    write_documents(Path(options.output))
+    return TransferResult(result, built.rotation, start, Path(options.output))
 
 
 def load_transfer(output: Path) -> TransferResult:
     """Read the result of an earlier transfer; its vector alignment was not kept."""
-    scores = read_notes(output).get("bits_per_byte_before_training", {})
-    return TransferResult(Graft.load(output), None, scores, output)
+    return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
@@ -245,24 +280,26 @@ def _scores(
     model: PreTrainedModel,
     source: PreTrainedTokenizerFast,
     result: Graft,
-    evidence: Evidence,
+    text: str,
     counted: list[str] | None,
 ) -> dict[str, float]:
-    """Return bits per byte before training, of this initialisation and of two baselines without evidence.
+    """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
     The baselines get the unigram prior too, so that they differ from this initialisation in its evidence alone.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    text = evidence.held_out.sample_bytes(options.score_bytes)
     target = result.tokenizer
-    scores = {}
+    with report_under("original model"):
+        scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
         baseline = graft(model, target, mixture, seed=options.seed)
         add_prior(options, baseline, counted)
-        scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
-    scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
+        with report_under(f"{mixture.method} rows"):
+            scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
+    with report_under(options.method):
+        scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
     return scores
 
 

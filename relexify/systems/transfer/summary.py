@@ -1,21 +1,23 @@
-"""The result of a transfer for people: origins of the embeddings, the vector alignment, scores before training."""
+"""The result of a transfer for people: the verdict, and what it rests on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
+from relexify.storage.work import read_notes
+from relexify.systems.transfer.start import ORIGINAL, DictionaryCheck, Start, TextCoverage
+from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from relexify.evidence.alignment import Rotation
-    from relexify.grafting import Graft
     from relexify.systems.transfer.run import TransferResult
 
-__all__ = ["summarise_rotation", "summarise_transfer"]
-
-NOISE = 0.005
-"""Precision at 1 below which aligned vectors are useless."""
+__all__ = ["alignment_precision", "summarise_notes", "summarise_rotation", "summarise_transfer"]
 
 _ORIGINS = {
     "special": "special tokens, copied by role",
@@ -25,54 +27,112 @@ _ORIGINS = {
     "precomputed": "computed by the method, not mixed",
 }
 
+_INITIALISATIONS = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
+
+_HEADLINES = {
+    "good": "This is a good start.",
+    "open": "It is open whether this is a good start.",
+    "poor": "This is a poor start.",
+    "unknown": "It is not known whether this is a good start.",
+}
+
 
 def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
-    """Return where the embeddings come from, the quality of the vector alignment, and the scores before training."""
-    summary = _summarise_origins(result.graft)
-    if result.rotation is not None:
-        summary += summarise_rotation(result.rotation)
-    if result.scores:
-        rows = [[name, f"{value:.3f}"] for name, value in result.scores.items()]
-        summary.append(ResultTable("Before training (lower is better)", [["initialisation", "bits per byte"], *rows]))
-    return summary
+    """Return where the embeddings come from, the quality of the evidence, the scores before training, and a verdict."""
+    return _summarise(result.start)
+
+
+def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
+    """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
+    return _summarise(Start.from_notes(notes)) if "graft" in notes and "method" in notes else []
+
+
+def alignment_precision(output: Path) -> dict[str, float]:
+    """Return the precision at 1 of the vector alignment that a transfer in a folder rests on, if it was measured."""
+    quality = (read_notes(output).get("alignment") or {}).get("quality")
+    return {} if quality is None else {"P@1 of the vectors": quality["precision"]}
 
 
 def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:
-    """Return how well the vectors of two languages were aligned, with a warning if they are useless."""
-    rows = [["measure", "value"], ["word pairs used", f"{rotation.pairs_used:,} ({rotation.coverage:.1%})"]]
-    quality = rotation.quality
-    if quality is None:
-        return [ResultTable("Alignment of the word vectors", rows)]
-    rows += [
-        ["held-out words", f"{quality.words:,}"],
-        ["precision at 1", f"{quality.precision:.1%}"],
-        ["precision at 1 with CSLS", f"{quality.csls_precision:.1%}"],
-    ]
-    summary: list[ResultTable | str] = [ResultTable("Alignment of the word vectors", rows)]
-    if max(quality.precision, quality.csls_precision) < NOISE:
-        summary.append(
-            "The aligned vectors find almost no translations, so mixtures based on them are mostly noise: use more "
-            "text in both languages, on similar topics, or other vectors (--source-vectors, --target-vectors)."
-        )
-    return summary
+    """Return how well the vectors of two languages were aligned, and what that means for mixtures based on them."""
+    return _summarise_alignment(rotation.summary())
 
 
-def _summarise_origins(graft: Graft) -> list[ResultTable | str]:
-    origins = graft.report.origins
-    total = max(1, sum(origins.values()))
-    fallback = "mean of the source rows" if graft.mixture.fallback is Fallback.MEAN else "random"
-    names = {**_ORIGINS, "none": f"no evidence ({fallback})"}
+def _summarise(start: Start) -> list[ResultTable | str]:
+    summary: list[ResultTable | str] = [_origins_table(start)]
+    if start.alignment is not None:
+        summary += _summarise_alignment(start.alignment)
+    if start.dictionary is not None:
+        summary.append(_dictionary_table(start.dictionary))
+    if start.text is not None:
+        summary.append(_text_table(start.text))
+    if start.bits_per_byte:
+        rows = [[_INITIALISATIONS.get(name, name), f"{value:.3f}"] for name, value in start.bits_per_byte.items()]
+        summary.append(ResultTable("Before training (lower is better)", [["embeddings", "bits per byte"], *rows]))
+    verdict = judge(start)
+    return [*summary, f"{_HEADLINES[verdict.start]} {verdict.reason}"]
+
+
+def _origins_table(start: Start) -> ResultTable:
+    """Return the rows by origin: as shares of the vocabulary and, if there is any, of the text."""
+    total = max(1, sum(start.origins.values()))
+    filled = "mean of the source rows" if start.fallback == Fallback.MEAN else "random"
+    names = {**_ORIGINS, "none": f"no evidence ({filled})"}
+    header = ["tokens", "count", "of the vocabulary"]
     rows = [
-        [name, f"{origins[origin]:,}", f"{origins[origin] / total:.1%}"]
+        [name, f"{start.origins[origin]:,}", f"{start.origins[origin] / total:.1%}"]
         for origin, name in names.items()
-        if origin in origins
+        if origin in start.origins
     ]
-    summary: list[ResultTable | str] = [
-        ResultTable("Origin of the target embeddings", [["tokens", "count", "share"], *rows])
+    if start.text is not None:
+        header.append("of the text")
+        shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in start.origins]
+        rows = [[*row, f"{share:.1%}"] for row, share in zip(rows, shares, strict=True)]
+    return ResultTable("Origin of the target embeddings", [header, *rows])
+
+
+def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str]:
+    """Return the quality of a vector alignment, as `Rotation.summary` gives it, and its consequence."""
+    rows = [
+        ["measure", "value"],
+        ["word pairs used", f"{alignment['pairs_used']:,} ({alignment['coverage']:.1%} of all pairs)"],
     ]
-    # A method that has no evidence at all, such as a baseline, is meant to be like that.
-    if total / 2 < origins["none"] < total - origins["special"]:
-        summary.append(
-            "There is no evidence for most tokens: give more evidence, or use --method blend, which combines all types."
-        )
-    return summary
+    hits = alignment_hits(alignment)
+    if hits is None:
+        return [ResultTable("Alignment of the word vectors", rows)]
+    quality = alignment["quality"]
+    rows += [
+        ["held-out words", f"{quality['words']:,}"],
+        ["precision at 1", f"{quality['precision']:.1%}"],
+        ["precision at 1 with CSLS", f"{quality['csls_precision']:.1%}"],
+    ]
+    right, words = hits
+    if right < NOISE * words:
+        meaning = "so mixtures based on them are mostly noise"
+    elif right < ROUGH * words:
+        meaning = "so mixtures based on them are imprecise, and training has to correct many of them"
+    else:
+        meaning = "which is enough for mixtures: the other words mostly get words of related meaning"
+    sentence = f"The nearest word is a listed translation for {right:,} of {words:,} held-out words, {meaning}."
+    return [ResultTable("Alignment of the word vectors", rows), sentence]
+
+
+def _dictionary_table(found: DictionaryCheck) -> ResultTable:
+    rows = [
+        ["measure", "value"],
+        ["tokens with a translation", f"{found.tokens:,}"],
+        ["share of the text that they make up", f"{found.text_share:.1%}"],
+    ]
+    if found.related is not None:
+        rows.append(["related words with related translations (chance: 50%)", f"{found.related:.0%}"])
+    return ResultTable("Dictionary", rows)
+
+
+def _text_table(text: TextCoverage) -> ResultTable:
+    header = ["tokenizer", "tokens", f"per {text.unit}", "bytes per token"]
+    counts = {"original": text.source_tokens, "target": text.target_tokens}
+    rows = [
+        [name, f"{count:,}", f"{count / text.words:.2f}", f"{text.bytes / max(1, count):.2f}"]
+        for name, count in counts.items()
+    ]
+    return ResultTable(f"Length of {text.bytes:,} bytes of held-out text", [header, *rows])

@@ -164,7 +164,7 @@ def _load_or_train_vectors(inputs: Inputs) -> WordVectors:
 def _texts(evidence: Evidence) -> list[Corpus]:
     """Return the text of the source language and that of the target language."""
     if evidence.source_corpus is None:
-        raise InputError("the method trelm needs text of the model's language too: give --source-corpus")
+        raise InputError("the method trelm needs text of the model's language too: give `source_corpus`")
     return [evidence.source_corpus, evidence.corpus]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_number
 from relexify.methods.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Fallback
@@ -42,8 +42,7 @@ class TrelmInitialisation:
     map: Map = "linear"
 
     def __post_init__(self) -> None:
-        if self.alphabet < 1:
-            raise InputError(f"alphabet = {self.alphabet} is not possible: give 1 or more")
+        check_number("alphabet", self.alphabet)
         if self.initialisation not in get_args(RowSource):
             raise InputError(
                 f"there is no initialisation {self.initialisation!r}: choose one of {', '.join(get_args(RowSource))}"

@@ -40,6 +40,7 @@ COMMONALITY = Training(
     length=511,
     learning_rate=3e-5,
     warmup=0.1,
+    beta1=0.9,
     beta2=0.999,
     epsilon=1e-8,
     weight_decay=0.01,
@@ -112,7 +113,7 @@ def check_trelm(options: Trelm) -> None:
     needed = ("source_corpus",) if options.until == "commonality" else ("source_corpus", "bitext")
     for name in needed:
         if getattr(options, name) is None:
-            raise InputError(f"TreLM lacks {name}: give it with --{name.replace('_', '-')}, or in [trelm] of a recipe")
+            raise InputError(f"TreLM lacks {name}: give it as `{name}`, or in [trelm] of a recipe")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
         raise InputError(f"the languages are called {list(options.languages)}: give two different names")
     check_objective(options.objective)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from relexify.evidence.bitext import (
     Links,
     Side,
     encode_bitext,
+    find_overlap,
     import_eflomal,
     parse_links,
     read_links,
@@ -55,11 +58,13 @@ class AlignedPairs:
         sides: The tokens of the source language and of the target language.
         positions: For every token of either side its position in the other sentence, int32 [tokens] each.
         lines: The lines of the parallel text that are used, int64 [n].
+        left_out: How many further pairs are left out because they are in text to score on.
     """
 
     sides: tuple[Side, Side]
     positions: tuple[np.ndarray, np.ndarray]
     lines: np.ndarray
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -101,15 +106,20 @@ def check_bitext(options: Trelm) -> None:
         parse_links(Path(options.alignment), expected=sum(1 for _ in bitext))
 
 
-def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
+def load_pairs(
+    tokenizers: Tokenizers, options: Trelm, *, held_out: tuple[Iterable[str], Iterable[str]] = ((), ())
+) -> AlignedPairs:
     """Load the parallel text with its word alignment; what eflomal aligns is cached.
+
+    Pairs with a sentence that a model will be scored on, in held-out text or in `test_bitext`, are left out.
 
     Args:
         tokenizers: Of the source language and of the target language.
         options: The text, how it is read, and how long sentences may be.
+        held_out: Text of the source language and of the target language to score on.
 
     Raises:
-        EvidenceError: No sentence pair is short enough, or none is aligned.
+        EvidenceError: No sentence pair is short enough, none is aligned, or all are in text to score on.
     """
     source, target = tokenizers
     bitext, aligning = open_bitext(options.bitext, options), options.aligning
@@ -126,7 +136,17 @@ def load_pairs(tokenizers: Tokenizers, options: Trelm) -> AlignedPairs:
         links = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
     else:
         links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
-    return align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
+    found = align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
+    tested = [] if options.test_bitext is None else list(open_bitext(options.test_bitext, options))
+    source_texts = chain(held_out[0], (sentence for sentence, _ in tested))
+    target_texts = chain(held_out[1], (sentence for _, sentence in tested))
+    overlap = np.intersect1d(found.lines, find_overlap(bitext.sample(most_pairs)[1], source_texts, target_texts))
+    if not len(overlap):
+        return found
+    logger.warning("%d of %d sentence pairs are in text to score on and are left out.", len(overlap), len(found))
+    if len(overlap) == len(found):
+        raise EvidenceError("all pairs of parallel text are in text to score on: give other text to one of the two")
+    return replace(found, lines=np.setdiff1d(found.lines, overlap), left_out=len(overlap))
 
 
 def align_pairs(

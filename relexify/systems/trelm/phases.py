@@ -17,6 +17,7 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.quiet import save_model
 from relexify.scoring import HeldOut
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
@@ -159,7 +160,7 @@ def combine_directions(
         both = combine_halves(_load(source_to_target), _load(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
-            both.save_pretrained(folder)
+            save_model(both, folder)
             save_tokenizers(tokenizers, folder, both.config)
             write_file(folder / "relexify.json", "{}\n")
     processes.wait_for_everyone()
@@ -263,7 +264,7 @@ def _train(
             found = prepare(plan, loaded, tokenizers)
 
         def write(trained: TriLayerForMaskedLM, folder: Path) -> None:
-            trained.save_pretrained(folder)
+            save_model(trained, folder)
             save_tokenizers(tokenizers, folder, loaded.config)
 
         return TrainingJob(

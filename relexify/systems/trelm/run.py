@@ -6,6 +6,7 @@ Unfinished work lies in OUTPUT.trelm:
     commonality         the first phase
     source-to-target    the two directions of the second phase
     target-to-source
+    pairs.json          how many sentence pairs are trained on, and how many are in text to score on and left out
     combined            the upper half of one direction and the lower half of the other
     translations.json   BLEU of both directions
 
@@ -15,6 +16,7 @@ the same call resumes the whole run.
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -27,8 +29,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
-from relexify.storage.files import check_inputs, is_written
+from relexify.storage.files import check_inputs, is_written, write_file
+from relexify.storage.json import read_json
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
@@ -49,6 +53,7 @@ __all__ = ["TrelmResult", "check_run", "run_trelm"]
 _START = "start"
 _COMMONALITY = "commonality"
 _COMBINED = "combined"
+_PAIRS = "pairs.json"
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +163,7 @@ def _run_phases(model: str | Path, work: WorkFolder, corpus: Any, held_out: Any,
     with PartialState().main_process_first():
         names = (_COMMONALITY, *get_args(Direction))
         scores = [score for name in names for score in phase_scores(work.path / name, name)]
+        notes["trelm"]["pairs"] = read_json(work.path / _PAIRS)
         notes["trelm"]["phases"] = [asdict(score) for score in scores]
         notes["trelm"]["translation"] = [asdict(score) for score in score_translations(work.path, options)]
     return train_specific(
@@ -177,8 +183,13 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
     if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
-        pairs = load_pairs(load_tokenizers(work / _START, load_config(work / _START)), options)
-    scored_on = Corpus.open(corpus).split(HELD_OUT_EVERY)[1] if held_out is None else held_out
+        source_held, scored_on = (
+            Corpus.open(text).split(HELD_OUT_EVERY)[1] if held is None else Corpus.open(held)
+            for text, held in ((options.source_corpus, options.source_held_out), (corpus, held_out))
+        )
+        tokenizers = load_tokenizers(work / _START, load_config(work / _START))
+        pairs = load_pairs(tokenizers, options, held_out=(source_held, scored_on))
+        write_file(work / _PAIRS, json.dumps({"trained": len(pairs), "left_out": pairs.left_out}) + "\n")
     for direction in get_args(Direction):
         logger.info("Transfer training: %s.", direction)
         train_direction(
@@ -268,14 +279,14 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     )
     tokenizers = load_tokenizer(source), load_tokenizer(model)
     check_tokenizers(built, tokenizers)
-    built.save_pretrained(folder)
+    save_model(built, folder)
     save_tokenizers(tokenizers, folder, built.config)
 
 
 def _check_source_model(model: str | Path, config: PreTrainedConfig, options: Trelm) -> None:
     if options.source_model is None:
         raise InputError(
-            f"separate vocabularies need the model that {model} was transferred from: give it with --source-model, "
+            f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
             "or in [trelm] of a recipe"
         )
     source = load_config(options.source_model)

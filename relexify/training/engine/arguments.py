@@ -8,15 +8,16 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
+from transformers.integrations import get_reporting_integration_callbacks, is_tensorboard_available
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.training.engine.average import WeightAverage
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.muon import MuonAdamW
 from relexify.training.engine.trainer import BITS
-from relexify.training.plan import ADAM, LOOKAHEAD, MUON, Stage, Training
+from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, Stage, Training
 from relexify.training.rates import stage_rates
 
 __all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]
@@ -41,14 +42,16 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         InputError: The batch cannot be divided as requested.
     """
     on_gpu = torch.cuda.is_available()
+    schedule, schedule_options = _schedule(stage)
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=stage.steps,
         learning_rate=stage.learning_rate,
-        lr_scheduler_type="constant_with_warmup" if stage.schedule == "constant" else stage.schedule,
+        lr_scheduler_type=schedule,
+        lr_scheduler_kwargs=schedule_options,
         warmup_steps=stage.warmup_steps,
         weight_decay=training.weight_decay,
-        adam_beta1=training.beta1,
+        adam_beta1=PAPERS_BETA1 if training.beta1 is None else training.beta1,
         adam_beta2=training.beta2,
         adam_epsilon=training.epsilon,
         max_grad_norm=training.clip,
@@ -89,6 +92,21 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
     return arguments
 
 
+def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
+    """Return name and options that transformers has for the schedule of a stage."""
+    if stage.schedule == "constant":
+        return "constant_with_warmup", {}
+    if stage.schedule == "inverse_sqrt":
+        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
+    if not stage.final_rate:
+        return stage.schedule, {}
+    if stage.schedule == "cosine":
+        return "cosine_with_min_lr", {"min_lr_rate": stage.final_rate}
+    # The rate of every parameter group falls to the same share of its own peak, although the option is absolute.
+    return "polynomial", {"lr_end": stage.final_rate * (stage.learning_rate or 0.0), "power": 1.0}
+
+
 def stage_optimiser(
     model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments, *, compiled: bool
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
@@ -106,8 +124,8 @@ def stage_optimiser(
     _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
     if stage.optimiser != LOOKAHEAD:
         groups = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=stage.optimiser == MUON)
-        options = {"params": groups, "betas": options["betas"], "eps": options["eps"], "compiled": compiled}
-        return MuonAdamW, options
+        common = {name: options[name] for name in ("lr", "betas", "eps")}
+        return MuonAdamW, {**common, "params": groups, "compiled": compiled}
     return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
 
 
@@ -126,26 +144,31 @@ def save_interval(training: Training) -> int | None:
 
 
 def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
-    """Return the steps of a stage after which it is scored: at regular steps of the whole run, and at a tenth of it."""
+    """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
-    of_run = {round(training.steps / 10), *range(every, training.steps + 1, every)}
+    of_run = {*range(every, training.steps + 1, every), *training.snapshots}
+    if training.evaluate_every or training.steps > 10:  # a tenth of fewer steps is one of the first
+        of_run.add(round(training.steps / 10))
     return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)
 
 
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
-    """Return callbacks for averages, for patience, in the last stage, and for TensorBoard, in the main process."""
+    """Return callbacks for averages, for patience, in the last stage, and for reports, in the main process."""
     callbacks: list[TrainerCallback] = []
     if training.average is not None:
         callbacks.append(WeightAverage(training.average))
     if training.patience is not None and is_last:
         callbacks.append(EarlyStoppingCallback(training.patience))
-    if training.tensorboard is not False and PartialState().is_main_process:
-        try:
+    if not PartialState().is_main_process:
+        return callbacks
+    reporters = training.report_to
+    if reporters is None:
+        reporters = ("tensorboard",) if is_tensorboard_available() else ()
+    for reporter, callback in zip(reporters, get_reporting_integration_callbacks(list(reporters)), strict=True):
+        if reporter == "tensorboard":
             from torch.utils.tensorboard import SummaryWriter
-            from transformers.integrations import TensorBoardCallback
-        except ImportError as error:
-            if training.tensorboard:
-                raise MissingExtra("tensorboard", "writing a log for TensorBoard", "tensorboard") from error
+
+            callbacks.append(callback(SummaryWriter(str(folder / "logs"))))
         else:
-            callbacks.append(TensorBoardCallback(SummaryWriter(str(folder / "logs"))))
+            callbacks.append(callback())
     return callbacks

@@ -62,7 +62,7 @@ class MuonAdamW(torch.optim.Optimizer):
         *,
         lr: float = 1e-3,
         weight_decay: float = 0.0,
-        momentum: float = 0.95,
+        momentum: float = 0.9,
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-6,
         compiled: bool = False,

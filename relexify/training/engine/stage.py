@@ -18,9 +18,10 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError, TrainingError
+from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.arguments import (
@@ -72,6 +73,7 @@ def train_stage(
     *,
     first_step: int = 0,
     is_last: bool = True,
+    snapshots: Path | None = None,
 ) -> StageResult:
     """Train one stage, or resume it where an earlier run was interrupted.
 
@@ -83,6 +85,7 @@ def train_stage(
         folder: For checkpoints and logs.
         first_step: Number of steps of the stages before.
         is_last: Whether it is the last stage, the only one that `patience` may stop.
+        snapshots: The folder for the models of `Training.snapshots`.
 
     Raises:
         InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimiser cannot train
@@ -111,6 +114,7 @@ def train_stage(
     with (
         track(f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
+        quiet_transformers(),
         loss_forward(
             model,
             compiled=is_compiled,
@@ -120,7 +124,14 @@ def train_stage(
         ),
         _light_zero_grad(model) if arguments.world_size == 1 else nullcontext(),
     ):
-        monitor = StageMonitor(evaluated_steps(training, stage, first_step), save_interval(training), advance)
+        monitor = StageMonitor(
+            evaluated_steps(training, stage, first_step),
+            save_interval(training),
+            advance,
+            tokens_per_step=training.tokens_per_step,
+            first_step=first_step,
+            later_steps=training.steps - first_step - stage.steps,
+        )
         trainer = StageTrainer(
             model,
             arguments,
@@ -130,6 +141,8 @@ def train_stage(
             optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
             captured=is_compiled and on_one_gpu,
             is_averaged=training.average is not None,
+            snapshots=snapshots,
+            snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         if stage.embedding_learning_rate is not None and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
             raise InputError(
@@ -137,12 +150,13 @@ def train_stage(
                 "of many: set fsdp_version to 2, or choose the plan direct"
             )
         try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            with resuming_from(checkpoint):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
             size = arguments.per_device_train_batch_size
             raise TrainingError(
                 f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (--set micro_batch={max(1, size // 2)}), or shorter ones (--length)"
+                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
             ) from error
 
     has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None

@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ from transformers import (
 
 from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
-from relexify.progress import Advance, track
+from relexify.progress import Advance, estimate, track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
@@ -61,7 +62,11 @@ LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
 CHECKPOINT_SHARE = 0.03
 """Share of the time that checkpoints may take, if their interval is not given."""
 WARM_STEPS = 5
-"""Steps that do not count for the speed, because of compilation and first allocations."""
+"""Steps on a GPU that do not count for the speed, because of compilation and first allocations; on a CPU, one."""
+ANNOUNCED_FROM = 60
+"""Seconds from which on the time that a training will take is announced."""
+LONG_TRAINING = 24 * 3600
+"""Seconds from which on the announcement says how to take less."""
 _COUNT = "number of labels"
 
 _OVERRIDDEN = {
@@ -81,26 +86,54 @@ logger = logging.getLogger(__name__)
 
 
 class StageMonitor(TrainerCallback):  # type: ignore[misc]
-    """Decides when to score and to save, reports progress, and measures the speed.
+    """Decides when to score and to save, reports progress, measures the speed, and estimates the time that is left.
 
     Args:
         evaluated: Steps after which the model is scored, besides the last one.
         save_every: Steps between two checkpoints; if None, as often as `CHECKPOINT_SHARE` allows.
-        advance: Called with the number of finished steps.
+        advance: Called with the number of finished steps, and with loss, score and speed.
+        tokens_per_step: Tokens seen in one step.
+        first_step: Number of steps of the stages before.
+        later_steps: Number of steps of the stages after.
     """
 
-    def __init__(self, evaluated: frozenset[int], save_every: int | None, advance: Advance) -> None:
+    def __init__(
+        self,
+        evaluated: frozenset[int],
+        save_every: int | None,
+        advance: Advance,
+        *,
+        tokens_per_step: int,
+        first_step: int = 0,
+        later_steps: int = 0,
+    ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
+        self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
         self.reported = 0  # steps
-        self.saved, self.saving_took, self.step_ended = time.monotonic(), 0.0, 0.0
+        self.saved, self.saving_took, self.step_ended = time.monotonic(), 0.0, time.monotonic()
+        self.scoring_took = 0.0
         self.last_step: float | None = None
         self.was_interrupted = False  # by scoring or saving, after the last step
         self.steps_seen, self.steps_timed, self.seconds_timed = 0, 0, 0.0
+        self.loss: float | None = None
+        self.bits: float | None = None
 
     @property
     def seconds_per_step(self) -> float | None:
         """Mean time of a step, without scoring and saving; None if there were too few steps."""
         return self.seconds_timed / self.steps_timed if self.seconds_timed else None
+
+    @property
+    def status(self) -> str:
+        """The last loss, the last score and the speed, as far as they are known."""
+        parts = []
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.3f}")
+        if self.bits is not None:
+            parts.append(f"{self.bits:.3f} bits per byte")
+        if self.seconds_per_step:
+            parts.append(f"{self.tokens_per_step / self.seconds_per_step:,.0f} tokens/s")
+        return ", ".join(parts)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
@@ -110,16 +143,20 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         if best.exists():  # the folder may have been moved since the checkpoint was written
             state.best_model_checkpoint = str(best)
         rest["model"].train()
+        self.step_ended = time.monotonic()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Report the step, and request scoring and saving when they are due."""
         step = state.global_step
-        self.advance(step - self.reported)
-        self.reported = step
         now = time.monotonic()
-        if self.last_step is not None and self.steps_seen >= WARM_STEPS and not self.was_interrupted:
+        warm_steps = WARM_STEPS if args.device.type == "cuda" else 1
+        if self.last_step is not None and self.steps_seen >= warm_steps and not self.was_interrupted:
             self.steps_timed += 1
             self.seconds_timed += now - self.last_step
+            if self.steps_timed == 1:
+                self._announce(state.max_steps - step, step, args.device.type)
+        self.advance(step - self.reported, self.status)
+        self.reported = step
         self.last_step = now
         self.steps_seen += 1
         if step in self.evaluated or step >= state.max_steps:
@@ -130,10 +167,44 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         self.was_interrupted = control.should_evaluate or control.should_save
         self.step_ended = time.monotonic()
 
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, float] | None = None,
+        **rest: Any,
+    ) -> None:
+        """Remember loss and score for the status, and log a new score."""
+        found = logs or {}
+        self.loss = found.get("loss", self.loss)
+        if BITS in found:
+            self.bits = found[BITS]
+            loss = "" if self.loss is None else f", loss {self.loss:.3f}"
+            logger.info("step %d: %.4f bits per byte%s", self.first_step + state.global_step, self.bits, loss)
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
+        """Measure how long scoring took."""
+        self.scoring_took = time.monotonic() - self.step_ended
+
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long saving took."""
         self.saved = time.monotonic()
         self.saving_took = self.saved - self.step_ended
+
+    def _announce(self, left: int, step: int, device: str) -> None:
+        """Log how long the rest of the training will take, if that is long, and what would make it shorter."""
+        seconds_per_step = self.seconds_per_step or 0.0
+        steps, scores = left + self.later_steps, sum(later > step for later in self.evaluated)
+        seconds = steps * seconds_per_step + scores * self.scoring_took
+        if seconds < ANNOUNCED_FROM:
+            return
+        speed = f"{self.tokens_per_step / seconds_per_step:,.0f} tokens/s"
+        where = "this CPU" if device == "cpu" else "this machine"
+        advice = ""
+        if seconds > LONG_TRAINING:
+            advice = "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
+        logger.info("the remaining %d steps take %s on %s (%s)%s", steps, estimate(seconds), where, speed, advice)
 
     def _is_save_due(self, step: int, devices: int) -> bool:
         if self.save_every is not None:
@@ -155,6 +226,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         optimiser: Class and options of an optimiser; None for the Trainer's.
         captured: Record forward and backward pass as a CUDA graph.
         is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
+        snapshots: The folder for models of single steps.
+        snapshot_steps: The step of the whole run, for each step of this stage after which its model is kept there.
 
     Raises:
         TrainingError: The installed version of transformers lacks a method that is overridden here.
@@ -171,6 +244,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         optimiser: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
         captured: bool = False,
         is_averaged: bool = False,
+        snapshots: Path | None = None,
+        snapshot_steps: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         _check_trainer()
         super().__init__(
@@ -184,6 +259,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         )
         self.remove_callback(PrinterCallback)
         self.data, self.is_averaged = data, is_averaged
+        self.snapshots, self.snapshot_steps = snapshots, snapshot_steps
         self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
         # On the device, so that no step waits for it; read by `_check_finite`.
         self._finite = torch.ones((), dtype=torch.bool, device=self.args.device)
@@ -254,6 +330,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.model_wrapped.eval()
         with self._averaged():
             scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
+            self._keep_snapshot()
         self.model_wrapped.train(was_training)
         bits = {language: pair[0].value for language, pair in scores.items()}
         logarithms = [math.log(pair[1].value) for pair in scores.values()]
@@ -263,6 +340,21 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.log(metrics)
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def _keep_snapshot(self) -> None:
+        """Keep the model that was just scored, without the state of the optimiser, if this is a step to keep."""
+        step = self.snapshot_steps.get(self.state.global_step)
+        if self.snapshots is None or step is None:
+            return
+        write_checkpoint(
+            self.snapshots,
+            step,
+            lambda: self.save_model(str(self.snapshots / f"checkpoint-{step}"), _internal_call=True),
+            keep=step,  # all of them
+            best=None,
+            advice=self._last_good(),
+            is_main=self.args.should_save,
+        )
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Put the averages of the weights into the model while something is scored or saved, if there are any."""

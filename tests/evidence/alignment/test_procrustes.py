@@ -12,7 +12,7 @@ from scipy.linalg import orthogonal_procrustes
 from scipy.stats import ortho_group
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment.procrustes import Rotation, align
+from relexify.evidence.alignment.procrustes import Rotation, align, align_randomly
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.storage.files import Provenance
@@ -51,6 +51,21 @@ def test_a_planted_rotation_is_recovered_and_translates_all_held_out_words():
     assert (rotation.quality.precision, rotation.quality.csls_precision) == (1.0, 1.0)
     assert (rotation.quality.words, rotation.quality.candidates) == (20, WORDS)
     assert np.allclose(source.rotated(rotation).lookup(["s7"]), target.lookup(["t7"]), atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [8, 6])
+def test_a_random_rotation_is_orthogonal_follows_its_seed_and_translates_nothing(width):
+    source, target, _ = languages()
+    target = vectors(target.matrix[:, :width], "t")
+    first, again, other = (align_randomly(source, target, lexicon=dictionary(), seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.matrix, again.matrix)
+    assert not np.allclose(first.matrix, other.matrix)
+    assert np.allclose(first.matrix.T @ first.matrix, np.eye(width), atol=1e-10)
+    assert first.quality.words == 200
+    assert first.quality.precision < 0.05
+    moved, fixed = first.apply(source, target)
+    assert moved.width == fixed.width == width
+    assert align_randomly(source, target).quality is None
 
 
 def test_a_rotation_that_translates_nothing_is_reported(caplog, monkeypatch):

@@ -219,9 +219,10 @@ def test_damaged_dictd_files_are_rejected_with_the_line(tmp_path):
     (tmp_path / "test.dict.dz").write_bytes(gzip.compress(b"short"))
     with pytest.raises(InputError, match=r"line \d+: the entry ends at byte \d+, but the dictionary has 5 bytes"):
         BilingualLexicon.load(index)
-    index.write_text("word\tA\n")
-    with pytest.raises(InputError, match=r"line 1: not `headword<TAB>offset<TAB>length`"):
-        BilingualLexicon.load(index)
+    for line in ("word\tA\n", f"word\tA\t{'B' * 3000}\n"):
+        index.write_text(line)
+        with pytest.raises(InputError, match=r"line 1: not `headword<TAB>offset<TAB>length`"):
+            BilingualLexicon.load(index)
 
 
 def test_tei_that_declares_entities_or_is_cut_off_is_rejected(tmp_path):

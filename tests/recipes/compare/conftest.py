@@ -15,7 +15,7 @@ from relexify.storage.files import write_folder
 from relexify.training.curve import Curve, Measurement
 from relexify.training.result import TrainingResult
 
-START, CURVE = "start.txt", "learned.json"
+START, ALIGNED, CURVE = "start.txt", "aligned.txt", "learned.json"
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Options:
     """Options of all three steps."""
 
     method: str = "blend"
+    aligned_by: str = "dictionary"
     steps: int = 4
     plan: str = "direct"
     seed: int = 0
@@ -38,6 +39,11 @@ def first_bits(method: str, seed: int) -> float:
 def _begin(options: Options, context: object, model: str, output: Path) -> None:
     with write_folder(output) as folder:
         (folder / START).write_text(str(first_bits(options.method, options.seed)))
+        (folder / ALIGNED).write_text(options.aligned_by)
+
+
+def _shares(output: Path) -> dict[str, float]:
+    return {"precision": 0.0 if (output / ALIGNED).read_text() == "random" else 0.25}
 
 
 def _learn(options: Options, context: object, model: str, output: Path) -> None:
@@ -64,7 +70,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
     training = StepTraining(settings=lambda options: options, load=_learned)
     assert STEPS, "those of the systems are there before these are added"
     for step in (
-        Step("begin", order=11, run=_begin, varies=_varying("method", "seed"), **common),
+        Step("begin", order=11, run=_begin, varies=_varying("method", "aligned_by", "seed"), shares=_shares, **common),
         Step("learn", order=41, run=_learn, varies=_varying("plan"), training=training, **common),
         Step("refine", order=42, run=_learn, training=training, **common),
     ):

@@ -46,6 +46,18 @@ def test_a_comparison_knows_the_plan_and_the_cost_of_each_run(write):
     assert comparison.costs == dict.fromkeys("ab", (TrainingCost(machine, seconds=2.0, tokens_per_second=16.0),))
 
 
+def test_runs_differ_in_what_aligns_their_vectors_and_show_how_well(write):
+    control = "{name = 'control', method = 'fvt', aligned_by = 'random'}"
+    recipe = read_recipe(write(f"[begin]\n[learn]\n[compare]\nseeds = [0, 1]\nruns = [{ONE}, {control}]"))
+    (comparison,) = run_comparison(recipe)
+    assert comparison.shares == {"a": ({"precision": 0.25},) * 2, "control": ({"precision": 0.0},) * 2}
+    assert run_comparison(recipe)[0].shares == comparison.shares
+    named = read_recipe(write("[begin]\n[learn]\n[compare]\nruns = ['wechsel-random-rotation']"))
+    assert (named.compare.runs[0].method, named.compare.runs[0].aligned_by) == ("wechsel", "random")
+    with pytest.raises(InputError, match="aligned_by"):
+        read_recipe(write("[begin]\n[learn]\n[compare]\nruns = [{name = 'a', method = 'fvt', aligned_by = 'magic'}]"))
+
+
 def test_of_two_trainings_both_curves_are_kept_and_neither_takes_a_plan(write):
     recipe = read_recipe(write(f"[begin]\n[learn]\n[refine]\nsteps = 9\n[compare]\nruns = [{ONE}]"))
     (comparison,) = run_comparison(recipe)

@@ -40,7 +40,8 @@ def test_an_interrupted_trial_does_not_repeat_finished_steps(write, tmp_path, in
     monkeypatch.setitem(STEPS._entries, "begin", replace(STEPS["begin"], run=interrupted))
     (comparison,) = run_comparison(recipe)
     assert comparison.curves["a"][0].last.step == 4
-    assert {path.name for path in runs.rglob("*")} == {"a-seed0", "curve.json", "cost.json", "relexify.json"}
+    written = {"a-seed0", "curve.json", "cost.json", "relexify.json", "shares.json"}
+    assert {path.name for path in runs.rglob("*")} == written
 
 
 def test_unfinished_work_of_another_recipe_is_rejected_with_what_differs_or_replaced(write, interrupt):
@@ -56,7 +57,7 @@ def test_a_finished_trial_of_another_recipe_stays_until_the_new_one_is_complete(
     first = read_recipe(write(TABLES))
     run_comparison(first)
     other = read_recipe(write(TABLES), ["learn.steps=7"])
-    with pytest.raises(InputError, match=r"a-seed0 belongs to another recipe.*--overwrite"):
+    with pytest.raises(InputError, match=r"a-seed0 belongs to another recipe.*`overwrite`"):
         run_comparison(other)
     interrupt(other, overwrite=True)
     assert run_comparison(first)[0].curves["a"][0].last.step == 4

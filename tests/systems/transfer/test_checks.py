@@ -102,13 +102,13 @@ def test_methods_name_the_evidence_that_they_do_not_use():
 
 def test_unused_evidence_is_reported(options, caplog):
     check_transfer(replace(options, method="wechsel"))
-    assert "makes no use of --bitext, --set alignment" in caplog.text
+    assert "makes no use of `bitext`, `alignment`" in caplog.text
 
 
 def test_options_that_translations_replace_are_reported(options, caplog):
     vectors = replace(options, source_corpus=options.corpus, neighbours=5, aligned_by="identical", target_vectors=None)
     check_transfer(replace(vectors, method="blend"))
-    expected = "the method blend makes no use of --source-corpus, --set neighbours, --set aligned_by beside --bitext"
+    expected = "the method blend makes no use of `source_corpus`, `neighbours`, `aligned_by` beside `bitext`"
     assert expected in caplog.text
     caplog.clear()
     check_transfer(replace(vectors, method="blend", bitext=None, alignment=None))

@@ -16,7 +16,7 @@ from relexify.recipes.demo import make_material
 from relexify.scoring import Score
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
-from relexify.systems.transfer.grid.run import run_grid
+from relexify.systems.transfer.grid.run import _open_data, run_grid
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, split_words
@@ -92,6 +92,17 @@ def conllu_file(path, lines):
 
 
 LINES = [line for line in MATERIAL.invented if len(line) > 130]
+
+
+def test_probes_are_trained_on_examples_from_the_whole_file(models, tmp_path):
+    search = GridSearch(
+        transfer(models, tmp_path / "grid", "bert"),
+        pos=(pos_file(tmp_path / "train.txt", LINES[:9]), pos_file(tmp_path / "test.txt", LINES[9:12])),
+        training_examples=3,
+    )
+    train, test = _open_data(search).pos
+    assert [tuple(words) for words, _ in train] == [tuple(words) for words, _ in tagged(LINES[:9:3])]
+    assert len(test) == 3
 
 
 def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(models, tmp_path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
 from relexify.errors import InputError
+from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.random import random
 from relexify.methods.registry import Initialisation
@@ -79,20 +80,34 @@ def test_the_result_of_a_transfer_is_read_again(options):
         load_transfer(options.output.parent / "model")
 
 
-def test_a_finished_step_is_not_run_again_and_is_scored_only_if_it_is_the_last(options, tmp_path, monkeypatch):
+def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_scored(options, tmp_path, monkeypatch):
     step = STEPS["transfer"]
     assert step.run is recipe_module.run_transfer_step
     assert STEPS["training"].run is training_recipe.run_training_step
     context = RunContext(options.model, Corpus.open(options.corpus), None, {"transfer": options, "training": object()})
     step.check(options, context)
     scored = replace(options, score=True, score_bytes=200)
-    first = step.run(scored, context, options.model, tmp_path / "step")
-    assert first.scores == {}
+    compared = step.varies["method"](scored, "wechsel")
+    assert step.run(compared, context, options.model, tmp_path / "step").scores == {}
     monkeypatch.setattr(run_module, "initialise", None)
-    assert step.run(scored, context, options.model, tmp_path / "step").scores == {}
+    assert step.run(compared, context, options.model, tmp_path / "step").scores == {}
     monkeypatch.undo()
-    alone = replace(context, tables={"transfer": options})
-    assert set(step.run(scored, alone, options.model, tmp_path / "alone").scores) == {"random", "shuffle", "wechsel"}
+    alone = step.run(scored, context, options.model, tmp_path / "alone")
+    assert list(alone.scores) == ["original", "random", "shuffle", "wechsel"]
+    notes = read_notes(tmp_path / "alone")
+    assert notes["verdict"] == asdict(alone.verdict)
+    assert notes["held_out_text"]["target_tokens"] == alone.start.text.target_tokens > 0
+
+
+def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path):
+    lexicon = BilingualLexicon(tuple(zip(pico._ENGLISH, pico.foreign_words(), strict=True)))
+    checked = run_transfer(replace(options, method="blend", dictionary=lexicon)).start.dictionary
+    assert checked.tokens > 0
+    assert 0 < checked.text_share <= 1
+    foreign = BilingualLexicon((("school", "zzzz"),))
+    useless = run_transfer(replace(options, method="blend", dictionary=foreign, output=tmp_path / "useless"))
+    assert useless.start.dictionary.tokens == 0
+    assert useless.verdict.start == "poor"
 
 
 def test_only_methods_with_word_vectors_are_cached(options, cache):

@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from relexify.evidence.alignment import Rotation
+from relexify.evidence.lexicon.retrieval import Quality
 from relexify.grafting import graft
 from relexify.methods.copying import special
 from relexify.methods.fvt import fvt
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, first_of, mixture_of_rows
 from relexify.steps import ResultTable
 from relexify.systems.transfer.run import TransferResult
-from relexify.systems.transfer.summary import summarise_transfer
+from relexify.systems.transfer.start import DictionaryCheck, Start, TextCoverage
+from relexify.systems.transfer.summary import summarise_notes, summarise_rotation, summarise_transfer
 from relexify.tokens import vocabulary_of
 from tests import pico
 
@@ -31,7 +34,8 @@ def mixtures() -> dict[str, Mixture]:
 def summary_of(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> list[ResultTable | str]:
     model, tokenizer = pico.pair("gpt2")
     grafted = graft(model, tokenizer, mixture, precomputed=precomputed)
-    return summarise_transfer(TransferResult(grafted, None, {}, Path("out")))
+    start = Start(mixture.method, grafted.report.origins, mixture.fallback.value, None, {}, None, None)
+    return summarise_transfer(TransferResult(grafted, None, start, Path("out")))
 
 
 def counts(summary: list[ResultTable | str]) -> dict[str, int]:
@@ -56,6 +60,38 @@ def test_rows_without_evidence_are_named_by_what_fills_them(mixtures, fallback, 
     assert counts(summary_of(mixture))[name] == int((~mixture.known).sum())
 
 
-def test_little_evidence_is_pointed_out_but_a_baseline_without_any_is_not(mixtures):
-    assert [len(summary_of(mixtures[name])) for name in ("all", "special alone", "few")] == [1, 1, 2]
-    assert "no evidence for most tokens" in summary_of(mixtures["few"])[1]
+def test_little_evidence_is_pointed_out(mixtures):
+    assert "no evidence for" in summary_of(mixtures["few"])[-1]
+    assert "no evidence for" not in summary_of(mixtures["all"])[-1]
+
+
+def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_text():
+    start = Start(
+        method="blend",
+        origins={"none": 0, "special": 2, "mixed": 8},
+        fallback="source-rows",
+        alignment=None,
+        bits_per_byte={"original": 3.351, "random": 3.3, "shuffle": 3.8, "blend": 2.9},
+        text=TextCoverage(30_000, 4_000, "word", 12_827, 6_111, {"special": 0.0, "mixed": 0.96, "none": 0.04}),
+        dictionary=DictionaryCheck(tokens=5, text_share=0.31, words=300, related=0.71),
+    )
+    notes = {**start.as_notes(), "method": "blend", "graft": {"origins": start.origins}}
+    *tables, verdict = summarise_notes(notes)
+    rows = {table.title: table.rows for table in tables}
+    assert ["mixed from evidence", "8", "80.0%", "96.0%"] in rows["Origin of the target embeddings"]
+    assert rows["Length of 30,000 bytes of held-out text"][1:] == [
+        ["original", "12,827", "3.21", "2.34"],
+        ["target", "6,111", "1.53", "4.91"],
+    ]
+    assert rows["Before training (lower is better)"][1] == ["original model and tokenizer", "3.351"]
+    assert ["share of the text that they make up", "31.0%"] in rows["Dictionary"]
+    assert verdict.startswith("This is a good start.")
+    assert summarise_notes({"trained_from": "elsewhere"}) == []
+
+
+@pytest.mark.parametrize(("right", "meaning"), [(3, "mostly noise"), (20, "imprecise"), (80, "enough")])
+def test_the_precision_of_an_alignment_is_told_with_its_consequence(right, meaning):
+    quality = Quality(right / 128, 0.0, 128, 1_000)
+    *_, sentence = summarise_rotation(Rotation(np.eye(2), 100, 1.0, quality))
+    assert f"{right} of 128 held-out words" in sentence
+    assert meaning in sentence

@@ -84,7 +84,7 @@ def test_the_rows_are_made_by_the_chosen_map(recipe):
 
 
 def test_text_of_the_models_language_is_needed(recipe):
-    with pytest.raises(InputError, match="--source-corpus"):
+    with pytest.raises(InputError, match="`source_corpus`"):
         run_transfer(replace(recipe, source_corpus=None))
 
 

@@ -131,3 +131,16 @@ def test_pairs_that_a_transfer_aligned_are_not_aligned_again(options, tmp_path, 
     forget_eflomal(monkeypatch)
     check_bitext(options)
     assert len(load_pairs(TOKENIZERS, options)) == 50
+
+
+def test_pairs_in_text_to_score_on_are_left_out(options, tmp_path, caplog):
+    options = replace(options, alignment=tmp_path / "links.txt")
+    everything = load_pairs(TOKENIZERS, options)
+    (tmp_path / "test.tsv").write_text(f"{ENGLISH[7]}\tanother translation\nanother sentence\t{FOREIGN[9].upper()}\n")
+    held_out = ([f"Before it. {ENGLISH[3]} After it."], [FOREIGN[4]])
+    found = load_pairs(TOKENIZERS, replace(options, test_bitext=str(tmp_path / "test.tsv")), held_out=held_out)
+    assert sorted(set(everything.lines) - set(found.lines)) == [3, 4, 7, 9]
+    assert found.left_out == 4
+    assert "4 of 50 sentence pairs" in caplog.text
+    with pytest.raises(EvidenceError, match="all pairs"):
+        load_pairs(TOKENIZERS, options, held_out=(ENGLISH, []))

@@ -31,7 +31,7 @@ from tests.training.runs import assert_close, in_a_process, in_two_processes
 
 ENGLISH, FOREIGN = pico.sentences(60), pico.sentences(60, words=pico.foreign_words())
 SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
-TRAINING = Training(steps=4, batch=4, length=24, learning_rate=1e-2, save_every=2, evaluate_every=50, tensorboard=False)
+TRAINING = Training(steps=4, batch=4, length=24, learning_rate=1e-2, save_every=2, evaluate_every=50, report_to=())
 IDLE = re.compile(r"pooler|^next_sentence")
 
 

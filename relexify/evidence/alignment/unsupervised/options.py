@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_number
 
 __all__ = ["AdversarialTraining", "resolve_options", "validate_adversarial_training"]
 
@@ -91,9 +91,7 @@ def validate_adversarial_training(options: AdversarialTraining) -> None:
         "judged": 1, "neighbours": 1, "refinements": 0, "frequency_words": 1,
     }  # fmt: skip
     for name, least in lowest.items():
-        value = getattr(options, name)
-        if value is not None and value < least:
-            raise InputError(f"aligning with {name} = {value} is not possible: give {least} or more")
+        check_number(f"aligning with {name}", getattr(options, name), least)
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
         value = getattr(options, name)
         if not 0 <= value < below:

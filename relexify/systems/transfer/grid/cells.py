@@ -51,7 +51,7 @@ class GridSearch:
         nli: Training and test data of a probe: files of premise, hypothesis and label, or the examples.
         pos: Training and test data of a probe for tags: `.conllu`, or a word and its tag on each line.
         baselines: Methods without vectors to compare with.
-        training_examples: Train the probes on this many examples or sentences, the first ones; on all if None.
+        training_examples: Train the probes on this many examples or sentences, evenly spaced; on all if None.
         penalty: Strength of the probes' L2 penalty.
         length: Tokens that the model reads at a time for a probe.
         batch: Texts per forward pass for a probe.

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from relexify.errors import InputError
 from relexify.evaluation.data.columns import read_tagged
 from relexify.evaluation.data.examples import read_examples
+from relexify.evaluation.data.files import evenly_spaced
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import check_roles, graft
@@ -108,8 +109,8 @@ def _open_data(search: GridSearch) -> _Data:
     return _Data(
         evidence,
         evidence.held_out.sample_bytes(options.score_bytes) if options.score else "",
-        None if nli is None else (_pairs(nli[0])[:limit], _pairs(nli[1])),
-        None if pos is None else (_tagged(pos[0])[:limit], _tagged(pos[1])),
+        None if nli is None else (evenly_spaced(_pairs(nli[0]), limit), _pairs(nli[1])),
+        None if pos is None else (evenly_spaced(_tagged(pos[0]), limit), _tagged(pos[1])),
     )
 
 
@@ -172,7 +173,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     if notes.get("name") == name:
         return found
     if not options.overwrite:
-        raise InputError(f"{path} belongs to another grid: choose another output, or pass --overwrite to run it again")
+        raise InputError(f"{path} belongs to another grid: choose another output, or remove that file")
     return cell
 
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, write_file, write_folder
 from relexify.systems.trelm.model.building import with_one_language
@@ -95,7 +96,7 @@ def export_trelm(folder: str | Path, language: str, output: str | Path, *, overw
     """
     alone, tokenizer = load_language(folder, language)
     with write_folder(output, overwrite=overwrite) as beside:
-        alone.save_pretrained(beside)
+        save_model(alone, beside)
         save_tokenizer(tokenizer, beside)
         notes = {"exported": {"language": language, "languages": load_config(folder).languages}}
         write_file(beside / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")

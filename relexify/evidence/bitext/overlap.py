@@ -1,0 +1,46 @@
+"""Find the pairs of parallel text whose sentences occur in text that a model will be scored on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from relexify.text import split_words
+
+__all__ = ["find_overlap"]
+
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…]['\"”’»)\s])\s*|(?<=[。！？])")
+
+
+def find_overlap(
+    pairs: Iterable[tuple[str, str]], source_texts: Iterable[str], target_texts: Iterable[str]
+) -> np.ndarray:
+    """Return the indices of the pairs with a side whose sentences all occur in text of its language, int64 [n].
+
+    Case, punctuation and white space do not count: a translation of a test sentence is as telling if it ends otherwise.
+
+    Args:
+        pairs: Sentences of the source language and of the target language.
+        source_texts: Paragraphs of the source language to score on.
+        target_texts: Paragraphs of the target language to score on.
+    """
+    scored = [{words for text in texts for words in _sentences(text)} for texts in (source_texts, target_texts)]
+    return np.array(
+        [
+            index
+            for index, pair in enumerate(pairs)
+            if any((own := _sentences(side)) and own <= known for side, known in zip(pair, scored, strict=True))
+        ],
+        np.int64,
+    )
+
+
+def _sentences(text: str) -> set[str]:
+    """Return the words of every sentence of a paragraph, sentences without any left out."""
+    sentences = (
+        " ".join(word for word in split_words(sentence) if any(map(str.isalnum, word)))
+        for sentence in _SENTENCE_ENDS.split(text.casefold())
+    )
+    return {sentence for sentence in sentences if sentence}

@@ -1,0 +1,46 @@
+"""Use transformers without its progress bars and its remarks: the library is silent, and the command line has its own.
+
+Loading and saving models shows bars such as "Loading weights" and "Writing model shards". Bars of downloads from the
+Hub are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+__all__ = ["quiet_transformers", "save_model"]
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hide the bars of transformers, and its messages below errors; its own settings are restored at the end."""
+    level = transformers_logging.get_verbosity()
+    hook = transformers_logging.set_tqdm_hook(_without_bar)
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        transformers_logging.set_tqdm_hook(hook)
+
+
+def save_model(model: PreTrainedModel, folder: str | Path, *, weights: dict[str, Any] | None = None) -> None:
+    """Write config and weights of a model into a folder.
+
+    Args:
+        model: The model.
+        folder: The folder.
+        weights: Its parameters, if they are distributed over devices.
+    """
+    with quiet_transformers():
+        model.save_pretrained(folder, state_dict=weights)
+
+
+def _without_bar(factory: Callable[..., Any], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return transformers_logging.EmptyTqdm(*positional, **named)

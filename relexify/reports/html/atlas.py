@@ -1,0 +1,148 @@
+"""The token atlas: every target token with its source tokens, its neighbours and its place on a map, compressed.
+
+The browser decompresses and reads it (script.js). The format is gzip of: the length of the header (uint32), the header
+in json, padding to a multiple of 4, the arrays one after the other, each padded to a multiple of 4 (little-endian), and
+two texts of tokens separated by NUL.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from relexify.mixture import Mixture, Origin
+from relexify.reports.html.map import comparable_rows, neighbours_of_rows, place
+from relexify.tokens import Spelling
+
+__all__ = ["Atlas", "build_atlas", "readable", "script_of"]
+
+SOURCES = 5
+"""Source tokens shown for each token."""
+NEIGHBOURS = 8
+WEIGHT_UNIT = 0.001
+"""Weights are stored as multiples of this."""
+_FIRST_SHOWN = 0x20
+_CONTROL_PICTURES = 0x2400
+"""Unicode's pictures of control characters, such as ␊."""
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """Every target token, as arrays for the browser.
+
+    Attributes:
+        tokens: As people read them, by id.
+        sources: Source tokens that occur in the mixture, as people read them.
+        origins: `Origin` of each token, uint8 [n].
+        source_counts: Source tokens shown for each token, uint8 [n].
+        source_ids: Indices into `sources`, those of one token after the other, by falling weight.
+        source_weights: Their weights, in `WEIGHT_UNIT`, int16.
+        neighbours: Ids of the nearest tokens [n × k]; empty if the embedding is unknown.
+        cosines: Their cosines in 1/255, uint8 [n × k].
+        positions: On the map, in 1/65535, uint16 [n × 2]; empty if the embedding is unknown.
+    """
+
+    tokens: Sequence[str]
+    sources: Sequence[str]
+    origins: np.ndarray
+    source_counts: np.ndarray
+    source_ids: np.ndarray
+    source_weights: np.ndarray
+    neighbours: np.ndarray
+    cosines: np.ndarray
+    positions: np.ndarray
+
+    def pack(self) -> bytes:
+        """Return everything as compressed bytes; equal content gives equal bytes."""
+        arrays = {
+            "origins": self.origins.astype("u1"),
+            "sourceCounts": self.source_counts.astype("u1"),
+            "sourceIds": self.source_ids.astype(_smallest(len(self.sources))),
+            "sourceWeights": self.source_weights.astype("<i2"),
+            "neighbours": self.neighbours.astype(_smallest(len(self.tokens))),
+            "cosines": self.cosines.astype("u1"),
+            "positions": self.positions.astype("<u2"),
+        }
+        texts = ["\0".join(self.tokens).encode(), "\0".join(self.sources).encode()]
+        header = {
+            "neighboursPerToken": self.neighbours.shape[1],
+            "weightUnit": WEIGHT_UNIT,
+            "originNames": [origin.name.lower() for origin in Origin],
+            "arrays": [[name, array.dtype.str[1:], array.size] for name, array in arrays.items()],
+            "texts": [len(text) for text in texts],
+        }
+        written = json.dumps(header).encode()
+        parts = [struct.pack("<I", len(written)), _padded(written)]
+        parts += [_padded(array.tobytes()) for array in arrays.values()]
+        return gzip.compress(b"".join([*parts, *texts]), 6, mtime=0)
+
+
+def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
+    """Return the atlas of a mixture.
+
+    Args:
+        mixture: The mixture of a grafted model.
+        embedding: The input embedding of the model [at least n × d], trained or not; None if it is not one matrix.
+    """
+    counts, columns, weights = _heaviest(mixture)
+    used, source_ids = np.unique(columns, return_inverse=True)
+    count = len(mixture)
+    neighbours, cosines = np.zeros((count, 0), np.int64), np.zeros((count, 0))
+    positions = np.zeros((0, 2))
+    if embedding is not None and count > 2 * NEIGHBOURS:
+        rows = comparable_rows(embedding[:count])
+        neighbours, cosines = neighbours_of_rows(rows, NEIGHBOURS)
+        positions = place(rows, neighbours)
+    return Atlas(
+        tokens=[readable(token, mixture.target_spelling) for token in mixture.target_tokens],
+        sources=[readable(mixture.source_tokens[id], mixture.source_spelling) for id in used],
+        origins=mixture.origin,
+        source_counts=counts,
+        source_ids=source_ids,
+        source_weights=np.clip(np.round(weights / WEIGHT_UNIT), -(2**15), 2**15 - 1),
+        neighbours=neighbours,
+        cosines=np.round(np.clip(cosines, 0, 1) * 255),
+        positions=np.round(positions * 65535),
+    )
+
+
+def readable(token: str, spelling: Spelling) -> str:
+    """Return a token as people read it: with the space before a word, bytes as \\xC3, line ends and the like as ␊."""
+    text = spelling.read(token).surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(
+        chr(_CONTROL_PICTURES + ord(character)) if ord(character) < _FIRST_SHOWN else character for character in text
+    )
+
+
+def script_of(text: str) -> str:
+    """Return the script of the first letter of a text, such as `Latin`; `no letters` if there is none."""
+    for character in text:
+        if character.isalpha():
+            name = unicodedata.name(character, "other").split(" ")[0].split("-")[0]
+            return {"CJK": "Chinese characters"}.get(name, name.capitalize())
+    return "no letters"
+
+
+def _heaviest(mixture: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of source tokens to show for each token, and their columns and weights, heaviest first."""
+    matrix = mixture.weights
+    entries = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(mixture)), entries)
+    order = np.lexsort((matrix.indices, -np.abs(matrix.data), rows))
+    rank = np.arange(len(rows)) - np.repeat(matrix.indptr[:-1], entries)  # within the row, since rows stay together
+    shown = order[rank < SOURCES]
+    return np.minimum(entries, SOURCES), matrix.indices[shown], matrix.data[shown]
+
+
+def _smallest(count: int) -> str:
+    return "<u2" if count <= 1 << 16 else "<u4"
+
+
+def _padded(content: bytes) -> bytes:
+    return content + b"\0" * (-len(content) % 4)

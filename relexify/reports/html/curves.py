@@ -1,0 +1,83 @@
+"""Training curves in SVG: held-out bits per byte against steps, in the colours of the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+__all__ = ["draw_curves"]
+
+_WIDTH, _HEIGHT = 760, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 14, 40
+COLOURS = 7
+"""Colours of the style sheet (`--c0` …) that lines take in turn."""
+
+
+def draw_curves(curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str = "bits per byte") -> str:
+    """Return a plot with one line per curve, and a legend if there are several.
+
+    Args:
+        curves: Steps and values of each curve, by its name; values that are not finite are left out.
+        label: Of the vertical axis.
+    """
+    finite = {name: [point for point in points if math.isfinite(point[1])] for name, points in curves.items()}
+    drawn = {name: points for name, points in finite.items() if points}
+    if not drawn:
+        return ""
+    low, high = _limits(list(drawn.values()))
+    last = max(point[0] for points in drawn.values() for point in points) or 1
+
+    def at(step: float, value: float) -> tuple[float, float]:
+        share = (min(value, high) - low) / (high - low)
+        return (
+            _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / last,
+            _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * share,
+        )
+
+    parts = []
+    for tick in _ticks(low, high):
+        _, y = at(0, tick)
+        parts.append(f'<path class="rule" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
+        parts.append(f'<text class="y" x="{_LEFT - 8}" y="{y + 4:.1f}">{tick:g}</text>')
+    for tick in _ticks(0, last):
+        x, _ = at(tick, low)
+        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}">{tick:,.0f}</text>')
+    parts.append(f'<text class="x" x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 4}">steps</text>')
+    for index, (name, points) in enumerate(drawn.items()):
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))
+        colour = f"var(--c{index % COLOURS})"
+        parts.append(f'<path class="line" style="stroke:{colour}" d="M{path}"><title>{escape(name)}</title></path>')
+        for step, value in points if len(points) <= 60 else ():
+            x, y = at(step, value)
+            about = f"{name}: {value:.4f} at step {step:,}"
+            parts.append(
+                f'<circle style="fill:{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(about)}</title></circle>'
+            )
+    legend = "".join(
+        f'<span><i style="background:var(--c{index % COLOURS})"></i>{escape(name)}</span>'
+        for index, name in enumerate(drawn)
+    )
+    description = escape(f"{label} against steps: {', '.join(drawn)}")
+    plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
+    caption = f"<figcaption>{escape(label)}</figcaption>"
+    return f'<figure class="plot">{caption}{plot}<div class="legend">{legend}</div></figure>'
+
+
+def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:
+    """Return the range of values; a start that is far above all the rest is cut off, since it would flatten it."""
+    low = min(value for points in curves for _, value in points)
+    rest = max(value for points in curves for _, value in (points[1:] or points))
+    high = max(value for points in curves for _, value in points)
+    if high - low > 4 * (rest - low) > 0:
+        high = rest
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers in a range."""
+    step = 10 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 6)
+    first = math.ceil(low / step)
+    return [round(index * step, 10) for index in range(first, math.floor(high / step) + 1)]

@@ -1,0 +1,91 @@
+"""Parts of a page: tables, bars, key figures. All arguments are plain text; the results are HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+__all__ = ["bars", "definition_list", "figures", "legend", "notice", "stacked_bars", "table"]
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of a header and rows; columns after the first are numbers. `**text**` is bold."""
+    header, *body = rows
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    lines = [
+        f'<tr><th scope="row"><bdi>{_cell(first)}</bdi></th>' + "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
+        for first, *rest in body
+    ]
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{'</tr>'.join(lines)}</tr></tbody></table></div>"
+    )
+
+
+def definition_list(entries: Mapping[str, str]) -> str:
+    """Return names with their values."""
+    pairs = (
+        f"<div><dt>{escape(name)}</dt><dd><bdi>{escape(value)}</bdi></dd></div>" for name, value in entries.items()
+    )
+    return f"<dl>{''.join(pairs)}</dl>"
+
+
+def figures(entries: Sequence[tuple[str, str, str]]) -> str:
+    """Return key figures: each a value, its name and an explanation."""
+    cards = (
+        f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span><small>{escape(about)}</small></div>'
+        for value, name, about in entries
+    )
+    return f'<div class="figures">{"".join(cards)}</div>'
+
+
+def notice(kind: str, text: str) -> str:
+    """Return a remark; its kind is `good`, `open` or `poor`."""
+    return f'<p class="notice {escape(kind)}">{escape(text)}</p>'
+
+
+def bars(values: Mapping[str, float], *, marked: str = "") -> str:
+    """Return one bar per value, with its number; the one called `marked` is highlighted."""
+    largest = max(values.values(), default=0) or 1
+    rows = (
+        f'<div class="bar{" marked" if name == marked else ""}"><span>{escape(name)}</span>'
+        f'<i style="--share:{value / largest:.4f}"></i><b>{value:.3f}</b></div>'
+        for name, value in values.items()
+    )
+    return f'<div class="bars">{"".join(rows)}</div>'
+
+
+def legend(names: Mapping[str, str]) -> str:
+    """Return what colours mean; the keys are CSS classes."""
+    entries = (f'<span><i class="{part}"></i>{escape(name)}</span>' for part, name in names.items())
+    return f'<div class="legend">{"".join(entries)}</div>'
+
+
+def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, str]) -> str:
+    """Return one bar per row, divided into parts.
+
+    Args:
+        rows: The size of each part, by row and part.
+        names: What each part is called, in the order of the parts; the key is its CSS class.
+    """
+    used = [part for part in names if any(row.get(part) for row in rows.values())]
+    lines = []
+    for title, row in rows.items():
+        total = sum(row.values()) or 1
+        parts = "".join(
+            f'<i class="{part}" style="--share:{row[part] / total:.5f}" '
+            f'title="{escape(names[part])}: {row[part] / total:.1%}"></i>'
+            for part in used
+            if row.get(part)
+        )
+        count = f"{total:,.0f}" if total > 1 else ""
+        shares = ", ".join(f"{names[part]} {row[part] / total:.1%}" for part in used if row.get(part))
+        lines.append(
+            f'<div class="stack"><span>{escape(title)}</span>'
+            f'<div role="img" aria-label="{escape(shares)}">{parts}</div><b>{count}</b></div>'
+        )
+    return "".join(lines)
+
+
+def _cell(text: str) -> str:
+    return f"<b>{escape(text.strip('*'))}</b>" if text.startswith("**") else escape(text)

@@ -1,0 +1,30 @@
+"""Documents: files that describe a finished output folder for people, such as a model card.
+
+Upper packages register them, by file name; whatever writes an output calls `write_documents` when it is complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from relexify.errors import first_line
+from relexify.registry import Registry
+from relexify.storage.files import record_file, write_file
+
+__all__ = ["DOCUMENTS", "write_documents"]
+
+DOCUMENTS: Registry[Callable[[Path], str]] = Registry("document")
+"""Functions that take an output folder and return the content of a file in it, by the name of the file."""
+
+logger = logging.getLogger(__name__)
+
+
+def write_documents(folder: Path) -> None:
+    """Write all documents of a finished output folder; one that fails is reported, since the output itself is good."""
+    for name, render in DOCUMENTS.items():
+        try:
+            write_file(record_file(folder / name), render(folder))
+        except Exception as error:
+            logger.warning("%s could not be written (%s)", folder / name, first_line(error))

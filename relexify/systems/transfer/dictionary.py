@@ -1,0 +1,86 @@
+"""Check a dictionary against what the model and the text of the target language already know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import EvidenceError
+from relexify.methods.translations import translations
+from relexify.neighbours import nearest, normalise_rows
+from relexify.systems.transfer.start import DictionaryCheck
+
+if TYPE_CHECKING:
+    from relexify.methods.inputs import Inputs
+    from relexify.mixture import Mixture
+
+__all__ = ["check_dictionary", "related_translations"]
+
+FEWEST_WORDS = 30
+"""With fewer words, a share says nothing."""
+RANDOM_WORDS = 20
+"""Random words that each neighbour is compared with."""
+
+
+def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | None:
+    """Measure how much of a text a dictionary translates, and whether its translations make sense.
+
+    Args:
+        inputs: What the method was built from; its evidence has a dictionary.
+        counts: Number of occurrences of each target token in held-out text [target].
+    """
+    lexicon = inputs.evidence.lexicon
+    if lexicon is None:
+        return None
+    translated = translations(inputs.source, inputs.target, lexicon)
+    words, related = _measure_related(inputs, translated)
+    return DictionaryCheck(
+        tokens=int(translated.known.sum()),
+        text_share=float(counts[translated.known].sum() / max(1, counts.sum())),
+        words=words,
+        related=related,
+    )
+
+
+def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) -> float:
+    """Return how often the nearest neighbour of a word has a closer meaning than a random word; 0.5 is chance.
+
+    Neighbours are found among the words, and meanings compared, by cosine. If meanings were assigned to words at
+    random, a neighbour would have no advantage over a random word, whatever the two spaces look like.
+
+    Args:
+        words: Vectors of words, in a space of their language [n × d].
+        meanings: Vectors of their meanings, in another space [n × e].
+        seed: Random seed.
+    """
+    count = len(words)
+    found = nearest(words, words, 2)[0]
+    neighbours = np.where(found[:, 0] == np.arange(count), found[:, -1], found[:, 0])
+    # An offset of 1 … n - 1, so that no word is compared with itself.
+    offsets = np.random.default_rng(seed).integers(1, count, (count, RANDOM_WORDS))
+    others = (np.arange(count)[:, None] + offsets) % count
+    rows = normalise_rows(meanings)
+    near = (rows * rows[neighbours]).sum(axis=1)[:, None]
+    far = np.einsum("nd,nkd->nk", rows, rows[others])
+    return float(((near > far) + 0.5 * (near == far)).mean())
+
+
+def _measure_related(inputs: Inputs, translated: Mixture) -> tuple[int, float | None]:
+    """Return the number of translated words with a vector, and `related_translations` of them if there are enough."""
+    try:
+        vectors = inputs.target_subwords
+    except EvidenceError:  # too little text for word vectors
+        return 0, None
+    # One token of each word: capitals and leading spaces make several tokens with the same translation, which would be
+    # neighbours with related translations in any dictionary.
+    forms = vectors.vocabulary.forms
+    by_word: dict[str, int] = {}
+    for id in np.flatnonzero(vectors.covered & translated.known):
+        if not forms[id].is_neutral:
+            by_word.setdefault(forms[id].text.casefold(), int(id))
+    ids = np.array(list(by_word.values()), np.int64)
+    if len(ids) < FEWEST_WORDS:
+        return len(ids), None
+    meanings = translated.apply(inputs.embedding - inputs.embedding.mean(axis=0))
+    return len(ids), related_translations(vectors.matrix[ids], meanings[ids], seed=inputs.seed)

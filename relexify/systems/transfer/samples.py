@@ -1,0 +1,68 @@
+"""The same sentences under the source and the target tokenizer, for people to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from relexify.tokens.vocabulary import backend_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.text import Corpus
+
+__all__ = ["segment", "segment_samples"]
+
+_SENTENCES = 3
+_SHORTEST, _LONGEST = 40, 160
+"""Characters of a sample."""
+_BYTES = 20_000
+"""Bytes of held-out text that samples are chosen from."""
+
+
+def segment_samples(
+    text: Corpus, source: PreTrainedTokenizerFast, target: PreTrainedTokenizerFast
+) -> list[dict[str, Any]]:
+    """Return a few typical lines of a text, each with its pieces under both tokenizers, as plain data.
+
+    Typical lines have about the same ratio of target to source tokens as the whole text.
+    """
+    lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
+    long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
+    samples = [
+        {"text": line, "source": segment(line, source), "target": segment(line, target)}
+        for line in map(_shorten, long_lines)
+    ]
+    counts = [(_count(sample["target"]), _count(sample["source"])) for sample in samples]
+    ratio = sum(after for after, _ in counts) / max(1, sum(before for _, before in counts))
+    distances = [abs(after / max(1, before) - ratio) for after, before in counts]
+    return [samples[index] for index in sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]]
+
+
+def segment(text: str, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
+    """Return the pieces that a tokenizer cuts a text into, each with its number of tokens.
+
+    A piece has several tokens if they are the bytes of one character, none of which can be shown alone.
+    """
+    pieces: list[tuple[str, int]] = []
+    end = 0
+    for first, last in backend_of(tokenizer).encode(text, add_special_tokens=False).offsets:
+        if pieces and first < end:
+            piece, tokens = pieces[-1]
+            pieces[-1] = (piece + text[end:last], tokens + 1)
+        else:
+            pieces.append((text[first:last], 1))
+        end = max(end, last)
+    return pieces
+
+
+def _count(pieces: list[tuple[str, int]]) -> int:
+    return sum(tokens for _, tokens in pieces)
+
+
+def _shorten(line: str) -> str:
+    """Cut a long line at a space, if it has one."""
+    if len(line) <= _LONGEST:
+        return line
+    cut = line[:_LONGEST]
+    return (cut.rpartition(" ")[0] or cut) + " …"

@@ -1,0 +1,145 @@
+"""What is known about a transferred model before its training: for its summary, its verdict and `relexify.json`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from relexify.text import is_unspaced, split_words
+from relexify.tokens import encoder_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["ORIGINAL", "DictionaryCheck", "Start", "TextCoverage", "cover_text"]
+
+ORIGINAL = "original"
+"""The source model with its own tokenizer, among the initialisations that are scored."""
+
+_SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
+"""Keys in `relexify.json`."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TextCoverage:
+    """Held-out text under both tokenizers.
+
+    Attributes:
+        bytes: Its size in UTF-8.
+        words: Number of words; of characters, for a script that is written without spaces.
+        unit: What `words` counts: `word` or `character`.
+        source_tokens: Number of tokens of the source tokenizer.
+        target_tokens: Number of tokens of the target tokenizer.
+        origins: Share of the target tokens by the origin of their rows.
+    """
+
+    bytes: int
+    words: int
+    unit: str
+    source_tokens: int
+    target_tokens: int
+    origins: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class DictionaryCheck:
+    """How much of the text a dictionary translates, and whether its translations make sense.
+
+    Attributes:
+        tokens: Number of target tokens that it translates.
+        text_share: Share of the held-out text that these tokens make up.
+        words: Number of words that `related` was measured on.
+        related: How often the translation of a word's nearest neighbour in the target language is closer to its own
+            translation than that of a random word: 0.5 is chance. None if there are too few words.
+    """
+
+    tokens: int
+    text_share: float
+    words: int
+    related: float | None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everything that the summary and the verdict of a transfer rest on.
+
+    Attributes:
+        method: The initialisation.
+        origins: Number of target rows by origin.
+        fallback: What fills rows without evidence: a `Fallback`.
+        alignment: `Rotation.summary` of the vector alignment, if there is one.
+        bits_per_byte: Scores before training, by initialisation; empty if none were measured.
+        text: The held-out text; None if there is none.
+        dictionary: The check of the dictionary; None if the method reads none, or aligns vectors with it.
+    """
+
+    method: str
+    origins: Mapping[str, int]
+    fallback: str
+    alignment: Mapping[str, Any] | None
+    bits_per_byte: Mapping[str, float]
+    text: TextCoverage | None
+    dictionary: DictionaryCheck | None
+
+    def as_notes(self) -> dict[str, Any]:
+        """Return the entries of `relexify.json`, besides those that a graft writes."""
+        return {
+            "fallback": self.fallback,
+            "alignment": self.alignment,
+            _SCORES: dict(self.bits_per_byte),
+            _TEXT: asdict(self.text) if self.text else None,
+            _DICTIONARY: asdict(self.dictionary) if self.dictionary else None,
+        }
+
+    @classmethod
+    def from_notes(cls, notes: Mapping[str, Any]) -> Start:
+        """Read the entries of `relexify.json`, of a transferred model or of one that was trained from it."""
+        text, dictionary = notes.get(_TEXT), notes.get(_DICTIONARY)
+        return cls(
+            method=notes["method"],
+            origins=notes["graft"]["origins"],
+            fallback=notes.get("fallback", ""),
+            alignment=notes.get("alignment"),
+            bits_per_byte=notes.get(_SCORES) or {},
+            text=TextCoverage(**text) if text else None,
+            dictionary=DictionaryCheck(**dictionary) if dictionary else None,
+        )
+
+
+def cover_text(
+    text: str, source: PreTrainedTokenizerFast, target: PreTrainedTokenizerFast, origins: np.ndarray
+) -> tuple[TextCoverage, np.ndarray]:
+    """Count the tokens of a text under both tokenizers.
+
+    Args:
+        text: The text, one paragraph per line.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        origins: The name of the origin of each target row [target].
+
+    Returns:
+        The counts, and the number of occurrences of each target token [target].
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    counts = np.zeros(len(origins), np.int64)
+    for row in encoder_of(target).encode(lines):
+        np.add.at(counts, np.asarray(row, np.int64), 1)
+    total = max(1, int(counts.sum()))
+    letters = [character for line in lines for character in line if character.isalpha()]
+    unspaced = sum(map(is_unspaced, letters)) > len(letters) / 2
+    words = sum(any(map(str.isalnum, item)) for line in lines for item in split_words(line))
+    coverage = TextCoverage(
+        bytes=len(text.encode("utf-8", "replace")),
+        words=max(1, len(letters) if unspaced else words),
+        unit="character" if unspaced else "word",
+        source_tokens=sum(len(row) for row in encoder_of(source).encode(lines)),
+        target_tokens=int(counts.sum()),
+        origins={str(name): float(counts[origins == name].sum() / total) for name in np.unique(origins)},
+    )
+    return coverage, counts

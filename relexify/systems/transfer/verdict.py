@@ -1,0 +1,123 @@
+"""The verdict on a transfer: is this a good start, and why?
+
+Scores before training do not predict the order of initialisations after it: rows from aligned word vectors may score
+worse than random ones and overtake them within some fifty steps. So the verdict rests on the evidence first, and on the
+scores second:
+
+1. `poor`, if the evidence is noise or missing: the aligned vectors translate fewer than `NOISE` of held-out words, the
+   translations in the dictionary are no more related than chance (`CHANCE_Z`), or most of the text has no evidence;
+2. `good`, if the model predicts the text better than with rows without evidence, by `GAIN` bits per byte or more;
+3. `open` otherwise;
+4. `unknown`, if nothing was scored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from relexify.systems.transfer.start import ORIGINAL, Start
+
+__all__ = ["Verdict", "alignment_hits", "judge"]
+
+NOISE = 0.05
+"""Precision at 1 below which aligned vectors are useless: 19 of 20 nearest words are wrong."""
+ROUGH = 0.2
+"""Precision at 1 below which they are imprecise."""
+CHANCE_Z = 3.0
+"""Standard errors above 0.5 that related translations must reach."""
+GAIN = 0.05
+"""Bits per byte that evidence must gain over rows without it; the sample of held-out text decides on less."""
+LITTLE_TEXT = 0.02
+"""Share of the text below which the translations of a dictionary hardly matter."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a transferred model is a good start for training.
+
+    Attributes:
+        start: `good`, `open`, `poor` or `unknown`.
+        reason: Why, and what to do about it if it is not good, in one or two sentences.
+    """
+
+    start: Literal["good", "open", "poor", "unknown"]
+    reason: str
+
+
+def judge(start: Start) -> Verdict:
+    """Judge a transfer by its evidence and its scores before training."""
+    baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
+    own = start.bits_per_byte.get(start.method)
+    gain = min(baselines.values()) - own if baselines and own is not None else None
+    if start.method in baselines or set(start.origins) <= {"none", "special"}:
+        return Verdict("poor", f"{start.method} uses no evidence; it is a baseline to compare with.")
+    if complaint := _complaint(start):
+        return Verdict("poor", complaint + _worth_of_spelling(gain))
+    if gain is None or own is None:
+        return Verdict("unknown", "The model was not scored before training.")
+    compared = " and ".join(f"{value:.3f} with {_NAMES[name]}" for name, value in baselines.items())
+    if gain >= GAIN:
+        return Verdict(
+            "good", f"Before any training, it needs {own:.3f} bits per byte, against {compared}: the evidence works."
+        )
+    return Verdict(
+        "open",
+        f"Before training, it predicts the text no better than without evidence ({own:.3f} bits per byte, against "
+        f"{compared}). Rows from word vectors often start like this and overtake random ones within the first steps: "
+        "train two methods for a short time (relexify compare) before you train one for long.",
+    )
+
+
+def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return how many held-out words the aligned vectors translate, and how many were tested; None if none were."""
+    quality = alignment["quality"]
+    if quality is None:
+        return None
+    return round(max(quality["precision"], quality["csls_precision"]) * quality["words"]), quality["words"]
+
+
+_NAMES = {"random": "random rows", "shuffle": "shuffled rows", ORIGINAL: "the original model"}
+
+
+def _complaint(start: Start) -> str:
+    """Return what is wrong with the evidence, and what to do about it; empty if nothing is."""
+    hits = alignment_hits(start.alignment) if start.alignment else None
+    if hits is not None and hits[0] < NOISE * hits[1]:
+        return (
+            f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
+            "they contribute is noise: give a dictionary, more text in both languages on similar topics, or pretrained "
+            "vectors."
+        )
+    if (found := start.dictionary) is not None:
+        if found.tokens == 0 or found.text_share < LITTLE_TEXT:
+            return (
+                f"The dictionary translates {found.tokens:,} tokens, {found.text_share:.1%} of the text, so it hardly "
+                "matters: check that it is for this language, spells words as the text does, and has the model's "
+                "language first."
+            )
+        if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * found.words):
+            return (
+                f"The translations in the dictionary look random: related words have related translations in "
+                f"{found.related:.0%} of cases, and 50% is chance. Check that it is for these two languages, and that "
+                "its columns belong together."
+            )
+    missing = start.text.origins.get("none", 0.0) if start.text else start.origins["none"] / sum(start.origins.values())
+    if missing > 0.5:
+        return (
+            f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
+            "combines all types."
+        )
+    return ""
+
+
+def _worth_of_spelling(gain: float | None) -> str:
+    """Say where a gain comes from if it is not from the evidence that was found to be noise."""
+    if gain is None or gain < GAIN:
+        return ""
+    return (
+        f" What it gains over rows without evidence ({gain:.3f} bits per byte) comes from tokens that both "
+        "vocabularies share and from the spelling of the others, which the method fvt uses alone."
+    )

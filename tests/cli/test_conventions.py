@@ -1,0 +1,135 @@
+"""Conventions of the command line: json, dry runs, plain tables in pipes, narrow terminals, spelling of options."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from relexify.cli import console
+from relexify.cli.app import _PANELS
+from tests.cli.command import relexify
+
+VERBS = {name: verb for panel in _PANELS.values() for name, verb in panel.items()}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_has_a_result_in_json(name):
+    called = {node.func.id for node in ast.walk(ast.parse(inspect.getsource(VERBS[name]))) if _is_name_call(node)}
+    assert "emit" in called
+
+
+def _is_name_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def test_json_is_one_object_on_stdout_and_may_stand_anywhere(transferred):
+    folder, _ = transferred
+    for arguments in (("inspect", folder, "ra", "--json"), ("--json", "inspect", folder, "ra")):
+        outcome = relexify(*arguments)
+        (line,) = outcome.out.splitlines()
+        token, *_ = json.loads(line)["tokens"]
+        assert {"token", "id", "origin", "sources"} == set(token)
+    methods = json.loads(relexify("methods", "--json").out)["methods"]
+    assert "blend" in methods
+    assert "no_such" not in relexify("options", "training").out
+
+
+def test_json_has_neither_nan_nor_paths_nor_arrays(monkeypatch, capsys):
+    import numpy as np
+
+    console.results_as_json(True)
+    console.emit(score=float("nan"), rows=np.arange(3), count=np.int64(4), pair=(1, None))
+    console.results_as_json(False)
+    assert json.loads(capsys.readouterr().out) == {"score": None, "rows": [0, 1, 2], "count": 4, "pair": [1, None]}
+
+
+def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
+    shown = relexify("methods").out
+    assert not set("│┃─━┏╇") & set(shown)
+    rows = [line for line in shown.splitlines() if line.startswith("blend")]
+    assert len(rows) == 1
+    assert "the default" in rows[0]
+
+
+@pytest.mark.parametrize("width", [20, 30, 50, 120])
+def test_narrow_terminals_do_not_cut_words(width, monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    monkeypatch.setattr(console, "results", terminal)
+    shown = console.table("Methods", "method", "a token becomes", "evidence")
+    cells = ("blend", "half its source pieces, half its translations", "a dictionary, or neighbours in the language")
+    shown.add_row(*cells)
+    console.print_table(shown)
+    words = {word.strip("│┃ ") for word in terminal.file.getvalue().split()}  # type: ignore[attr-defined]
+    assert {word for cell in cells for word in cell.split()} <= words
+
+
+def test_inspect_shows_known_words_and_says_how_the_others_are_split(transferred):
+    folder, _ = transferred
+    outcome = relexify("inspect", folder, "ra", "xyzzy")
+    assert outcome.status == 0, outcome.err
+    assert "weight" in outcome.out
+    assert "'xyzzy' is not a token; it is split into" in outcome.err
+    assert json.loads(relexify("inspect", folder, "ra", "xyzzy", "--json").out)["unknown"]["xyzzy"]
+
+
+def test_a_sample_shows_several_sources_of_each_token(transferred):
+    folder, _ = transferred
+    tokens = json.loads(relexify("inspect", folder, "--sample", 4, "--json").out)["tokens"]
+    assert len(tokens) == 4
+    assert max(len(token["sources"]) for token in tokens) == 5
+
+
+def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run")
+    assert outcome.status == 0, outcome.err
+    assert "blend: a token becomes" in outcome.out
+    assert list(tmp_path.iterdir()) == []
+    wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
+    assert wrong.status == 2
+
+
+def test_a_dry_run_of_a_training_validates_and_writes_nothing(world, transferred, tmp_path):
+    folder, _ = transferred
+    command = ("train", folder, tmp_path / "out", "--corpus", world.corpus, "--steps", 40, "--dry-run")
+    plan = json.loads(relexify(*command, "--json").out)["plan"]
+    assert plan["stage everything"] == "40 steps, trains everything"
+    assert list(tmp_path.iterdir()) == []
+    assert relexify("train", folder, folder, "--corpus", world.corpus, "--dry-run").status == 2
+
+
+def test_messages_spell_options_as_the_command_does():
+    console.set_options_of_command(["held_out", "overwrite"])
+    message = "give text (`held_out`), or do not score (`score=false`), or set `neighbours`; see `Corpus.open`"
+    assert console.spell_options(message) == (
+        "give text (--held-out), or do not score (--set score=false), or set --set neighbours=…; see `Corpus.open`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("transfer", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+        (("transfer", "gpt2", "out", "--corpus", "here.txt", "--method", "magic"), "magic"),
+        (("transfer", "gpt2", "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
+        (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+        (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+    ],
+)
+def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tmp_path):
+    (tmp_path / "here.txt").write_text("one line\n" * 200)
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as leaving: print(leaving.code, sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert reason in ended.stderr
+    assert ended.stdout == "2 []\n"

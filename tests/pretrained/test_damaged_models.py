@@ -1,0 +1,104 @@
+"""Whatever is wrong with a model folder is an `InputError`, and pickles are not executed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from relexify.errors import InputError
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
+from tests import pico
+from tests.hostile import MakeFolder
+
+CONFIGS = {
+    "a class that is no model": {"architectures": ["Trainer"]},
+    "a function": {"architectures": ["pipeline"]},
+    "a number as class": {"architectures": [5]},
+    "no attention heads": {"n_head": 0},
+    "negative number of layers": {"n_layer": -1},
+    "width that is no number": {"n_embd": "x"},
+    "a TRILayer without fields": {"model_type": "relexify-trilayer"},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return pico.saved("gpt2", tmp_path / "model")
+
+
+def change(file: Path, **entries: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **entries}))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_damaged_config_is_an_input_error_or_harmless(folder: Path, name: str) -> None:
+    change(folder / "config.json", **CONFIGS[name])
+    for load in (meta_model, load_model):
+        with suppress(InputError):
+            assert type(load(folder)).__name__ == "GPT2LMHeadModel"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"model_type": ' + "[" * 100_000, "", "5", "\0"])
+def test_a_config_that_is_not_json_is_an_input_error(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(InputError, match="that can be loaded"):
+        load_config(folder)
+
+
+def test_a_bilingual_model_without_languages_is_an_input_error(folder: Path) -> None:
+    change(folder / "config.json", model_type="relexify-bilingual", languages=5)
+    kind = kind_of_folder(folder)
+    assert kind is not None
+    assert kind.languages(folder) == ()
+    with pytest.raises(InputError, match="say which language"):
+        load_model(folder)
+    with pytest.raises(InputError, match="cannot be loaded"):
+        kind.load_language(folder, "en")
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_pickle_with_code_in_it_is_rejected_and_not_executed(folder: Path, tmp_path: Path, sharded: bool) -> None:
+    (folder / "model.safetensors").unlink()
+    name = "pytorch_model-00001-of-00001.bin" if sharded else "pytorch_model.bin"
+    (folder / name).write_bytes(pickle.dumps(MakeFolder(tmp_path / "executed")))
+    if sharded:
+        index = {"metadata": {}, "weight_map": {"transformer.wte.weight": name}}
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputError, match="are a pickle that contains more than numbers"):
+        load_model(folder)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_weights_in_a_pickle_of_numbers_are_loaded(folder: Path) -> None:
+    expected = load_model(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(expected.state_dict(), folder / "pytorch_model.bin")
+    loaded = load_model(folder)
+    assert all(torch.equal(loaded.state_dict()[name], value) for name, value in expected.state_dict().items())
+
+
+def test_a_shard_outside_the_folder_is_not_read(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {"transformer.wte.weight": "../../../../etc/passwd"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputError, match="holds no model that can be loaded"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("id", [10**9, 10**30, -1, "x"])
+@pytest.mark.parametrize("where", ["vocab", "added_tokens"])
+def test_a_token_id_that_tokenizers_would_abort_on_is_an_input_error(folder: Path, where: str, id: object) -> None:
+    state = json.loads((folder / "tokenizer.json").read_text())
+    if where == "vocab":
+        state["model"]["vocab"]["zzz"] = id
+    else:
+        state["added_tokens"][0]["id"] = id
+    (folder / "tokenizer.json").write_text(json.dumps(state))
+    with pytest.raises(InputError, match="a token has the id"):
+        load_tokenizer(folder)

@@ -1,0 +1,243 @@
+"""The HTML report: what it says, that it needs nothing else, and that a browser shows it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import relexify as rx
+from relexify.errors import InputError
+from relexify.reports import Comparison, write_report
+from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
+from relexify.reports.html.elements import table
+from relexify.reports.html.page import Section, render
+from relexify.storage.files import record_file
+from relexify.training.curve import Curve, Measurement
+from tests import pico
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+LETTERS = str.maketrans("0123456789", "ghijklmnop")
+MARKUP = "<script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A transfer with all that a report shows; some text looks like markup."""
+    root = tmp_path_factory.mktemp("report")
+    words = pico.foreign_words()
+    lines = [f"{MARKUP} {line}" for line in pico.sentences(400, seed=3, words=words)]
+    (root / "text.txt").write_text("\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
+        source = pico.saved("gpt2", root / "gpt2")
+        rx.transfer(
+            rx.Transfer(
+                model=str(source),
+                output=root / "<model>",
+                corpus=str(root / "text.txt"),
+                method="fvt",
+                vocab_size=350,
+                score_bytes=500,
+            )
+        )
+    return root / "<model>"
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return (folder / "report.html").read_text()
+
+
+def unpacked(page: str) -> tuple[dict, dict[str, np.ndarray], list[list[str]]]:
+    """Read the atlas in a page as the browser does."""
+    encoded = re.search(r'<script id="atlas-data"[^>]*>([^<]*)</script>', page)[1]
+    content = gzip.decompress(base64.b64decode(encoded))
+    (size,) = struct.unpack("<I", content[:4])
+    header, offset = json.loads(content[4 : 4 + size]), 4 + size + -size % 4
+    arrays = {}
+    for name, kind, length in header["arrays"]:
+        arrays[name] = np.frombuffer(content, f"<{kind}", length, offset)
+        offset += arrays[name].nbytes + -arrays[name].nbytes % 4
+    texts = []
+    for length in header["texts"]:
+        texts.append(content[offset : offset + length].decode().split("\0"))
+        offset += length
+    return header, arrays, texts
+
+
+def test_a_transfer_writes_a_report_with_every_section(page, folder):
+    for section in ("summary", "sentences", "scores", "origins", "atlas", "evidence", "facts"):
+        assert f'<section id="{section}"' in page
+    notes = json.loads((folder / "relexify.json").read_text())
+    assert notes["provenance"]["inputs"]["corpus"][:16] in page
+    assert "report.html" in notes["files"]
+    assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in page
+
+
+def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
+    assert not re.findall(r"""(?:src|href)\s*=\s*["']?[^"'#]|url\(|@import|https?://""", page)
+    assert "default-src 'none'" in page
+    assert MARKUP not in page
+    assert "<model>" not in page
+    assert "&lt;model&gt;" in page
+
+
+def test_the_same_folder_gives_the_same_bytes(page, folder):
+    assert rx.report(folder).read_text() == page
+
+
+def test_the_atlas_has_every_token_with_its_sources_and_neighbours(page, folder):
+    header, arrays, (tokens, sources) = unpacked(page)
+    mixture = rx.Mixture.load(folder / "mixture.safetensors")
+    assert tokens == [readable(token, mixture.target_spelling) for token in mixture.target_tokens]
+    assert np.array_equal(arrays["origins"], mixture.origin)
+    starts = np.concatenate([[0], np.cumsum(arrays["sourceCounts"], dtype=np.int64)])
+    for id in range(0, len(tokens), 7):
+        shown = range(starts[id], starts[id + 1])
+        found = {sources[arrays["sourceIds"][entry]]: arrays["sourceWeights"][entry] * 0.001 for entry in shown}
+        expected = mixture.sources(id, 5)
+        weights = sorted((abs(weight) for _, weight in expected), reverse=True)
+        assert sorted(map(abs, found.values()), reverse=True) == pytest.approx(weights, abs=5e-4)
+        if len({abs(weight) for _, weight in mixture.sources(id)}) == len(mixture.sources(id)):
+            assert set(found) == {readable(token, mixture.source_spelling) for token, _ in expected}
+    neighbours = arrays["neighbours"].reshape(len(tokens), header["neighboursPerToken"])
+    assert not (neighbours == np.arange(len(tokens))[:, None]).any()
+    assert neighbours.max() < len(tokens)
+
+
+def test_neighbours_are_tokens_with_similar_embeddings():
+    rng = np.random.default_rng(0)
+    source, target = pico.byte_level(), pico.byte_level(pico.sentences(words=pico.foreign_words()))
+    mixture = rx.methods.fvt(source, target)
+    groups = rng.integers(0, 20, len(mixture))
+    embedding = rng.normal(size=(20, 64))[groups] + 0.1 * rng.normal(size=(len(mixture), 64))
+    atlas = build_atlas(mixture, embedding)
+    assert (groups[atlas.neighbours] == groups[:, None]).mean() > 0.9
+    # On the map, a token is nearer to its neighbours than to the rest.
+    places = atlas.positions / 65535
+    near = np.linalg.norm(places[atlas.neighbours] - places[:, None], axis=2).mean()
+    far = np.linalg.norm(places[rng.permutation(len(places))] - places, axis=1).mean()
+    assert near < 0.5 * far
+
+
+def test_a_model_whose_embedding_is_unknown_has_an_atlas_without_a_map():
+    tokenizer = pico.byte_level()
+    atlas = build_atlas(rx.methods.fvt(tokenizer, tokenizer), None)
+    assert atlas.positions.size == atlas.neighbours.size == 0
+    assert gzip.decompress(atlas.pack())
+
+
+def big_atlas(count: int) -> Atlas:
+    """Numbers that compress as badly as any."""
+    rng = np.random.default_rng(0)
+    words = [f" {rng.bytes(4).hex().translate(LETTERS)}" for _ in range(count)]
+    return Atlas(
+        tokens=words,
+        sources=words,
+        origins=rng.integers(0, 5, count),
+        source_counts=np.full(count, 5),
+        source_ids=rng.integers(0, count, 5 * count),
+        source_weights=rng.integers(0, 1000, 5 * count),
+        neighbours=rng.integers(0, count, (count, 8)),
+        cosines=rng.integers(50, 255, (count, 8)),
+        positions=rng.integers(0, 65536, (count, 2)),
+    )
+
+
+def test_fifty_thousand_tokens_fit_into_five_megabytes():
+    atlas = big_atlas(50_000)
+    page = render("big", "", [Section("atlas", "Atlas", "x")], data=atlas.pack())
+    assert len(page.encode()) < 5_000_000
+
+
+def test_training_adds_curves(folder, tmp_path):
+    trained = shutil.copytree(folder, tmp_path / "trained")
+    points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9.0, 2.0) for step in range(0, 100, 10)]
+    Curve.of(points).save(record_file(trained / "training.json"))
+    page = rx.report(trained).read_text()
+    assert page.count("<svg") == 2
+    assert "90 (best)" in page
+
+
+def test_a_comparison_has_a_report_too(tmp_path):
+    curves = {
+        name: (Curve.of(Measurement(step, step, "all", start - step / 9, 5.0) for step in (0, 1, 2)),)
+        for name, start in (("fvt", 3.0), ("random", 4.0))
+    }
+    written = write_report(Comparison("A & B", curves, 10), tmp_path)
+    assert tmp_path / "report.html" in written
+    page = (tmp_path / "report.html").read_text()
+    assert "A &amp; B" in page
+    assert page.count('class="line"') == 2
+    assert rx.report(tmp_path).read_text() == page
+
+
+def test_a_folder_of_something_else_is_rejected(tmp_path):
+    with pytest.raises(InputError, match="was not written by relexify"):
+        rx.report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        (" shule", "Latin"),
+        ("学校", "Chinese characters"),
+        ("مەكتەپ", "Arabic"),
+        ("школа", "Cyrillic"),
+        ("12,", "no letters"),
+    ],
+)
+def test_the_script_of_a_token_is_that_of_its_letters(text, script):
+    assert script_of(text) == script
+
+
+def test_cells_are_escaped_and_bold_ones_marked():
+    assert "<b>1</b>" in table([["a", "b"], ["<i>", "**1**"]])
+    assert "<i>" not in table([["a", "b"], ["<i>", "**1**"]])
+
+
+def dom(page: Path, token: str = "") -> tuple[str, str]:
+    """Return the page as a browser builds it, and what the browser logs."""
+    address = page.absolute().as_uri() + (f"#token/{quote(token)}" if token else "")
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += ["--virtual-time-budget=20000", "--dump-dom", address]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return found.stdout, "\n".join(line for line in found.stderr.splitlines() if "CONSOLE" in line)
+
+
+@needs_browser
+def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
+    page = shutil.copy(folder / "report.html", tmp_path / "report.html")
+    mixture = rx.Mixture.load(folder / "mixture.safetensors")
+    mixed = next(id for id in range(349, 0, -1) if len(mixture.sources(id)) > 1)
+    token = readable(mixture.target_tokens[mixed], mixture.target_spelling)
+    shown, logged = dom(Path(page), token.strip())
+    assert not logged
+    assert 'data-atlas="ready"' in shown
+    detail = re.search(r'<div id="atlas-detail"[^>]*>(.*?)<div class="map">', shown, re.DOTALL)[1]
+    assert f">{token.strip()}<" in detail.replace("</span>", "</span>>")
+    assert detail.count('class="weight"') == min(5, len(mixture.sources(mixed)))
+    assert "Nearest target tokens" in detail
+
+
+@needs_browser
+def test_a_browser_shows_a_quarter_of_a_million_tokens(tmp_path):
+    from relexify.reports.html.model import _ATLAS
+
+    page = tmp_path / "big.html"
+    page.write_text(render("big", "", [Section("atlas", "Atlas", _ATLAS)], data=big_atlas(250_000).pack()))
+    shown, logged = dom(page)
+    assert not logged
+    assert 'data-atlas="ready"' in shown
+    assert "Search 250,000 tokens" in shown

@@ -1,0 +1,104 @@
+"""The verdict tells a useless dictionary and noisy vectors from good evidence, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relexify.systems.transfer.dictionary import related_translations
+from relexify.systems.transfer.start import DictionaryCheck, Start, TextCoverage, cover_text
+from relexify.systems.transfer.verdict import judge
+from tests import pico
+
+GOOD = Start(
+    method="blend",
+    origins={"none": 10, "special": 5, "copied": 20, "pieces": 0, "mixed": 965},
+    fallback="source-rows",
+    alignment=None,
+    bits_per_byte={"original": 3.4, "random": 3.1, "shuffle": 3.3, "blend": 2.8},
+    text=TextCoverage(1_000, 180, "word", 500, 250, {"mixed": 0.9, "none": 0.1}),
+    dictionary=DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.7),
+)
+
+
+def aligned(right: int, words: int) -> Start:
+    quality = {"precision": right / words, "csls_precision": 0.0, "words": words, "candidates": 1_000}
+    alignment = {"pairs_used": 1_000, "coverage": 0.5, "quality": quality}
+    return replace(GOOD, alignment=alignment, dictionary=None)
+
+
+def test_evidence_that_beats_both_baselines_is_a_good_start():
+    verdict = judge(GOOD)
+    assert verdict.start == "good"
+    assert "2.800 bits per byte, against 3.100 with random rows and 3.300 with shuffled rows" in verdict.reason
+
+
+def test_scores_no_better_than_one_of_the_baselines_leave_it_open():
+    scores = {"original": 3.4, "random": 2.82, "shuffle": 3.3, "blend": 2.8}
+    verdict = judge(replace(GOOD, bits_per_byte=scores))
+    assert verdict.start == "open"
+    assert "relexify compare" in verdict.reason
+
+
+@pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "good"), (80, "good")])
+def test_vectors_that_find_next_to_no_translations_are_noise_however_good_the_scores(right, start):
+    verdict = judge(aligned(right, 128))
+    assert verdict.start == start
+    assert (f"{right} of 128 held-out words" in verdict.reason) == (start == "poor")
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        (DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None), "translates 0 tokens"),
+        (DictionaryCheck(tokens=12, text_share=0.004, words=12, related=None), "12 tokens, 0.4% of the text"),
+        (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52% of cases, and 50% is chance"),
+    ],
+)
+def test_a_useless_dictionary_is_a_poor_start_and_the_gain_is_explained_by_spelling(check, reason):
+    verdict = judge(replace(GOOD, dictionary=check))
+    assert verdict.start == "poor"
+    assert reason in verdict.reason
+    assert "0.300 bits per byte) comes from tokens that both" in verdict.reason
+    alone = judge(replace(GOOD, dictionary=check, bits_per_byte={}))
+    assert "comes from" not in alone.reason
+
+
+def test_text_without_evidence_counts_and_not_the_vocabulary():
+    rare = replace(GOOD, origins={"none": 900, "special": 5, "mixed": 95})
+    assert judge(rare).start == "good"
+    frequent = replace(GOOD, text=replace(GOOD.text, origins={"none": 0.63, "mixed": 0.37}))
+    assert "no evidence for 63% of the text" in judge(frequent).reason
+
+
+def test_without_scores_or_evidence_nothing_is_promised():
+    assert judge(replace(GOOD, bits_per_byte={})).start == "unknown"
+    assert judge(replace(GOOD, method="random")).start == "poor"
+
+
+def test_the_notes_give_back_the_same_start():
+    notes = {**GOOD.as_notes(), "method": "blend", "graft": {"origins": GOOD.origins}}
+    assert Start.from_notes(notes) == GOOD
+
+
+def test_translations_are_related_if_the_spaces_agree_and_at_chance_if_they_are_shuffled():
+    generator = np.random.default_rng(0)
+    words = generator.standard_normal((500, 20))
+    meanings = words @ generator.standard_normal((20, 30)) + generator.standard_normal((500, 30))
+    assert related_translations(words, meanings, seed=0) > 0.7
+    shuffled = related_translations(words, generator.permutation(meanings), seed=0)
+    assert abs(shuffled - 0.5) < 3 / np.sqrt(12 * 500)
+
+
+def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
+    tokenizer = pico.byte_level()
+    origins = np.array(["none", "mixed"] * len(tokenizer))[: len(tokenizer)]
+    spaced, counts = cover_text("Habari ya leo, rafiki?\n\nNjema.", tokenizer, tokenizer, origins)
+    assert (spaced.unit, spaced.words) == ("word", 5)
+    assert spaced.source_tokens == spaced.target_tokens == counts.sum()
+    assert sum(spaced.origins.values()) == pytest.approx(1)
+    assert spaced.origins["none"] == pytest.approx(counts[::2].sum() / counts.sum())
+    unspaced, _ = cover_text("今天天气很好。", tokenizer, tokenizer, origins)
+    assert (unspaced.unit, unspaced.words) == ("character", 6)

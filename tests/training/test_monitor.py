@@ -1,0 +1,82 @@
+"""What users see of a training: loss, score and speed, an estimate of the time, and reports to other services."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.progress import report_to, runs_follow
+from relexify.training.engine import trainer
+from relexify.training.engine.arguments import evaluated_steps
+from relexify.training.plan import Training, plan_stages
+from tests.training.runs import TRAINING
+
+
+@pytest.fixture
+def heard() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def reporter(heard) -> Any:
+    @contextmanager
+    def record(description: str, total: int | None = None):
+        def advance(amount: int, status: str = "") -> None:
+            if description.startswith("training: "):
+                heard.append(status)
+
+        yield advance
+
+    return record
+
+
+def test_loss_score_and_speed_are_reported_and_every_score_is_logged(run_of, reporter, heard, caplog):
+    caplog.set_level(logging.INFO, logger="relexify")
+    with report_to(reporter):
+        result = run_of().train(replace(TRAINING, steps=8, evaluate_every=4, save_every=100))
+    assert len(heard) == 8
+    assert f"{result.curve.first.bits_per_byte:.3f} bits per byte" in heard[0]
+    for word in ("loss ", " bits per byte", " tokens/s"):
+        assert word in heard[-1]
+    for point in result.curve.points:
+        assert f"step {point.step}: {point.bits_per_byte:.4f} bits per byte" in caplog.text
+
+
+def test_a_long_training_announces_its_time_once_and_that_of_the_runs_after_it(run_of, monkeypatch, caplog):
+    monkeypatch.setattr(trainer, "ANNOUNCED_FROM", 0)
+    monkeypatch.setattr(trainer, "LONG_TRAINING", 0)
+    caplog.set_level(logging.INFO, logger="relexify")
+    with runs_follow(2):
+        run_of().train(replace(TRAINING, steps=8, evaluate_every=8, save_every=100, plan="embeddings-first"))
+    announced = [message for message in caplog.messages if "steps take about" in message]
+    assert len(announced) == 1
+    # The first stage has one step, too few to measure; so this is the second one after two of its seven steps.
+    assert announced[0].startswith("the remaining 5 steps take about")
+    assert "for the 2 runs after this one" in announced[0]
+    assert announced[0].endswith("consider fewer steps, a smaller batch or shorter sequences, or a GPU")
+
+
+@pytest.mark.parametrize(
+    ("steps", "scored"),
+    [(1, {1}), (6, {2, 4, 6}), (30, {3, 8, 16, 24}), (100, set(range(10, 101, 10))), (400, {40, *range(20, 401, 20)})],
+)
+def test_short_runs_are_scored_less_often(steps, scored):
+    training = Training(steps=steps)
+    (stage,) = plan_stages(training)
+    assert evaluated_steps(training, stage, 0) == scored
+
+
+def test_reports_to_unknown_or_missing_services_are_rejected_before_any_work():
+    with pytest.raises(InputError, match="cannot report to 'weights': choose from tensorboard, wandb, trackio"):
+        plan_stages(Training(report_to=("weights",)))
+    missing = [name for name in ("wandb", "trackio") if importlib.util.find_spec(name) is None]
+    if not missing:
+        pytest.skip("all services are installed")
+    with pytest.raises(InputError, match=f"needs the package {missing[0]}: pip install {missing[0]}"):
+        plan_stages(Training(report_to=(missing[0],)))

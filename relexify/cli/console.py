@@ -29,10 +29,13 @@ __all__ = [
     "results",
     "results_as_json",
     "set_options_of_command",
+    "shorten",
     "spell_options",
     "table",
 ]
 
+MAX_MESSAGE = 1_000
+"""Characters of a message that are shown; user input inside it may be arbitrarily long."""
 UNLIMITED = 10_000
 """Width of a table that is not shown on a terminal: a program that reads it wants no line breaks."""
 
@@ -103,6 +106,13 @@ def set_options_of_command(names: Iterable[str]) -> None:
     _options_of_command.update(names)
 
 
+def shorten(message: str) -> str:
+    """Return a message with its middle left out if it is too long."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    return f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
+
+
 def table(title: str, *columns: str) -> Table:
     """Return an empty table in relexify's style; columns after the first are right-aligned."""
     empty = Table(
@@ -165,5 +175,5 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno >= logging.WARNING else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        text = escape(f"{name}{spell_options(record.getMessage())}")
+        text = escape(shorten(f"{name}{spell_options(record.getMessage())}"))
         console.print(f"[{style}]·[/] {text}", highlight=False, soft_wrap=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError, VocabularyError
@@ -22,6 +25,7 @@ from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.pretrained.weight_files import save_with_links
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
@@ -32,6 +36,8 @@ MIXTURE_FILE = "mixture.safetensors"
 REPORT_FILE = MARKER
 PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
+_BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
+"""How much of a lexical tensor is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +91,7 @@ class Graft:
         overwrite: bool = False,
         provenance: Provenance | None = None,
         summary: dict[str, Any] | None = None,
+        inner: str | Path | None = None,
     ) -> Path:
         """Write a folder that `AutoModelFor…` and `AutoTokenizer` load, all of it or nothing.
 
@@ -93,16 +100,24 @@ class Graft:
             overwrite: Replace a folder that exists.
             provenance: Where the model comes from, for the notes and the mixture.
             summary: More entries of the notes.
+            inner: A model, as for `load_model`, that has the same inner parameters. Its files become hard links where
+                they hold nothing else, so that a large model is saved in seconds; on another file system, copies.
         """
         with write_folder(path, overwrite=overwrite) as folder:
-            self.write(folder, provenance=provenance, summary=summary)
+            self.write(folder, provenance=provenance, summary=summary, inner=inner)
         return Path(path)
 
     def write(
-        self, folder: Path, *, provenance: Provenance | None = None, summary: dict[str, Any] | None = None
+        self,
+        folder: Path,
+        *,
+        provenance: Provenance | None = None,
+        summary: dict[str, Any] | None = None,
+        inner: str | Path | None = None,
     ) -> None:
         """Write the files of the model into an empty folder; arguments as in `save`."""
-        save_model(self.model, folder)
+        if inner is None or not save_with_links(self.model, folder, inner, changed=self.report.lexical):
+            save_model(self.model, folder)
         save_tokenizer(self.tokenizer, folder)
         self.mixture.save(folder / MIXTURE_FILE, provenance)
         notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
@@ -144,6 +159,7 @@ def graft(
     precomputed: PrecomputedRows | None = None,
     seed: int = 0,
     pad_to_multiple_of: int | None = None,
+    copy_inner: bool = True,
 ) -> Graft:
     """Replace tokenizer, embeddings, head and output bias; keep every inner parameter bit for bit, and the dtype.
 
@@ -155,6 +171,8 @@ def graft(
             an output embedding that is not tied to the input keeps the mixture's.
         seed: Random seed of the rows that the mixture does not know.
         pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
+        copy_inner: Whether the result has inner parameters of its own. If not, it shares those of `model`, which takes
+            no memory; training one then changes the other, and so does moving it to another device.
 
     Raises:
         VocabularyError: Mixture, tokenizer and model do not fit together.
@@ -168,21 +186,19 @@ def graft(
     multiple = pad_to_multiple_of or 1
     rows = -(-tokens // multiple) * multiple
     axes = lexical_axes(model)
-    grafted = copy.deepcopy(model)
-    with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
-        resize(grafted, rows)
+    grafted = _without_lexicon(model, axes, copy_inner=copy_inner)
+    resize(grafted, rows)
     width, deviation = int(model.get_input_embeddings().weight.shape[1]), initial_deviation(model.config)
-    written: set[int] = set()
+    mixed: dict[int, torch.Tensor] = {}
+    empty = {name: _tensor(grafted, name) for name in axes}
     for index, (name, axis) in enumerate(sorted(axes.items())):
-        new = _tensor(grafted, name)
-        if new.data_ptr() in written:  # tied to a tensor that has its values
-            continue
-        written.add(new.data_ptr())
-        # Each tensor has its own seed, so that the random rows of an untied head differ from those of the input.
-        generator = np.random.default_rng(seed + 1000 * index)
-        mixed = _mix(mixture, _tensor(model, name), axis, rows, generator, width=width, deviation=deviation)
-        with torch.no_grad():
-            new.copy_(mixed)
+        if id(empty[name]) not in mixed:  # else tied to a tensor that has its values
+            # Each tensor has its own seed, so that the random rows of an untied head differ from those of the input.
+            generator = np.random.default_rng(seed + 1000 * index)
+            values = _mix(mixture, _tensor(model, name), axis, rows, generator, width=width, deviation=deviation)
+            mixed[id(empty[name])] = _like(empty[name], values)
+        path, _, last = name.rpartition(".")
+        setattr(grafted.get_submodule(path), last, mixed[id(empty[name])])
     if precomputed is not None:
         _put_precomputed(grafted, precomputed)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
@@ -205,6 +221,19 @@ def is_tied(model: PreTrainedModel) -> bool:
     return head is not None and head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
 
 
+def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner: bool) -> PreTrainedModel:
+    """Return a copy of a model whose lexical tensors have no values; they are on the meta device."""
+    # `copy.deepcopy` takes what its memo holds instead of making a copy.
+    inner = {} if copy_inner else {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+    lexical = [_tensor(model, name) for name in axes]
+    return copy.deepcopy(model, inner | {id(tensor): _like(tensor, tensor.detach().to("meta")) for tensor in lexical})
+
+
+def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return values as a parameter if a tensor is one, else as they are."""
+    return nn.Parameter(values, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else values
+
+
 def _mix(
     mixture: Mixture,
     source: torch.Tensor,
@@ -220,6 +249,9 @@ def _mix(
     The mixture's fallback fills rows that the mixture does not know, and rows that pad the matrix. No other function
     draws random embeddings.
 
+    Only blocks of rows are in memory in float32, and rows that no token is mixed from are not read, so the embedding of
+    a large model may be mapped from a file.
+
     Args:
         mixture: The mixture.
         source: The tensor of the source model, with the tokens along `axis`.
@@ -230,25 +262,46 @@ def _mix(
         deviation: Standard deviation that the model's authors initialise embeddings with.
     """
     wide = torch.float64 if source.dtype == torch.float64 else torch.float32
-    values = source.detach().movedim(axis, 0).to("cpu", wide)
-    table = values.reshape(values.shape[0], -1).numpy()  # [source rows × everything else]; [rows × 1] for a bias
-    used = table[: len(mixture.source_tokens)]  # without the rows that pad it
-    mixed = np.zeros((rows, table.shape[1]), dtype=table.dtype)
-    mixed[: len(mixture)] = mixture.apply(table)
-    unknown = np.ones(rows, dtype=bool)
-    unknown[: len(mixture)] = ~mixture.known
-    noise = generator.standard_normal((int(unknown.sum()), table.shape[1]))
-    match mixture.fallback:
-        case Fallback.NARROW:
-            mixed[unknown] = noise / width
-        case Fallback.FRESH:
-            mixed[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
-        case Fallback.MEAN:
-            mixed[unknown] = used.mean(axis=0, dtype=np.float64)
-        case Fallback.SOURCE_ROWS:
-            mixed[unknown] = used.mean(axis=0, dtype=np.float64) + used.std(axis=0, dtype=np.float64) * noise
-    shaped = torch.from_numpy(mixed).reshape(rows, *values.shape[1:]).movedim(0, axis)
-    return shaped.to(source.device, source.dtype).contiguous()
+    values = source.detach().movedim(axis, 0)
+    table = values.reshape(values.shape[0], -1)  # [source rows × everything else]; [rows × 1] for a bias
+    mean = std = np.zeros(table.shape[1])
+    if mixture.fallback in (Fallback.MEAN, Fallback.SOURCE_ROWS) and (rows > len(mixture) or not mixture.known.all()):
+        mean, std = _mean_and_deviation(table[: len(mixture.source_tokens)], wide)
+    mixed = torch.empty((rows, table.shape[1]), dtype=source.dtype)
+    for start in range(0, rows, _BLOCK_ROWS):
+        used, weights = _without_unused(mixture.weights[start : start + _BLOCK_ROWS])
+        gathered = table[used.to(table.device)].to("cpu", wide).numpy()
+        block = np.zeros((min(_BLOCK_ROWS, rows - start), table.shape[1]), dtype=gathered.dtype)
+        block[: weights.shape[0]] = weights @ gathered
+        unknown = np.ones(len(block), dtype=bool)
+        unknown[: weights.shape[0]] = np.diff(weights.indptr) == 0
+        noise = generator.standard_normal((int(unknown.sum()), table.shape[1]))
+        match mixture.fallback:
+            case Fallback.NARROW:
+                block[unknown] = noise / width
+            case Fallback.FRESH:
+                block[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
+            case Fallback.MEAN:
+                block[unknown] = mean
+            case Fallback.SOURCE_ROWS:
+                block[unknown] = mean + std * noise
+        mixed[start : start + len(block)] = torch.from_numpy(block).to(source.dtype)
+    return mixed.reshape(rows, *values.shape[1:]).movedim(0, axis).to(source.device).contiguous()
+
+
+def _without_unused(weights: csr_array) -> tuple[torch.Tensor, csr_array]:
+    """Return the columns of a matrix that have entries, in order, and the matrix without the others."""
+    used, positions = np.unique(weights.indices, return_inverse=True)
+    shape = (weights.shape[0], len(used))
+    return torch.from_numpy(used).long(), csr_array((weights.data, positions, weights.indptr), shape=shape)
+
+
+def _mean_and_deviation(table: torch.Tensor, wide: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the standard deviation of every column, [columns] each; some columns at a time."""
+    blocks = table.tensor_split(-(-table.shape[1] // _BLOCK_COLUMNS), dim=1)
+    wide_blocks = (block.to("cpu", wide).contiguous().numpy() for block in blocks)
+    columns = [(block.mean(axis=0, dtype=np.float64), block.std(axis=0, dtype=np.float64)) for block in wide_blocks]
+    return np.concatenate([mean for mean, _ in columns]), np.concatenate([std for _, std in columns])
 
 
 def _tensor(model: PreTrainedModel, name: str) -> torch.Tensor:
@@ -320,9 +373,10 @@ def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture
         if not torch.isfinite(_tensor(model, name)).all():
             raise GraftError(f"{name} has NaN or infinite values: check the weights of the source model")
     embedding = model.get_input_embeddings().weight.detach()[: len(mixture)]
-    nonzero = (source.detach()[: len(mixture.source_tokens)] != 0).any(dim=1).cpu().numpy()
-    from_nonzero = abs(mixture.weights) @ nonzero.astype("float32") > 0  # the copy of a zero row may be zero
-    empty = (embedding == 0).all(dim=1).cpu().numpy() & from_nonzero
-    if empty.any():
-        example = mixture.target_tokens[int(empty.argmax())]
-        raise GraftError(f"{int(empty.sum())} tokens, {example!r} among them, got an embedding of zeros")
+    zero = np.flatnonzero(~embedding.any(dim=1).cpu().numpy())
+    used, weights = _without_unused(mixture.weights[zero])
+    nonzero = source.detach()[used.to(source.device)].any(dim=1).cpu().numpy()
+    empty = zero[abs(weights) @ nonzero.astype("float32") > 0]  # the copy of a zero row may be zero
+    if len(empty):
+        example = mixture.target_tokens[int(empty[0])]
+        raise GraftError(f"{len(empty)} tokens, {example!r} among them, got an embedding of zeros")

@@ -18,7 +18,7 @@ from relexify.evidence.alignment import Rotation, align, align_randomly
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
-from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.lexicon import BilingualLexicon, read_frequencies
 from relexify.evidence.vectors import (
     Subwords,
     SubwordVectors,
@@ -29,7 +29,7 @@ from relexify.evidence.vectors import (
     train_vectors,
 )
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.token_space import TokenSpace
+from relexify.methods.token_space import TokenSpace, WordComposition
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -38,6 +38,8 @@ from relexify.text import Corpus, train_segmenter
 from relexify.tokens import encode_words, encoder_of, make_encodable, normaliser_of, vocabulary_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from transformers import PreTrainedTokenizerFast
 
 __all__ = [
@@ -156,7 +158,7 @@ class Inputs:
         subwords: Subwords = "auto",
         *,
         with_dictionary: bool = True,
-        top_words: int | None = None,
+        words: WordComposition | None = None,
         unit_length: bool = False,
     ) -> TokenSpace:
         """Return vectors of source and target tokens in one space.
@@ -165,24 +167,28 @@ class Inputs:
             subwords: How tokens are composed, see `subword_vectors`.
             with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
                 short, as in RAMEN.
-            top_words: Compose tokens from this number of the most frequent words only.
+            words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
 
         Raises:
             EvidenceError: There is nothing to align the vectors by.
         """
-        key = (subwords, with_dictionary, top_words, unit_length)
+        words = words or WordComposition()
+        key = (subwords, with_dictionary, words, unit_length)
         if key not in self._spaces:
-            self._spaces[key] = self._token_space(subwords, with_dictionary, top_words, unit_length)
+            self._spaces[key] = self._token_space(subwords, with_dictionary, words, unit_length)
         return self._spaces[key]
 
     def _token_space(
-        self, subwords: Subwords, with_dictionary: bool, top_words: int | None, unit_length: bool
+        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, unit_length: bool
     ) -> TokenSpace:
-        def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors) -> SubwordVectors:
+        def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors, counts: Path | None) -> SubwordVectors:
+            frequencies = None if counts is None else read_frequencies(counts)
             if unit_length:
-                return subwords_from_words(tokenizer, vectors, top_words=top_words, unit_length=True)
-            return subword_vectors(tokenizer, vectors, subwords, top_words=top_words)
+                return subwords_from_words(
+                    tokenizer, vectors, frequencies=frequencies, top_words=words.top_words, unit_length=True
+                )
+            return subword_vectors(tokenizer, vectors, subwords, frequencies, words.top_words)
 
         source, target, tokens_in_space = self._word_vectors()
         if self.evidence.rotation is not None:
@@ -191,12 +197,12 @@ class Inputs:
             rotation = self._align(source, target, with_dictionary)
         source, target = rotation.apply(source, target)
         if tokens_in_space is None:
-            tokens = compose(self.source, source)
+            tokens = compose(self.source, source, words.source_frequencies)
         else:
             tokens = tokens_in_space(source)
             if unit_length:  # dot products need one scale on both sides
                 tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
-        return TokenSpace(tokens, compose(self.target, target), rotation)
+        return TokenSpace(tokens, compose(self.target, target, words.target_frequencies), rotation)
 
     def _word_vectors(self) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
         """Return word vectors of both languages: from files, from text, or from the model's embedding."""

@@ -17,7 +17,7 @@ from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import check_subwords
+from relexify.methods.token_space import WordComposition, check_subwords
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_weights, sparsemax_products
 from relexify.tokens import Vocabulary, vocabulary_of
 
@@ -146,7 +146,7 @@ def _build_from_counts(inputs: Inputs) -> Mixture:
 
 
 def _build_from_vectors(inputs: Inputs) -> Initialisation:
-    space = inputs.token_space(with_dictionary=False, top_words=TOP_WORDS, unit_length=True)
+    space = inputs.token_space(with_dictionary=False, words=WordComposition(TOP_WORDS), unit_length=True)
     mixture = ramen_vectors(space.source, space.target, overrides=inputs.overrides, device=inputs.device)
     return Initialisation(mixture, rotation=space.rotation)
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from relexify.errors import EvidenceError, InputError
+from relexify.errors import EvidenceError, InputError, check_number
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors import SubwordVectors
 from relexify.neighbours import nearest
+from relexify.storage.fingerprint import BY_CONTENT
 
-__all__ = ["Neighbours", "TokenSpace", "check_subwords", "search_neighbours"]
+__all__ = ["Neighbours", "TokenSpace", "WordComposition", "check_subwords", "search_neighbours"]
+
+
+@dataclass(frozen=True)
+class WordComposition:
+    """How vectors of tokens are composed from the words that they occur in.
+
+    Attributes:
+        top_words: Use only this many of the most frequent words; all if None.
+        source_frequencies: A file of words of the source language and their counts; if None, those of its vectors.
+        target_frequencies: A file of words of the target language and their counts; if None, those of its vectors.
+    """
+
+    top_words: int | None = None
+    source_frequencies: Path | None = field(default=None, metadata=BY_CONTENT)
+    target_frequencies: Path | None = field(default=None, metadata=BY_CONTENT)
+
+    def __post_init__(self) -> None:
+        check_number("top_words", self.top_words)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from relexify.evidence.vectors import Subwords, SubwordVectors, WordVectors, subword_vectors
 from relexify.methods.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import Neighbours, TokenSpace, search_neighbours
+from relexify.methods.token_space import Neighbours, TokenSpace, WordComposition, search_neighbours
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def neighbours_in_space(space: TokenSpace, inputs: Inputs) -> Mixture:
 
 
 def _build(inputs: Inputs, subwords: Subwords, method: str) -> Initialisation:
-    space = inputs.token_space(subwords)
+    space = inputs.token_space(subwords, words=inputs.options)
     special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
     mixture = first_of(special_tokens, neighbours_in_space(space, inputs), method=method)
     return Initialisation(mixture, rotation=space.rotation)
@@ -131,5 +131,6 @@ METHODS.add(
         paper="Minixhofer et al. 2022, Appendix D",
         build=lambda inputs: _build(inputs, "words", "wechsel-tfr"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),
+        options=WordComposition,
     ),
 )

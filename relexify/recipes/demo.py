@@ -138,7 +138,7 @@ def run_demonstration(
     report("scoring every initialisation on held-out text")
     before, trained_from = {}, {}
     for name, mixture in mixtures.items():
-        grafted = graft(model, target, mixture, seed=options.seed)
+        grafted = graft(model, target, mixture, seed=options.seed, copy_inner=False)
         if name in METHODS and METHODS[name].unigram_prior:
             add_unigram_prior(grafted.model, target, material.invented, seed=options.seed)
         before[name] = bits_per_byte(grafted.model, target, text).value

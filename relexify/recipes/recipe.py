@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -282,6 +282,13 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
         key = f"tasks[{index}]"
         if entry.title in titles[:index]:
             raise InputError(f"{origin.locate(key)} is called {entry.title!r}, as is one above it: give it a name")
+        if entry.start is not None and entry.start not in titles[:index]:
+            raise InputError(
+                f"{origin.locate(f'{key}.start')} is {entry.start!r}, and no task above it is called so: name one of "
+                f"them ({', '.join(titles[:index]) or 'there is none'})"
+            )
+        if entry.start is not None:
+            _check_start(recipe.tasks[titles.index(entry.start)], origin.locate(f"{key}.start"))
         for name in ("language", "through"):
             value = getattr(entry, name)
             if value is not None and not languages:
@@ -302,3 +309,11 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
             raise InputError(
                 f"{origin.of(key)}: [{key}] lacks language, the one to train in: give one of {', '.join(languages)}"
             )
+
+
+def _check_start(entry: TaskEntry, location: str) -> None:
+    """Make sure that a task leaves a fine-tuned encoder."""
+    try:
+        replace(entry, keep_encoders=True)
+    except InputError as error:
+        raise InputError(f"{location} is {entry.title!r}: {error}") from error

@@ -46,7 +46,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
         if len(moments_of(chain.from_iterable(comparison.tasks.values()))) > 2:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
-        logger.warning("There are no figures in %s: %s.", folder, error)
+        logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
     written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
@@ -113,7 +113,14 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     ]
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
-    return [*parts, _table(task_rows(comparison))]
+    parts.append(_table(task_rows(comparison)))
+    for run, found in comparison.tasks.items():
+        for scores in found:
+            if scores.chosen:
+                when = "the end" if scores.step is None else f"step {scores.step:,}"
+                values = ", ".join(f"{name} {value:g}" for name, value in scores.chosen.items())
+                parts.append(f"- {run}, {scores.task} at {when}, chosen on development data: {values}")
+    return [*parts, ""]
 
 
 def _notes(comparison: Comparison) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from relexify.errors import InputError
@@ -21,7 +21,10 @@ class TaskScores:
     Attributes:
         task: The name of the task in tables.
         step: The step of training that the model is from, counted over all trainings; None for the end.
-        per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe.
+        per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe. If there are several
+            test sets, their averages.
+        tests: The same for each of several test sets, by name.
+        chosen: Hyperparameters that were chosen on development data, by name.
 
     Raises:
         InputError: There are no scores.
@@ -30,6 +33,8 @@ class TaskScores:
     task: str
     step: int | None
     per_seed: tuple[tuple[Score, ...], ...]
+    tests: Mapping[str, tuple[tuple[Score, ...], ...]] = field(default_factory=dict)
+    chosen: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.per_seed or not all(self.per_seed):
@@ -39,6 +44,12 @@ class TaskScores:
     def main(self) -> tuple[Score, ...]:
         """The main score of each seed."""
         return tuple(scores[0] for scores in self.per_seed)
+
+    @property
+    def by_test(self) -> list[TaskScores]:
+        """The scores on each of several test sets, then the averages; without such sets, only these scores."""
+        parts = [TaskScores(f"{self.task} {name}", self.step, scores) for name, scores in self.tests.items()]
+        return [*parts, self]
 
     def as_table(self) -> dict[str, Any]:
         """Return plain data for json."""
@@ -52,8 +63,9 @@ class TaskScores:
             KeyError: A key is missing.
             TypeError: A score has other fields.
         """
-        seeds = tuple(tuple(Score(**score) for score in scores) for scores in table["per_seed"])
-        return cls(str(table["task"]), None if table["step"] is None else int(table["step"]), seeds)
+        step = None if table["step"] is None else int(table["step"])
+        tests = {name: _seeds(seeds) for name, seeds in table["tests"].items()}
+        return cls(str(table["task"]), step, _seeds(table["per_seed"]), tests, dict(table["chosen"]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,10 @@ def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, int | None], T
     for result in results:
         gathered.setdefault((result.task, result.step), []).extend(result.main)
     return {key: _mean(scores) for key, scores in gathered.items()}
+
+
+def _seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:
+    return tuple(tuple(Score(**score) for score in scores) for scores in table)
 
 
 def _mean(scores: list[Score]) -> TaskMean:

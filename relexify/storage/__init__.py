@@ -5,6 +5,7 @@ cache.py         results of slow steps, found again by their fingerprint, with c
 work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
 checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced
+tensor_files.py  rewrite safetensors files of any size, and link those that stay the same
 checksums.py     detect damaged folders
 json.py          read json that others may have written
 """

@@ -30,6 +30,7 @@ from safetensors.numpy import save_file
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.json import parse_json, read_json
+from relexify.storage.tensor_files import read_header
 
 __all__ = [
     "MARKER",
@@ -223,7 +224,8 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
             yield beside
             _write_marker(beside)
             for entry in (beside, *beside.rglob("*")):
-                os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
+                if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
+                    os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
                 sync_to_disk(entry)
             _swap(beside, path)
         except BaseException:
@@ -319,15 +321,11 @@ def _paths_of(given: Any) -> Iterator[Path]:
 
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Map the tensors of a valid safetensors file: 8 bytes of header size, the header in json, then the data."""
-    with open(path, "rb") as stream:
-        (size,) = struct.unpack("<Q", stream.read(8))
-        header = parse_json(stream.read(size))
+    """Map the tensors of a valid safetensors file."""
+    header, begin = read_header(path)
     arrays = {}
     for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + size + entry["data_offsets"][0]
+        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), begin + entry["data_offsets"][0]
         empty = 0 in shape
         arrays[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", start, shape)
     return arrays

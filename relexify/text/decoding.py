@@ -29,6 +29,7 @@ __all__ = [
     "read_blocks",
     "read_first_bytes",
     "read_line_blocks",
+    "strip_byte_order_mark",
 ]
 
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -55,7 +56,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
         _LOGGER.info("reading %s as %s, despite its name", path, compression or "uncompressed text")
     line_number = 1
     for number, raw in enumerate(read_line_blocks(path, LONGEST_LINE)):
-        block = raw if number else _strip_byte_order_mark(raw, path)
+        block = raw if number else strip_byte_order_mark(raw, path)
         lines = _decode(block, path, line_number).split("\n")
         if block.endswith(b"\n"):
             lines.pop()
@@ -112,6 +113,18 @@ def read_first_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read ({reason}): check the name and the permissions") from error
+
+
+def strip_byte_order_mark(block: bytes, path: Path) -> bytes:
+    """Remove the byte order mark of UTF-8 from the beginning of a file.
+
+    Raises:
+        InputError: It has the mark of another encoding.
+    """
+    for mark, encoding in _FOREIGN_MARKS.items():
+        if block.startswith(mark):
+            raise InputError(f"{path} is {encoding}, not UTF-8: convert it with `iconv -f {encoding} -t UTF-8`")
+    return block.removeprefix(b"\xef\xbb\xbf")
 
 
 def compression_of(path: Path) -> str:
@@ -188,14 +201,6 @@ class _BlockStream(RawIOBase):
         size = min(len(target), len(self._rest))
         target[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
-
-
-def _strip_byte_order_mark(block: bytes, path: Path) -> bytes:
-    """Remove the byte order mark of UTF-8; raise an error for those of other encodings."""
-    for mark, encoding in _FOREIGN_MARKS.items():
-        if block.startswith(mark):
-            raise InputError(f"{path} is {encoding}, not UTF-8: convert it with `iconv -f {encoding} -t UTF-8`")
-    return block.removeprefix(b"\xef\xbb\xbf")
 
 
 def _decode(block: bytes, path: Path, line_number: int) -> str:

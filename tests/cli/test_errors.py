@@ -86,6 +86,13 @@ def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_p
     assert not (cache / "vectors").exists()
 
 
+def test_messages_are_short_and_show_names_as_they_are():
+    assert ":smile:/x" in relexify("vectors", "info", ":smile:/x").err
+    long = relexify("vectors", "info", f"nowhere/{'x' * 100}/" * 50)
+    assert long.status == 2
+    assert len(long.err) < 1_100
+
+
 def test_empty_arguments_do_not_stand_for_the_current_folder(world, tmp_path, rejects, monkeypatch):
     monkeypatch.chdir(world.corpus.parent)  # with text and a dictionary
     rejects(("vectors", "train", "", "-o", tmp_path / "x"), "an argument is empty")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -329,3 +330,51 @@ def test_a_mixture_for_another_tokenizer_of_the_same_size_is_rejected():
     tokens[7], tokens[9] = tokens[9], tokens[7]
     with pytest.raises(VocabularyError, match=r"other target tokens \(2 of .* 7: "):
         graft(model, tokenizer, replace(mixture, target_tokens=tuple(tokens)))
+
+
+@families
+def test_inner_parameters_are_shared_only_on_request(family):
+    model, tokenizer = pico.pair(family)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    shared_inner = graft(model, tokenizer, fvt(tokenizer, tokenizer), copy_inner=False).model
+    own_inner = graft(model, tokenizer, fvt(tokenizer, tokenizer)).model
+    for name, value in inner(model).items():
+        assert shared_inner.state_dict()[name].data_ptr() == value.data_ptr()
+        assert own_inner.state_dict()[name].data_ptr() != value.data_ptr()
+    with torch.no_grad():
+        for name in lexical_axes(model):
+            shared_inner.state_dict()[name].fill_(1.0)
+        for parameter in own_inner.parameters():
+            parameter.fill_(1.0)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("fallback", list(Fallback))
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bart"])
+def test_mixing_in_small_blocks_gives_the_same_bits(family, fallback, monkeypatch):
+    model, tokenizer = pico.pair(family)
+    target = target_tokenizer(tokenizer)
+    mixture = replace(shared(tokenizer, target), fallback=fallback)
+    assert mixture.known.any()
+    assert not mixture.known.all()
+    at_once = graft(model, target, mixture, pad_to_multiple_of=64).model.state_dict()
+    module = sys.modules[graft.__module__]
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(module, "_BLOCK_COLUMNS", 5)
+    in_blocks = graft(model, target, mixture, pad_to_multiple_of=64).model.state_dict()
+    assert all(torch.equal(value, in_blocks[name]) for name, value in at_once.items())
+
+
+def test_a_zero_embedding_that_is_mixed_from_other_rows_is_rejected():
+    model, tokenizer = pico.pair("gpt2")
+    mixture = fvt(tokenizer, tokenizer)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[11] = 0  # the copy of a zero row may be zero
+    graft(model, tokenizer, mixture)
+    cancelling = mixture.weights.tolil()
+    cancelling[12] = 0
+    with torch.no_grad():
+        model.get_input_embeddings().weight[13] = -model.get_input_embeddings().weight[12]
+    cancelling[12, 12] = cancelling[12, 13] = 0.5
+    with pytest.raises(GraftError, match=r"1 tokens, .* got an embedding of zeros"):
+        graft(model, tokenizer, replace(mixture, weights=cancelling.tocsr()))

@@ -15,14 +15,16 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_aligned
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import VectorTraining, WordVectors
+from relexify.evidence.vectors import VectorTraining, WordVectors, subwords_from_words
 from relexify.methods import inputs as inputs_module
 from relexify.methods import token_space
 from relexify.methods.copying import special
 from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, trained_vectors
 from relexify.methods.registry import METHODS
+from relexify.methods.token_space import WordComposition
 from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import first_of
+from relexify.storage.fingerprint import fingerprint
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
 from tests import pico
@@ -142,6 +144,25 @@ def test_ramen_composes_tokens_of_the_50000_most_frequent_words(inputs, tmp_path
     mixture = METHODS["ramen-vectors"].initialise(given).mixture
     (id,) = SOURCE(" river", add_special_tokens=False).input_ids
     assert mixture.known[id] == is_known
+
+
+def test_tokens_are_composed_of_the_words_and_frequencies_that_are_given(inputs, tmp_path):
+    (tmp_path / "counts.tsv").write_text("river\t3\nhouse\t2\nteacher\t1\n")
+    words = WordComposition(top_words=2, source_frequencies=tmp_path / "counts.tsv")
+    space = replace(inputs, options=words).token_space("words", words=words)
+    source, target = space.rotation.apply(*inputs._word_vectors()[:2])
+    counts = {"river": 3.0, "house": 2.0, "teacher": 1.0}
+    expected = subwords_from_words(SOURCE, source, frequencies=counts, top_words=2)
+    assert np.array_equal(space.source.matrix, expected.matrix)
+    assert np.array_equal(space.target.matrix, subwords_from_words(TARGET, target, top_words=2).matrix)
+    built = METHODS["wechsel-tfr"].initialise(replace(inputs, options=words)).mixture
+    found = first_of(special(SOURCE, TARGET), vector_neighbours(space.source, space.target))
+    assert (built.weights != found.weights).nnz == 0
+    (tmp_path / "other.tsv").write_text("river\t3\n")
+    others = (replace(words, top_words=3), replace(words, source_frequencies=tmp_path / "other.tsv"))
+    assert len({fingerprint(each) for each in (words, *others)}) == 3
+    with pytest.raises(InputError, match="top_words = 0"):
+        WordComposition(top_words=0)
 
 
 def test_self_learning_starts_with_the_dictionary_and_goes_on(inputs):

@@ -483,6 +483,20 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
     assert plan_stages(training)[0].warmup_steps == 24_000
     assert (fresh["num_hidden_layers"], fresh["hidden_size"], fresh["intermediate_size"]) == (8, 512, 2048)
     assert recipe.tables["compress"] == Compression(k=3, codes="digits", init="random")
+    for training in (candidate.training for entry in recipe.tasks for candidate in entry.candidates):
+        assert (training.warmup, training.length, training.weight_decay) == (0.06, 128, 0.01)  # its Table 6
+
+
+def test_the_recipes_with_sub_embeddings_are_evaluated_as_in_their_paper(shipped):
+    glue = {entry.title: entry for entry in shipped["roberta-medium"].tasks}
+    assert set(glue) == {"sst-2", "mnli", "qnli", "qqp", "rte", "mrpc", "cola", "sts-b"}
+    assert {title for title, entry in glue.items() if entry.start == "mnli"} == {"rte", "sts-b", "mrpc"}
+    for entry in glue.values():
+        searched = {(candidate.training.learning_rate, candidate.training.batch) for candidate in entry.candidates}
+        assert searched == {(rate, batch) for rate in (1e-5, 2e-5, 3e-5) for batch in (16, 32)}
+    alone, together = shipped["xlm-r-medium"].tasks
+    assert len(alone.test) == len(together.test) == len(together.train) == 15
+    assert {(entry.training.learning_rate, entry.training.batch) for entry in (alone, together)} == {(2e-5, 32)}
 
 
 @pytest.mark.parametrize(

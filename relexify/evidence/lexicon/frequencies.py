@@ -1,4 +1,4 @@
-"""Word frequencies: from vectors with counts, from text, or from the package wordfreq.
+"""Word frequencies: from vectors with counts, from text, from a file, or from the package wordfreq.
 
 All functions return a mapping from word to weight. Only ratios matter to the callers, so counts, shares and estimates
 are interchangeable, but should not be mixed in one computation.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from relexify.errors import InputError, MissingExtra
+from relexify.evidence.lexicon.reading import read_two_columns
 
-__all__ = ["CountedWords", "count_words", "package_frequencies", "vector_frequencies"]
+__all__ = ["CountedWords", "count_words", "package_frequencies", "read_frequencies", "vector_frequencies"]
 
 
 class CountedWords(Protocol):
@@ -48,6 +50,25 @@ def count_words(texts: Iterable[Iterable[str]]) -> dict[str, float]:
     for words in texts:
         counts.update(words)
     return {word: float(count) for word, count in counts.items()}
+
+
+def read_frequencies(path: Path) -> dict[str, float]:
+    """Read a list of words and their counts or shares, one word on each line.
+
+    Raises:
+        InputError: The file cannot be read, or has something else than a number after a word.
+    """
+    frequencies = {}
+    for word, count in read_two_columns(path):
+        try:
+            frequencies[word] = float(count)
+        except ValueError:
+            frequencies[word] = -1.0
+        if not 0 <= frequencies[word] < float("inf"):
+            raise InputError(f"{path}: the frequency of {word!r} is {count!r}: give a number of 0 or more")
+    if not any(frequencies.values()):
+        raise InputError(f"{path} has no word that occurs: give one word and its count on each line")
+    return frequencies
 
 
 def package_frequencies(language: str) -> dict[str, float]:

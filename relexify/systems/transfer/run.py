@@ -31,6 +31,7 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
@@ -130,10 +131,15 @@ def run_transfer(
         precomputed=built.precomputed,
         seed=options.seed,
         pad_to_multiple_of=options.pad_to_multiple_of,
+        copy_inner=False,
     )
-    counted = prior_text(options, model, evidence)
+    shortage = memory_shortage(result.model, options.device)
+    if shortage is not None and has_prior(options):
+        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+    counted = prior_text(options, model, evidence) if shortage is None else None
     prior = add_prior(options, result, counted)
 
+    scored = options.score and shortage is None
     origins = row_origins(built.mixture, built.precomputed)
     text, dictionary = None, None
     if sample := evidence.held_out.sample_bytes(options.score_bytes):
@@ -146,7 +152,8 @@ def run_transfer(
         origins=result.report.origins,
         fallback=built.mixture.fallback.value,
         alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte=_scores(options, model, source, result, sample, counted) if options.score else {},
+        bits_per_byte=_scores(options, model, source, result, sample, counted) if scored else {},
+        not_scored=shortage if options.score else None,
         text=text,
         dictionary=dictionary,
     )
@@ -157,7 +164,12 @@ def run_transfer(
         "samples": segment_samples(evidence.held_out, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
-        result.write(folder, provenance=_provenance(options, evidence, target), summary=summary)
+        result.write(
+            folder,
+            provenance=_provenance(options, evidence, target),
+            summary=summary,
+            inner=options.model if body is model else None,
+        )
     write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
 
@@ -294,7 +306,7 @@ def _scores(
     with report_under("original model"):
         scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed)
+        baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
         with report_under(f"{mixture.method} rows"):
             scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value

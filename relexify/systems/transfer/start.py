@@ -21,6 +21,7 @@ ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
+_NOT_SCORED = "not_scored"
 """Keys in `relexify.json`."""
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Start:
         bits_per_byte: Scores before training, by initialisation; empty if none were measured.
         text: The held-out text; None if there is none.
         dictionary: The check of the dictionary; None if the method reads none, or aligns vectors with it.
+        not_scored: By how much the model does not fit into memory, if it was not scored for this reason.
     """
 
     method: str
@@ -86,6 +88,7 @@ class Start:
     bits_per_byte: Mapping[str, float]
     text: TextCoverage | None
     dictionary: DictionaryCheck | None
+    not_scored: str | None = None
 
     def as_notes(self) -> dict[str, Any]:
         """Return the entries of `relexify.json`, besides those that a graft writes."""
@@ -95,6 +98,7 @@ class Start:
             _SCORES: dict(self.bits_per_byte),
             _TEXT: asdict(self.text) if self.text else None,
             _DICTIONARY: asdict(self.dictionary) if self.dictionary else None,
+            _NOT_SCORED: self.not_scored,
         }
 
     @classmethod
@@ -109,6 +113,7 @@ class Start:
             bits_per_byte=notes.get(_SCORES) or {},
             text=TextCoverage(**text) if text else None,
             dictionary=DictionaryCheck(**dictionary) if dictionary else None,
+            not_scored=notes.get(_NOT_SCORED),
         )
 
 

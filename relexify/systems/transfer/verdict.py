@@ -57,7 +57,8 @@ def judge(start: Start) -> Verdict:
     if complaint := _complaint(start):
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if gain is None or own is None:
-        return Verdict("unknown", "The model was not scored before training.")
+        reason = f": {start.not_scored}" if start.not_scored else " before training"
+        return Verdict("unknown", f"The model was not scored{reason}.")
     compared = " and ".join(f"{value:.3f} with {_NAMES[name]}" for name, value in baselines.items())
     if gain >= GAIN:
         return Verdict(

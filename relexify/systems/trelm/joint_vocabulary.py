@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def joint_tokenizer(
-    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int, lowercase: bool = False
 ) -> PreTrainedTokenizerFast:
     """Train a WordPiece tokenizer over both languages, or load it from the cache.
 
@@ -51,6 +51,7 @@ def joint_tokenizer(
         evidence: With text of both languages.
         vocab_size: Size of the vocabulary.
         alphabet: Largest number of different characters in it.
+        lowercase: Write everything in lower case, without accents.
 
     Raises:
         InputError: There is no text of the source language.
@@ -58,8 +59,10 @@ def joint_tokenizer(
     texts = _texts(evidence)
     return cached(
         "joint-tokenizer",
-        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet},
-        make=lambda: train_joint_tokenizer(texts, like=source, vocab_size=vocab_size, alphabet=alphabet),
+        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet, "lowercase": lowercase},
+        make=lambda: train_joint_tokenizer(
+            texts, like=source, vocab_size=vocab_size, alphabet=alphabet, lowercase=lowercase
+        ),
         save=save_tokenizer,
         load=load_tokenizer,
     )

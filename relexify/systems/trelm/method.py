@@ -33,11 +33,13 @@ class TrelmInitialisation:
 
     Attributes:
         alphabet: Largest number of different characters in the joint vocabulary.
+        lowercase: Whether the joint vocabulary is in lower case, without accents.
         initialisation: Where the rows come from, as in the paper's Table 5.
         map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
     """
 
     alphabet: int = 1_000
+    lowercase: bool = False
     initialisation: RowSource = "fasttext-align"
     map: Map = "linear"
 
@@ -56,7 +58,9 @@ def _train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     from relexify.systems.trelm.joint_vocabulary import joint_tokenizer
 
-    return joint_tokenizer(source, evidence, vocab_size=vocab_size, alphabet=options.alphabet)
+    return joint_tokenizer(
+        source, evidence, vocab_size=vocab_size, alphabet=options.alphabet, lowercase=options.lowercase
+    )
 
 
 def _build(inputs: Inputs) -> Initialisation:

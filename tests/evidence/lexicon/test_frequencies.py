@@ -8,12 +8,22 @@ import numpy as np
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.evidence.lexicon import count_words, package_frequencies, vector_frequencies
+from relexify.evidence.lexicon import count_words, package_frequencies, read_frequencies, vector_frequencies
 from relexify.evidence.vectors.word_vectors import WordVectors
 
 
 def vectors(counts: np.ndarray | None) -> WordVectors:
     return WordVectors(words=("na", "ya", "na"), matrix=np.eye(3, dtype=np.float32), counts=counts)
+
+
+def test_frequencies_are_read_from_a_file_and_must_be_numbers(tmp_path):
+    file = tmp_path / "counts.tsv"
+    file.write_text("# word, count\nund\t80\nin Kraft\t2.5\nHerr 9\n")
+    assert read_frequencies(file) == {"und": 80.0, "in Kraft": 2.5, "Herr": 9.0}
+    for text, message in (("und\tviel\n", "'viel'"), ("und\t-1\n", "'-1'"), ("und\t0\n", "no word that occurs")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_frequencies(file)
 
 
 def test_counts_of_vectors_are_taken_as_they_are_and_the_first_of_equal_words_wins():

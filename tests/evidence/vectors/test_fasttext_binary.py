@@ -79,7 +79,7 @@ def test_a_damaged_row_names_the_file_when_looked_up(write_fasttext: Write) -> N
         ({"minimum": -1}, "gives -1 as shortest n-gram"),
         ({"maximum": 2_000_000}, "gives 2000000 as longest n-gram"),
         ({"entries": 2_000_000_000}, "gives 2000000000 as number of dictionary entries"),
-        ({"entries": -1}, "gives 4 as number of words, outside 0 to -1"),
+        ({"entries": -1}, "gives -1 as number of dictionary entries, outside 0 to"),
         ({"entries": 5}, "counts 4 words and 0 labels in 5 entries"),
         ({"rows": 53}, r"its matrix is 53 × 5, where 4 words and 50 buckets of width 5 were announced"),
         ({"columns": 6}, "its matrix is 54 × 6"),

@@ -99,6 +99,7 @@ def test_a_limit_stops_early_and_never_reads_the_rest(tmp_path: Path) -> None:
         ("3 2\na 1 2\nb 1 2\nc 1 -inf\n", "line 4: the vector of 'c' holds NaN or infinity"),
         (b"2 1\na 1\ncaf\xe9 2\n", r"line 3: the word b'caf\\xe9' is not UTF-8"),
         ("word\n", "line 1: no numbers follow the word"),
+        (LINES.encode("utf-16"), "is UTF-16LE, not UTF-8"),
         ("0 5\n", "holds no vectors"),
         ("3 0\na\n", "line 1: no numbers follow"),
         (gzip.compress(b"3 2\n" + LINES.encode(), mtime=0)[:-12], "cannot be read"),

@@ -14,6 +14,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.methods.random import random
 from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
+from relexify.pretrained import memory as memory_module
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.work import read_notes
@@ -21,6 +22,7 @@ from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
+from relexify.systems.transfer.summary import summarise_transfer
 from relexify.text import Corpus
 from relexify.training import recipe as training_recipe
 from tests import pico
@@ -155,3 +157,33 @@ def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog)
     run_transfer(replace(options, model=str(tmp_path / "headless"), method="fvt", unigram_prior=True))
     assert read_notes(options.output)["unigram_prior"] is None
     assert "gets no unigram prior" in caplog.text
+
+
+def test_a_model_that_does_not_fit_into_memory_is_grafted_but_not_scored(options, tmp_path, monkeypatch, caplog):
+    changes = {"method": "fvt", "unigram_prior": True, "score": True, "score_bytes": 200}
+    monkeypatch.setattr(memory_module, "free_memory", lambda device: 0)
+    result = run_transfer(replace(options, **changes))
+    assert result.scores == {}
+    assert "no unigram prior is added" in caplog.text
+    notes = read_notes(options.output)
+    assert notes["unigram_prior"] is None
+    assert notes["not_scored"] == "needs about 0 GB, 0 GB free"
+    for found in (result, load_transfer(options.output)):
+        assert "The model was not scored: needs about 0 GB, 0 GB free." in summarise_transfer(found)[-1]
+    monkeypatch.undo()
+    scored = run_transfer(replace(options, output=tmp_path / "scored", **changes))
+    assert scored.scores
+    assert scored.start.not_scored is None
+
+
+def test_a_transfer_links_the_files_of_the_source_model(options, tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    model.save_pretrained(tmp_path / "sharded", max_shard_size="20KB")
+    tokenizer.save_pretrained(tmp_path / "sharded")
+    sharded = replace(options, model=str(tmp_path / "sharded"), method="fvt")
+    run_transfer(sharded)
+    files = [path.name for path in (tmp_path / "sharded").glob("*.safetensors")]
+    linked = [name for name in files if (options.output / name).samefile(tmp_path / "sharded" / name)]
+    assert len(linked) == len(files) - 1  # without the one that holds the embedding
+    run_transfer(replace(sharded, method="fullrand", output=tmp_path / "fresh"))
+    assert [path.name for path in (tmp_path / "fresh").glob("model*.safetensors")] == ["model.safetensors"]

@@ -54,6 +54,14 @@ def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(rec
     assert np.isfinite(target).all()
 
 
+def test_the_joint_vocabulary_can_be_in_lower_case(recipe):
+    for lowercase in (False, True):
+        options = {"initialisation": "random", "lowercase": lowercase}
+        run_transfer(replace(recipe, options=options, overwrite=True))
+        tokens = AutoTokenizer.from_pretrained(recipe.output).tokenize("The Šo")
+        assert ("".join(tokens).replace("##", "") == "theso") == lowercase
+
+
 def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe):
     with pytest.raises(EvidenceError, match=r"could not be aligned|need at least"):
         run_transfer(replace(recipe, options={"initialisation": "fasttext-align"}, adversarial=SHORT))

@@ -91,9 +91,9 @@ def _validate_header(path: Path, header: _Header, rest: int) -> None:
         "number of buckets": (header.buckets, 0, 1 << 31),
         "shortest n-gram": (header.minimum, 0, 1 << 10),
         "longest n-gram": (header.maximum, 0, 1 << 10),
+        "number of dictionary entries": (header.entries, 0, rest // (_TRAILER + 1)),
         "number of words": (header.words, 0, header.entries),
         "number of labels": (header.labels, 0, header.entries),
-        "number of dictionary entries": (header.entries, 0, rest // (_TRAILER + 1)),
     }
     for name, (found, lowest, highest) in ranges.items():
         if not lowest <= found <= highest:

@@ -17,7 +17,7 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.text.decoding import open_decompressed, read_line_blocks
+from relexify.text.decoding import open_decompressed, read_line_blocks, strip_byte_order_mark
 
 __all__ = ["is_word2vec_binary", "read_text_vectors", "read_word2vec_binary"]
 
@@ -46,7 +46,7 @@ def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVect
     path = Path(path)
     blocks = read_line_blocks(path, _LONGEST_LINE)
     lines = chain.from_iterable(block.removesuffix(b"\n").split(b"\n") for block in blocks)
-    first = next(lines, b"")
+    first = strip_byte_order_mark(next(lines, b""), path)
     announced = _announced_shape(first)
     width = len(first.split()) - 1 if announced is None else announced[1]
     if width < 1:

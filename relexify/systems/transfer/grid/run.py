@@ -209,6 +209,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             precomputed=built.precomputed,
             seed=options.seed,
             pad_to_multiple_of=options.pad_to_multiple_of,
+            copy_inner=False,
         )
         add_prior(options, result, counted)
         scores = _scores(search, result.model.to(options.device), target, data)

@@ -1,0 +1,38 @@
+"""Whether a model fits into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import torch
+from transformers import PreTrainedModel
+
+__all__ = ["free_memory", "memory_shortage"]
+
+_WORKING = 1.1
+"""Memory for parameters and the activations of a forward pass, relative to the parameters alone."""
+
+
+def memory_shortage(model: PreTrainedModel, device: str) -> str | None:
+    """Say by how much a model does not fit into memory; None if it fits.
+
+    Parameters that are mapped from files count, because a forward pass reads all of them.
+    """
+    needed, free = _WORKING * model.get_memory_footprint(), free_memory(device)
+    if needed <= free:
+        return None
+    return f"needs about {needed / 1e9:,.0f} GB, {free / 1e9:,.0f} GB free"
+
+
+def free_memory(device: str) -> int:
+    """Return the free memory of a device in bytes; for the CPU, within the limit of the container."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    free = int(psutil.virtual_memory().available)
+    group = Path("/sys/fs/cgroup")  # version 2; the root of a machine without containers has no such files
+    try:
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # a limit that is not set reads `max`
+        return free
+    return min(free, limit - used)

@@ -1,0 +1,130 @@
+"""Save a model that differs from the folder it was loaded from in a few tensors, without touching the others.
+
+A grafted model has the inner parameters of its source. Files of the source that hold a lexical tensor are rewritten,
+all others become hard links, so time and memory depend on the size of the vocabulary, not on that of the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import try_to_load_from_cache
+from transformers import PreTrainedModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.loading import resolve
+from relexify.pretrained.quiet import save_model
+from relexify.storage.files import write_file
+from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
+
+__all__ = ["save_with_links"]
+
+_DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+
+
+def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *, changed: Collection[str]) -> bool:
+    """Write what `save_pretrained` writes, with links to the files of another model where nothing changed.
+
+    Args:
+        model: The model to write.
+        folder: An empty folder.
+        source: The model that it was made from, as for `load_model`, in whose files the unchanged tensors are.
+        changed: Names of the parameters and buffers that differ, input embedding and aliases of tied ones included.
+
+    Returns:
+        False, and nothing is written, if the source has no safetensors files on this machine, or if they name or store
+        a changed tensor in another way than the model.
+    """
+    files = _find_files(source)
+    if files is None:
+        return False
+    tensors = model.state_dict()
+    parameters = {name: _parameter_name(model, name, tensors) for name in files.shapes}
+    replaced = {name: tensors[parameter] for name, parameter in parameters.items() if parameter in changed}
+    stored = {tensor.data_ptr(): name for name, tensor in replaced.items()}
+    needed = [tensors[name] for name in changed if name in tensors]
+    if any(tensor.data_ptr() not in stored or tensor.dtype not in _DTYPES for tensor in needed):
+        return False
+    # A tensor that the model does not load, such as a head that was dropped, must not outlive its vocabulary.
+    rows = files.shapes[stored[model.get_input_embeddings().weight.data_ptr()]][0]
+    dropped = {name for name, shape in files.shapes.items() if parameters[name] is None and rows in shape}
+
+    save_model(model, folder, weights={})  # its configs alone
+    values = {name: _bytes_of(tensor) for name, tensor in replaced.items()}
+    for path in files.paths:
+        if {*replaced, *dropped}.isdisjoint(read_header(path)[0]):
+            link_or_copy(path, folder / path.name)
+        else:
+            rewrite_tensors(path, folder / path.name, values, dropped=dropped)
+    if files.index is not None:
+        index = _updated_index(files.index, [folder / path.name for path in files.paths], model)
+        write_file(folder / SAFE_WEIGHTS_INDEX_NAME, json.dumps(index, indent=2, sort_keys=True) + "\n")
+    return True
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The safetensors files of a model, the shape of each tensor, and the index if there are several files."""
+
+    paths: list[Path]
+    shapes: Mapping[str, tuple[int, ...]]
+    index: Mapping[str, Any] | None
+
+
+def _find_files(source: str | Path) -> _Files | None:
+    name = resolve(source)
+    if kind_of_folder(name) is not None:  # it may be saved in a way of its own
+        return None
+    single, index_file = _find_file(name, SAFE_WEIGHTS_NAME), _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
+    index = None
+    if single is not None:  # transformers prefers it too
+        paths = [single]
+    elif index_file is not None:
+        index = json.loads(index_file.read_text(encoding="utf-8"))
+        paths = [index_file.parent / file for file in sorted(set(index["weight_map"].values()))]
+    else:
+        return None
+    shapes = {key: tuple(entry["shape"]) for path in paths for key, entry in read_header(path)[0].items()}
+    return _Files(paths, shapes, index)
+
+
+def _find_file(model: str, file: str) -> Path | None:
+    """Return a file of a folder, or of a model in the Hub's cache."""
+    if Path(model).is_dir():
+        path = Path(model) / file
+        return path if path.is_file() else None
+    found = try_to_load_from_cache(model, file)
+    return Path(found) if isinstance(found, str) else None
+
+
+def _parameter_name(model: PreTrainedModel, name: str, tensors: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the parameter that transformers loads a tensor of a file into; None if it ignores the tensor.
+
+    A checkpoint of a model without its head may lack the prefix of the base model, as that of GPT-2 does.
+    """
+    prefix = f"{model.base_model_prefix}."
+    return next((each for each in (name, prefix + name, name.removeprefix(prefix)) if each in tensors), None)
+
+
+def _bytes_of(tensor: torch.Tensor) -> TensorBytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy knows no bfloat16
+    return TensorBytes(_DTYPES[tensor.dtype], tuple(tensor.shape), flat.numpy().data)
+
+
+def _updated_index(index: Mapping[str, Any], paths: list[Path], model: PreTrainedModel) -> dict[str, Any]:
+    headers = {path.name: read_header(path)[0] for path in paths}
+    offsets = [entry["data_offsets"] for header in headers.values() for entry in header.values()]
+    metadata = {**index.get("metadata", {}), "total_size": sum(end - begin for begin, end in offsets)}
+    if "total_parameters" in metadata:
+        metadata["total_parameters"] = model.num_parameters()
+    return {
+        **index,
+        "metadata": metadata,
+        "weight_map": {name: file for name, file in index["weight_map"].items() if name in headers[file]},
+    }

@@ -193,6 +193,8 @@ def _written_run(recipe: Recipe, run: Run) -> dict[str, Any]:
 
 def _parse(file: Path) -> dict[str, Any]:
     try:
+        if file.exists() and not file.is_file():
+            raise InputError(f"{file} is not a file: give the path of a recipe")
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}): give the path of a recipe") from error

@@ -302,7 +302,8 @@ def test_a_wrong_recipe_is_rejected_with_file_key_and_remedy(write, name):
 def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
     (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
     assert "none.toml cannot be read" in error(tmp_path / "none.toml")
-    assert "cannot be read" in error(tmp_path)
+    assert "is not a file" in error(tmp_path)
+    assert "is not a file" in error(Path("/dev/zero"))
     assert "latin.toml is not text in UTF-8 (byte 9)" in error(tmp_path / "latin.toml")
 
 
@@ -397,7 +398,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 30
+    assert len(shipped) == 32
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -429,18 +430,35 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
 
 
 def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
-    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large"):
+    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large", "ramen-roberta-large"):
         large, step = name.endswith("large"), shipped[name].tables["bilingual"]
         for training in (shipped[name].tables["training"], step.training):
-            (stage,) = training.stages
+            (stage,) = plan_stages(training)
             assert (training.batch, training.length) == (24 if large else 64, 256)
             assert (stage.learning_rate, stage.warmup_steps, stage.schedule) == (1e-4, 4_000, "inverse_sqrt")
             assert stage.optimiser == ("adamw" if large else "lookahead")
             assert (training.lookahead_steps, training.lookahead_alpha, training.weight_decay) == (5, 0.5, 0.0)
         assert (shipped[name].tables["training"].steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
-        assert shipped[name].tables["training"].stages[0].trains == "embeddings"
+        assert plan_stages(shipped[name].tables["training"])[0].trains == "embeddings"
         assert shipped[name].tables["transfer"].vocab_size == (50_000 if "roberta" in name else 32_000)
         assert shipped[name].tables["transfer"].method == "ramen-vectors"
+
+
+def test_the_recipes_of_the_papers_evaluate_encoders_on_their_tasks(shipped):
+    ramen, wechsel = shipped["ramen-roberta-base"], shipped["wechsel-roberta"]
+    assert ramen.tasks == shipped["ramen-roberta-large"].tasks
+    assert [entry.title for entry in ramen.tasks] == ["nli-fr", "parse-fr", "parse-supervised"]
+    for entry in ramen.tasks:
+        training = entry.training
+        epochs = 4 if entry.task == "nli" else 50
+        assert (training.epochs, training.batch, training.learning_rate) == (epochs, 32, 1e-5)
+    steps = [round(share * ramen.tables["bilingual"].training.steps / 1_000) for share in ramen.compare.tasks_at]
+    assert steps == [0, 25, 50, 75, 100, 125, 150]
+    assert wechsel.compare.tasks_at == (0, 0.1, 1)
+    for entry, epochs, batch in zip(wechsel.tasks, (2, 10), (128, 32), strict=True):
+        training = entry.training
+        assert (training.epochs, training.batch, training.learning_rate, training.length) == (epochs, batch, 2e-5, 128)
+        assert (training.warmup, len(entry.seeds)) == (0.1, 3)
 
 
 def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
@@ -591,18 +609,24 @@ def test_the_recipes_of_the_paper_have_its_runs(shipped):
 
 
 @pytest.mark.parametrize("language", ["german", "swahili", "chinese", "uyghur"])
+def test_the_recipes_for_one_gpu_are_alike(shipped, language):
+    training, transfer = (shipped[f"smollm2-{language}"].tables[table] for table in ("training", "transfer"))
+    assert training == Training(steps=250, batch=64, length=512, evaluate_every=25, held_out_bytes=400_000)
+    assert (transfer.vocab_size, transfer.dictionary.name) == (32_000, f"{language}.txt")
+
+
+@pytest.mark.parametrize("language", ["german", "swahili", "chinese", "uyghur", "invented"])
 def test_the_recipes_for_one_gpu_train_every_method_with_both_plans(shipped, language):
     recipe = shipped[f"smollm2-{language}"]
     training, transfer = recipe.tables["training"], recipe.tables["transfer"]
-    assert training == Training(steps=250, batch=64, length=512, evaluate_every=25, held_out_bytes=400_000)
-    assert (transfer.vocab_size, transfer.dictionary.name) == (32_000, f"{language}.txt")
     plans = {run.method: set() for run in recipe.compare.runs}
     for run in recipe.compare.runs:
         plans[run.method].add(run.plan or training.plan)
     of_papers = {method: "embeddings-first" if method == "random" else "direct" for method in plans}
     assert plans == {method: {"relexify", plan} for method, plan in of_papers.items()}
     assert {"blend", "wechsel", "wechsel-tfr", "fvt", "focus", "random", "fullrand"} < set(plans)
-    assert ({"ramen", "trans-tokens"} < set(plans)) == (transfer.bitext is not None) == (language != "uyghur")
+    assert ({"ramen", "trans-tokens"} < set(plans)) == (transfer.bitext is not None)
+    assert (transfer.bitext is None) == (language in ("uyghur", "invented"))
 
 
 def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
@@ -622,7 +646,7 @@ def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
 def test_the_recipes_for_the_small_encoder_continue_from_its_head_and_evaluate_tasks(shipped, language):
     recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
     assert recipe.model == str(english.output)
-    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
+    assert names(recipe) == ["blend", "wechsel", "wechsel-tfr", "transinner", "fullrand"]
     training = recipe.tables["training"]
     assert (training.batch, training.length, training.learning_rate) == (256, 128, 5e-4)
     assert recipe.tables["transfer"].vocab_size == 30_000

@@ -141,12 +141,13 @@ def run_transfer(
 
     scored = options.score and shortage is None
     origins = row_origins(built.mixture, built.precomputed)
-    text, dictionary = None, None
-    if sample := evidence.held_out.sample_bytes(options.score_bytes):
-        text, occurrences = cover_text(sample, source, target, origins)
-        # A method that aligns vectors with the dictionary has tested it on held-out words.
-        if built.rotation is None and METHODS[options.method].takes("target vectors"):
-            dictionary = check_dictionary(inputs, occurrences)
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    shown = evidence.held_out if options.score else evidence.corpus
+    sample = shown.sample_bytes(options.score_bytes)
+    text, occurrences = cover_text(sample, source, target, origins)
+    # A method that aligns vectors with the dictionary has tested it on held-out words.
+    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
+    dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
     start = Start(
         method=options.method,
         origins=result.report.origins,
@@ -161,7 +162,7 @@ def run_transfer(
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
-        "samples": segment_samples(evidence.held_out, source, target),
+        "samples": segment_samples(shown, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(

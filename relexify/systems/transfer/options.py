@@ -37,7 +37,8 @@ class Transfer:
     """Everything that one transfer needs.
 
     Attributes:
-        model: The source model: a folder, a Hub name, or `smollm2-135m`.
+        model: The source model: a folder, a Hub name, or `smollm2-135m` (SmolLM2-135M-Instruct, dequantised from 4
+            bits).
         output: The folder to write.
         corpus: Text in the target language, whatever `Corpus.open` takes.
         dictionary: A file of source word and target word, or the dictionary itself; if None, words that both languages

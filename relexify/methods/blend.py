@@ -117,8 +117,8 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
     return known if known is not None and known.known.any() else None
 
 
-def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation]:
-    """Return meanings guessed from aligned vectors, if they can be relied on, and how the vectors are aligned.
+def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | None]:
+    """Return meanings guessed from aligned vectors, and the alignment if it is reliable enough to be used.
 
     Raises:
         EvidenceError: There are no vectors.
@@ -133,7 +133,7 @@ def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation]:
         100 * quality.precision,
     )
     anchors = shared(inputs.source, inputs.target)
-    return translated_neighbours(inputs.source, space.target, anchors, device=inputs.device), space.rotation
+    return translated_neighbours(inputs.source, space.target, anchors, device=inputs.device), None
 
 
 METHODS.add(

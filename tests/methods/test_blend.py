@@ -137,7 +137,9 @@ def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabular
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
     alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
     tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
-    weights = built(inputs(lexicon=None, tokens=tokens))
+    known = inputs(lexicon=None, tokens=tokens)
+    weights = built(known)
+    assert METHODS["blend"].initialise(known).rotation is None
     copy = shared(SOURCE, TARGET).weights.toarray()[alike]
     assert np.allclose(weights[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
     assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text

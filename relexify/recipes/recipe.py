@@ -35,7 +35,7 @@ import tomli_w
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
-from relexify.recipes.compare.options import RUNS, CompareOptions
+from relexify.recipes.compare.options import RUNS, CompareOptions, Run
 from relexify.recipes.overrides import override
 from relexify.recipes.schema import (
     TOP,
@@ -50,11 +50,11 @@ from relexify.recipes.schema import (
     written,
 )
 from relexify.recipes.tasks import TaskEntry
-from relexify.registry import suggestion
+from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
 
-__all__ = ["Recipe", "read_recipe", "recipe_text", "tables_beside"]
+__all__ = ["Recipe", "changed_tables", "read_recipe", "recipe_text", "tables_beside"]
 
 
 @dataclass(frozen=True)
@@ -150,16 +150,45 @@ def recipe_text(recipe: Recipe) -> str:
     table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
-        runs = [run.name if RUNS.get(run.name) == run else table_of(run) for run in recipe.compare.runs]
+        runs = [run.name if RUNS.get(run.name) == run else _written_run(recipe, run) for run in recipe.compare.runs]
         table["compare"] = table_of(recipe.compare) | {"runs": runs}
     if recipe.tasks:
         table["tasks"] = [table_of(entry) for entry in recipe.tasks]
     return tomli_w.dumps(table)
 
 
+def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a recipe with some keys changed, as a run of a comparison has them.
+
+    Args:
+        recipe: The recipe.
+        changes: Tables with the keys that change, as TOML has them; other keys of a table stay as they are.
+
+    Raises:
+        InputError: The recipe has no such table, or a key or value is invalid.
+    """
+    tables = dict(recipe.tables)
+    for name, given in changes.items():
+        options = tables[choose(name, tables, "table of this recipe")]
+        kind = TypeAdapter(table_type(type(options), options))
+        try:
+            values = kind.validate_python(given, context=recipe.source.absolute().parent)
+        except ValidationError as error:
+            raise InputError(explain(error, Origin(recipe.source))) from error
+        tables[name] = build(type(options), values, options)
+    return tables
+
+
 def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
     """Return the tables of a kind of step that go together with another table, as a part of a message."""
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
+
+
+def _written_run(recipe: Recipe, run: Run) -> dict[str, Any]:
+    """Return a run as a table; its changes as differences between options, so that paths in them are absolute."""
+    tables = changed_tables(recipe, run.changes)
+    changes = {name: table_of(tables[name], recipe.tables[name]) for name in run.changes}
+    return table_of(run) | ({"changes": changes} if changes else {})
 
 
 def _parse(file: Path) -> dict[str, Any]:
@@ -222,10 +251,17 @@ def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
 
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
-    """Make sure that every run of a comparison can be trained by its plan."""
+    """Make sure that the changes of every run of a comparison are possible, and that its plan can train it."""
     step = recipe.last_training
     if recipe.compare is None or step is None:
         return
+    for index, run in enumerate(recipe.compare.runs):
+        try:
+            tables = changed_tables(recipe, run.changes)
+            for name in run.changes:
+                STEPS[name].validate(tables[name], tables)
+        except InputError as error:
+            raise InputError(f"{origin.locate(f'compare.runs[{index}].changes')}: {error}") from error
     if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):

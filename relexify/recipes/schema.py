@@ -164,7 +164,7 @@ def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> 
         InputError: The values contradict each other.
     """
     if not is_dataclass(options):
-        return dict(given)
+        return {**(default or {}), **given}
     if hasattr(options, "updated"):
         base: Any = options() if default is None else default
         return base.updated(**given)

@@ -14,7 +14,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.registry import METHODS
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
-from relexify.recipes.recipe import Recipe, read_recipe, recipe_text
+from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
@@ -398,7 +398,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 29
+    assert len(shipped) == 32
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -521,7 +521,6 @@ def test_the_recipes_with_sub_embeddings_are_evaluated_as_in_their_paper(shipped
     ("lines", "words"),
     [
         ("[fresh]\n[transfer]", "[fresh] and [transfer] do not go together"),
-        ("[compress]\n[transfer]\n[training]\n[compare]\nruns = ['blend']", "[compress] and [compare]"),
         ("[transfer]\n[compress]\n[bilingual]", "[bilingual] and [compress]"),
         ("[fresh]\n[bilingual]", "[bilingual] and [fresh]"),
         (
@@ -545,6 +544,49 @@ def test_tables_that_contradict_each_other_are_rejected(write, lines, words):
     text = f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n{lines}\n"
     with pytest.raises(InputError, match=re.escape(words)):
         read_recipe(write(text, "recipe.toml"))
+
+
+TWO_RUNS = """output = "out"
+model = "gpt2"
+corpus = "text.txt"
+[compress]
+k = 3
+codes = "digits"
+[training]
+steps = 20
+[compare]
+runs = [{name = "plain", changes.compress.k = 1}, {name = "long", changes.training.steps = 40}]
+"""
+
+
+def test_a_run_of_a_comparison_may_change_any_key(write):
+    recipe = read_recipe(write(TWO_RUNS, "recipe.toml"))
+    plain, long = (changed_tables(recipe, run.changes) for run in recipe.compare.runs)
+    assert plain["compress"] == replace(recipe.tables["compress"], k=1)
+    assert plain["training"] == long["training"].updated(steps=20) == recipe.tables["training"]
+    assert long["training"].steps == 40
+    text = TWO_RUNS.replace('k = 3\ncodes = "digits"', "k = 3").replace("k = 1", 'codes_from = "./other"')
+    for name in ("other", "moved"):
+        (recipe.source.parent / name).mkdir()
+    elsewhere = read_recipe(write(recipe_text(read_recipe(write(text, "recipe.toml"))), "moved/recipe.toml"))
+    tables = changed_tables(elsewhere, elsewhere.compare.runs[0].changes)
+    assert tables["compress"].codes_from == str(recipe.source.parent / "other")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("compress.k = 1", "compres.k = 1", "compare.runs[0].changes: there is no table of this recipe 'compres'"),
+        ("compress.k = 1", "compress.kk = 1", "compare.runs[0].changes: recipe.toml: there is no key 'kk'"),
+        ("compress.k = 1", "compress.k = 'one'", "k is the text 'one'"),
+        ("compress.k = 1", "compress.equal_size = true", "compare.runs[0].changes: counted codes have no clusters"),
+    ],
+)
+def test_changes_of_a_run_are_validated_when_a_recipe_is_read(write, monkeypatch, old, new, words):
+    file = write(TWO_RUNS.replace(old, new), "recipe.toml")
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_recipe("recipe.toml")
 
 
 def names(recipe: Recipe) -> list[str]:

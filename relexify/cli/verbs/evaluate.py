@@ -98,10 +98,13 @@ def evaluate(
 
     if task is None:
         from relexify.evaluation.text import TextScoring, score_text
+        from relexify.text import Corpus
 
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
-        scoring = apply_settings("text", TextScoring(language=language, device=chosen_device(device)), settings)
+        scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
+        Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
+        scoring = replace(scoring, device=chosen_device(scoring.device))
         with bars():
             scores = score_text(model, held_out, scoring)
         _print_text_scores(scores)

@@ -127,8 +127,8 @@ class Step:
     Fields called `model`, `output`, `corpus` and `held_out` are filled from the top of the recipe, `device` and
     `overwrite` by the runner. Nested options that a recipe gives in part keep the rest of the field's default.
 
-    A comparison runs the steps of one recipe several times. The runs differ in what `varies` lists; a recipe can be
-    compared if one of its steps varies the method and one of them trains.
+    A comparison runs the steps of one recipe several times. The runs differ in what `varies` lists and in the keys that
+    they change; a recipe can be compared if one of its steps trains, and one varies the method if its runs name any.
 
     Attributes:
         table: The name of the recipe table.

@@ -1,6 +1,7 @@
 """The command line: each verb parses, calls one function and prints.
 
-app.py        the command, its panels, and how it ends when something fails
+app.py        the command, its verbs, and how it ends when something fails
+group.py      verbs that are imported when they are called
 verbs/        the verbs
 options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results

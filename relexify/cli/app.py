@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 from rich.markup import escape
@@ -25,24 +25,7 @@ from relexify.cli.console import (
     shorten,
     spell_options,
 )
-from relexify.cli.verbs import (
-    align,
-    bilingual,
-    check,
-    compress,
-    demo,
-    evaluate,
-    geometry,
-    grid,
-    inspect,
-    methods,
-    recipes,
-    report,
-    train,
-    transfer,
-    trelm,
-    vectors,
-)
+from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
 from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
@@ -50,40 +33,43 @@ __all__ = ["app", "main"]
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
 
+
+class _Verbs(VerbGroup):
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        "transfer": Verb("transfer", "Transfer"),
+        "train": Verb("train", "Transfer"),
+        "evaluate": Verb("evaluate", "Transfer"),
+        "inspect": Verb("inspect", "Transfer"),
+        "check": Verb("check", "Transfer"),
+        "report": Verb("report", "Transfer"),
+        "push": Verb("push", "Transfer"),
+        "run": Verb("recipes", "Recipes"),
+        "compare": Verb("recipes", "Recipes"),
+        "grid": Verb("grid", "Recipes"),
+        "options": Verb("methods", "Recipes"),
+        "bilingual": Verb("bilingual", "Other systems"),
+        "export": Verb("bilingual", "Other systems"),
+        "trelm": Verb("trelm", "Other systems"),
+        "compress": Verb("compress", "Other systems"),
+        "expand": Verb("compress", "Other systems"),
+        "align": Verb("align", "Evidence"),
+        "vectors": Verb("vectors", "Evidence"),
+        "demo": Verb("demo", "More"),
+        "methods": Verb("methods", "More"),
+        "geometry": Verb("geometry", "More"),
+    }
+
+
 app = typer.Typer(
     name="relexify",
+    cls=_Verbs,
     help="Give a pretrained language model a new language: swap the lexicon, keep the grammar.\n\n"
     "Start with **relexify demo**, then **relexify transfer --help**.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_OPTIONS,
 )
-
-_PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Transfer": {
-        "transfer": transfer.transfer,
-        "train": train.train,
-        "evaluate": evaluate.evaluate,
-        "inspect": inspect.inspect,
-        "check": check.check,
-        "report": report.report,
-    },
-    "Recipes": {"run": recipes.run, "compare": recipes.compare, "grid": grid.grid, "options": methods.options},
-    "Other systems": {
-        "bilingual": bilingual.bilingual,
-        "export": bilingual.export,
-        "trelm": trelm.trelm,
-        "compress": compress.compress,
-        "expand": compress.expand,
-    },
-    "Evidence": {"align": align.align},
-    "More": {"demo": demo.demo, "methods": methods.methods, "geometry": geometry.geometry},
-}
-for panel, verbs in _PANELS.items():
-    for name, verb in verbs.items():
-        app.command(name, rich_help_panel=panel)(verb)
-app.add_typer(vectors.app, name="vectors", rich_help_panel="Evidence")
 
 
 def _show_version(requested: bool) -> None:
@@ -105,7 +91,7 @@ def options(
     ] = False,
 ) -> None:
     """Options of every verb."""
-    verb = context.command.get_command(context, context.invoked_subcommand)  # type: ignore[attr-defined]
+    verb = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
     members = getattr(verb, "commands", {"": verb}).values()
     set_options_of_command(parameter.name for member in members for parameter in member.params)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

@@ -39,7 +39,13 @@ __all__ = [
 TEXT, PLAN, RUN = "Text and evidence", "Training", "Run"
 """Panels of the help."""
 
-Model = Annotated[str, typer.Argument(help="A model folder, a Hub name, or smollm2-135m.", show_default=False)]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A model folder, a Hub name, or smollm2-135m (SmolLM2-135M-Instruct, dequantised from 4 bits).",
+        show_default=False,
+    ),
+]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
 Recipe = Annotated[Path, typer.Argument(help="A recipe: a TOML file such as those in recipes/.", show_default=False)]

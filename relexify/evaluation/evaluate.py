@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from relexify.evaluation.data.files import TaskFiles, read_task
+from relexify.errors import InputError
+from relexify.evaluation.data.files import TaskData, TaskFiles, read_task
 from relexify.evaluation.finetuning.encoder import encoder_config
 from relexify.evaluation.finetuning.problem import find_labels
 from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
-from relexify.evaluation.results import SeedResult, TaskResult
+from relexify.evaluation.results import Candidate, SeedResult, TaskResult
 from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer, resolve
 
@@ -39,7 +41,6 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    task = TASKS[options.task]
     # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
     two_languages = options.language is not None and options.through is not None and needs_language(model)
     with (
@@ -47,27 +48,11 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         language_folder(model, options.through) if two_languages else nullcontext(options.through) as through,
     ):
         options = replace(options, device=device, through=None if through is None else str(through))
-        data = read_task(options.task, files, examples=options.examples)
+        data = _read(files, options)
         if repeated := data.repeated_tests:
-            logger.warning(
-                "%s: %d of %d test examples are in the training data too.", options.task, repeated, len(data.test)
-            )
-        name = resolve(trained)
-        probing = options.training
-        if task.probe is not None and isinstance(probing, Probing):
-            score = task.probe(load_model(name).to(device), load_tokenizer(name), data, probing)
-            return TaskResult((SeedResult(0, (score,)),))
-        if task.evaluate is not None:
-            return task.evaluate(name, data, options, Path(folder))
-        return fine_tune(
-            name,
-            options.task,
-            data,
-            options.training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
-            seeds=options.seeds,
-            folder=Path(folder),
-            through=options.through,
-        )
+            total = sum(map(len, data.tests.values()))
+            logger.warning("%s: %d of %d test examples are in the training data too.", options.task, repeated, total)
+        return _search(resolve(trained), data, options, Path(folder))
 
 
 def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -> None:
@@ -78,7 +63,7 @@ def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -
         MissingExtra: The task needs a package that is not installed.
     """
     check_model(model, options)
-    data = read_task(options.task, files, examples=options.examples)
+    data = _read(files, options)
     if TASKS[options.task].needs_encoder and not options.probe:
         find_labels(options.task, data)
 
@@ -91,3 +76,54 @@ def check_model(model: str | Path, options: Evaluation) -> None:
     """
     if TASKS[options.task].needs_encoder and not options.probe:
         encoder_config(model, options.task)
+
+
+def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
+    """Choose a learning rate and a batch by the first seed if there are several, then evaluate with all seeds."""
+    if len(options.candidates) == 1:
+        return _evaluate(model, data, options.candidates[0], folder)
+    tried, works = [], []
+    for candidate in options.candidates:
+        training = candidate.training
+        assert not isinstance(training, Probing)  # `Evaluation` rejects a search of probes
+        works.append(folder / f"rate-{training.learning_rate:g}-batch-{training.batch}")
+        first = replace(candidate, seeds=options.seeds[:1], keep_encoders=False)
+        (result,) = _evaluate(model, data, first, works[-1]).per_seed
+        dev = math.nan if result.dev is None else result.dev.value
+        tried.append(Candidate(training.learning_rate, training.batch, dev))
+    best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first of equals
+    chosen = _evaluate(model, data, options.candidates[best], works[best])
+    return replace(chosen, search=tuple(tried))
+
+
+def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
+    """Evaluate with one learning rate and batch."""
+    task, training = TASKS[options.task], options.training
+    if task.probe is not None and isinstance(training, Probing):
+        loaded, tokenizer = load_model(model).to(options.device), load_tokenizer(model)
+        scores = {
+            name: task.probe(loaded, tokenizer, replace(data, test=test), training) for name, test in data.tests.items()
+        }
+        return TaskResult(
+            (SeedResult.over_tests(0, {name: SeedResult(0, (score,)) for name, score in scores.items()}),)
+        )
+    if task.evaluate is not None:
+        return task.evaluate(model, data, options, folder)
+    return fine_tune(
+        model,
+        options.task,
+        data,
+        training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
+        seeds=options.seeds,
+        folder=folder,
+        through=options.through,
+        keep_encoders=options.keep_encoders,
+    )
+
+
+def _read(files: TaskFiles, options: Evaluation) -> TaskData:
+    if len(options.candidates) > 1 and files.dev is None:
+        raise InputError(
+            "a search over learning rates and batches needs development data to choose by: give it (--dev)"
+        )
+    return read_task(options.task, files, examples=options.examples)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
@@ -17,7 +18,9 @@ from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
 
 __all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]
 
-_OVERRIDES = ("epochs", "batch", "learning_rate", "score_learning_rate")
+_OVERRIDES = (
+    "epochs", "batch", "learning_rate", "score_learning_rate", "warmup", "length", "weight_decay", "beta2", "epsilon",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +150,20 @@ class Evaluation:
         language: The language of a bilingual model to train in.
         through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
             and embeddings replace those of the trained model for the test: zero-shot transfer.
-        epochs: Passes over the training data. The task's default if not given, as for the next three.
+        epochs: Passes over the training data. The task's default if not given, as for all options up to `epsilon`.
         batch: Examples per step.
         learning_rate: The peak.
         score_learning_rate: The same for the layers on top of a parser's encoder.
+        warmup: Share of the steps in which the learning rate rises.
+        length: Tokens per sequence; longer ones are truncated.
+        weight_decay: Weight decay of matrices.
+        beta2: Adam's decay of the second moment.
+        epsilon: Adam's epsilon.
+        learning_rates: Peaks to choose from, by the score of the first seed on development data.
+        batches: Numbers of examples per step to choose from in the same way, together with `learning_rates`.
         examples: Train on this many examples, evenly spaced in the training file; on all if not given.
         seeds: One training run for each.
+        keep_encoders: Keep the fine-tuned encoders, in folders `encoder-SEED`, to start another task from.
         device: Where probes and parsers are computed; `auto` for the GPU if there is one. Training uses what there is.
 
     Raises:
@@ -167,8 +178,16 @@ class Evaluation:
     batch: int | None = None
     learning_rate: float | None = None
     score_learning_rate: float | None = None
+    warmup: float | None = None
+    length: int | None = None
+    weight_decay: float | None = None
+    beta2: float | None = None
+    epsilon: float | None = None
+    learning_rates: tuple[float, ...] = ()
+    batches: tuple[int, ...] = ()
     examples: int | None = None
     seeds: tuple[int, ...] = (0,)
+    keep_encoders: bool = field(default=False, metadata=NO_EFFECT)
     device: str = field(default="auto", metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
@@ -181,7 +200,24 @@ class Evaluation:
         _check_counts(self, "epochs", "batch", "examples")
         _check_positive(self, "learning_rate", "score_learning_rate")
         check_seeds(self.seeds)
-        _ = self.training  # validates the options that it has
+        if (self.learning_rate is not None and self.learning_rates) or (self.batch is not None and self.batches):
+            raise InputError("a learning rate or batch is given beside those to choose from: leave out one of the two")
+        if self.keep_encoders and (self.probe or task.evaluate is not None):
+            subject = "a probe" if self.probe else self.task
+            raise InputError(f"{subject} fine-tunes no encoder that could be kept or started from: leave it out")
+        for candidate in self.candidates:
+            _ = candidate.training  # validates the options that it has
+
+    @property
+    def candidates(self) -> tuple[Evaluation, ...]:
+        """The evaluations to choose from, each with one learning rate and one batch; a single one without a search."""
+        if not (self.learning_rates or self.batches):
+            return (self,)
+        rates, batches = self.learning_rates or (self.learning_rate,), self.batches or (self.batch,)
+        return tuple(
+            replace(self, learning_rate=rate, batch=batch, learning_rates=(), batches=())
+            for rate, batch in itertools.product(rates, batches)
+        )
 
     @property
     def training(self) -> FineTuning | ParserTraining | Probing:

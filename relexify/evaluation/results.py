@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.evaluation.metrics import Confusion, LabelRow
@@ -13,7 +14,7 @@ from relexify.evaluation.metrics import Confusion, LabelRow
 if TYPE_CHECKING:
     from relexify.scoring import Score
 
-__all__ = ["SeedResult", "TaskResult"]
+__all__ = ["Candidate", "SeedResult", "TaskResult"]
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class SeedResult:
 
     Attributes:
         seed: Seed of the new layers, of the order of the data and of dropout.
-        scores: On the test data, the main one first.
+        scores: On the test data, the main one first; if there are several test sets, their averages.
         dev: On the development data, in the epoch that was kept; None without such data.
         epoch: The epoch that was kept, from 1; None for a probe.
-        table: Scores by label; empty if there are no labels.
-        confusion: Which labels were confused; None if there are no labels.
+        table: Scores by label; empty if there are no labels, or several test sets.
+        confusion: Which labels were confused; None if there are no labels, or several test sets.
+        tests: The scores on each of several test sets, by name.
+        only_label: The label that the model predicts for every text or word, if it is always the same; None otherwise.
     """
 
     seed: int
@@ -35,6 +38,30 @@ class SeedResult:
     epoch: int | None = None
     table: tuple[LabelRow, ...] = ()
     confusion: Confusion | None = None
+    tests: Mapping[str, tuple[Score, ...]] = field(default_factory=dict)
+    only_label: str | None = None
+
+    @classmethod
+    def over_tests(cls, seed: int, results: Mapping[str, SeedResult]) -> SeedResult:
+        """Return the result on all test sets; the name of a single one is empty."""
+        if list(results) == [""]:
+            return replace(results[""], seed=seed)
+        by_score = zip(*(result.scores for result in results.values()), strict=True)
+        averages = tuple(
+            replace(
+                same[0],
+                value=statistics.fmean(score.value for score in same),
+                examples=sum(score.examples for score in same),
+            )
+            for same in by_score
+        )
+        only = {result.only_label for result in results.values()}
+        return cls(
+            seed,
+            averages,
+            tests={name: result.scores for name, result in results.items()},
+            only_label=only.pop() if len(only) == 1 else None,
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SeedResult:
@@ -54,7 +81,24 @@ class SeedResult:
             None if values["epoch"] is None else int(values["epoch"]),
             tuple(LabelRow(**row) for row in values["table"]),
             None if matrix is None else Confusion(tuple(matrix["labels"]), tuple(map(tuple, matrix["counts"]))),
+            {name: tuple(Score(**score) for score in scores) for name, scores in values["tests"].items()},
+            values["only_label"],
         )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One combination of hyperparameters in a search.
+
+    Attributes:
+        learning_rate: The peak.
+        batch: Examples per step.
+        dev: The score on development data.
+    """
+
+    learning_rate: float
+    batch: int
+    dev: float
 
 
 @dataclass(frozen=True)
@@ -63,9 +107,39 @@ class TaskResult:
 
     Attributes:
         per_seed: The result of each seed; one for a probe, which is deterministic.
+        search: The combinations of hyperparameters that were tried; empty without a search.
+        encoders: The folders of the fine-tuned encoders that were kept, one for each seed.
     """
 
     per_seed: tuple[SeedResult, ...]
+    search: tuple[Candidate, ...] = ()
+    encoders: tuple[Path, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What is wrong with models that have not learned the task; empty if they have."""
+        constant = [result.only_label for result in self.per_seed if result.only_label is not None]
+        if not constant:
+            return ""
+        labels = " or ".join(sorted(set(map(repr, constant))))
+        seeds = f" in {len(constant)} of {len(self.per_seed)} seeds" if len(self.per_seed) > 1 else ""
+        return (
+            f"the fine-tuned model predicts {labels} everywhere{seeds}, so it has not learned the task: train it for "
+            "more epochs, with a higher learning rate, or on more examples"
+        )
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The combination that is best on development data, the first of equals; None without a search."""
+        return max(self.search, key=lambda candidate: candidate.dev, default=None)
+
+    @property
+    def tests(self) -> dict[str, TaskResult]:
+        """The result on each of several test sets, by name."""
+        return {
+            name: TaskResult(tuple(SeedResult(result.seed, result.tests[name]) for result in self.per_seed))
+            for name in self.per_seed[0].tests
+        }
 
     @property
     def mean(self) -> tuple[Score, ...]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -35,7 +35,7 @@ import tomli_w
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
-from relexify.recipes.compare.options import RUNS, CompareOptions
+from relexify.recipes.compare.options import RUNS, CompareOptions, Run
 from relexify.recipes.overrides import override
 from relexify.recipes.schema import (
     TOP,
@@ -50,11 +50,11 @@ from relexify.recipes.schema import (
     written,
 )
 from relexify.recipes.tasks import TaskEntry
-from relexify.registry import suggestion
+from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
 
-__all__ = ["Recipe", "read_recipe", "recipe_text", "tables_beside"]
+__all__ = ["Recipe", "changed_tables", "read_recipe", "recipe_text", "tables_beside"]
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,33 @@ def recipe_text(recipe: Recipe) -> str:
     table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
-        runs = [run.name if RUNS.get(run.name) == run else table_of(run) for run in recipe.compare.runs]
+        runs = [run.name if RUNS.get(run.name) == run else _written_run(recipe, run) for run in recipe.compare.runs]
         table["compare"] = table_of(recipe.compare) | {"runs": runs}
     if recipe.tasks:
         table["tasks"] = [table_of(entry) for entry in recipe.tasks]
     return tomli_w.dumps(table)
+
+
+def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a recipe with some keys changed, as a run of a comparison has them.
+
+    Args:
+        recipe: The recipe.
+        changes: Tables with the keys that change, as TOML has them; other keys of a table stay as they are.
+
+    Raises:
+        InputError: The recipe has no such table, or a key or value is invalid.
+    """
+    tables = dict(recipe.tables)
+    for name, given in changes.items():
+        options = tables[choose(name, tables, "table of this recipe")]
+        kind = TypeAdapter(table_type(type(options), options))
+        try:
+            values = kind.validate_python(given, context=recipe.source.absolute().parent)
+        except ValidationError as error:
+            raise InputError(explain(error, Origin(recipe.source))) from error
+        tables[name] = build(type(options), values, options)
+    return tables
 
 
 def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
@@ -162,8 +184,17 @@ def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
 
+def _written_run(recipe: Recipe, run: Run) -> dict[str, Any]:
+    """Return a run as a table; its changes as differences between options, so that paths in them are absolute."""
+    tables = changed_tables(recipe, run.changes)
+    changes = {name: table_of(tables[name], recipe.tables[name]) for name in run.changes}
+    return table_of(run) | ({"changes": changes} if changes else {})
+
+
 def _parse(file: Path) -> dict[str, Any]:
     try:
+        if file.exists() and not file.is_file():
+            raise InputError(f"{file} is not a file: give the path of a recipe")
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}): give the path of a recipe") from error
@@ -220,10 +251,17 @@ def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
 
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
-    """Make sure that every run of a comparison can be trained by its plan."""
+    """Make sure that the changes of every run of a comparison are possible, and that its plan can train it."""
     step = recipe.last_training
     if recipe.compare is None or step is None:
         return
+    for index, run in enumerate(recipe.compare.runs):
+        try:
+            tables = changed_tables(recipe, run.changes)
+            for name in run.changes:
+                STEPS[name].validate(tables[name], tables)
+        except InputError as error:
+            raise InputError(f"{origin.locate(f'compare.runs[{index}].changes')}: {error}") from error
     if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
@@ -246,6 +284,13 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
         key = f"tasks[{index}]"
         if entry.title in titles[:index]:
             raise InputError(f"{origin.locate(key)} is called {entry.title!r}, as is one above it: give it a name")
+        if entry.start is not None and entry.start not in titles[:index]:
+            raise InputError(
+                f"{origin.locate(f'{key}.start')} is {entry.start!r}, and no task above it is called so: name one of "
+                f"them ({', '.join(titles[:index]) or 'there is none'})"
+            )
+        if entry.start is not None:
+            _check_start(recipe.tasks[titles.index(entry.start)], origin.locate(f"{key}.start"))
         for name in ("language", "through"):
             value = getattr(entry, name)
             if value is not None and not languages:
@@ -266,3 +311,11 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
             raise InputError(
                 f"{origin.of(key)}: [{key}] lacks language, the one to train in: give one of {', '.join(languages)}"
             )
+
+
+def _check_start(entry: TaskEntry, location: str) -> None:
+    """Make sure that a task leaves a fine-tuned encoder."""
+    try:
+        replace(entry, keep_encoders=True)
+    except InputError as error:
+        raise InputError(f"{location} is {entry.title!r}: {error}") from error

@@ -19,7 +19,7 @@ from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.recipes.recipe import Recipe, tables_beside
-from relexify.recipes.tasks import check_tasks, evaluate_entry, output_scores, write_output_scores
+from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
@@ -80,8 +80,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
                 model = run_steps(first, context, work.path)
                 result = run_step(last, context, model, recipe.output)
             if not _is_evaluated(recipe):
-                tasks = work.path / "tasks"
-                scores = [evaluate_entry(recipe.output, entry, None, tasks, device=device) for entry in recipe.tasks]
+                scores = evaluate_entries(recipe.output, recipe.tasks, None, work.path / "tasks", device=device)
                 write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
             # The corrected recipe is another run, and would be rejected because of this folder.
@@ -167,7 +166,7 @@ def inputs_of(recipe: Recipe) -> list[Any]:
     for step in recipe.steps:
         inputs += step.inputs(recipe.tables[step.table])
     for task in recipe.tasks:
-        inputs += [task.train, task.test, task.dev]
+        inputs += [file for _, file in task.files.all]
     return inputs
 
 

@@ -62,7 +62,7 @@ _CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 TOP = ("model", "output", "corpus", "held_out")
 """Fields of options that are filled from the top of the recipe."""
 ELSEWHERE = dict.fromkeys(TOP, "write it above the first table") | dict.fromkeys(
-    ("device", "overwrite"), "it is an option of the command line"
+    ("device", "overwrite", "keep_encoders"), "it is an option of the command line"
 )
 
 _EXPECTED = {
@@ -164,7 +164,7 @@ def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> 
         InputError: The values contradict each other.
     """
     if not is_dataclass(options):
-        return dict(given)
+        return {**(default or {}), **given}
     if hasattr(options, "updated"):
         base: Any = options() if default is None else default
         return base.updated(**given)
@@ -223,6 +223,8 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
             return Annotated[list[_TEXT], WrapValidator(_texts)]
         if mark == "text name":
             return _TEXT
+        if mark == "named texts":
+            return Annotated[dict[str, _TEXT], WrapValidator(_named_texts)]
         if mark == "model":
             return _MODEL
         if isinstance(mark, Mapping):
@@ -255,6 +257,14 @@ def _texts(value: object, validate_list: ValidatorFunctionWrapHandler, info: Val
     if not value:
         raise invalid(" is an empty list: name a text, or leave it out")
     return tuple(validate_list(value))
+
+
+def _named_texts(value: object, validate_table: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    if isinstance(value, str):
+        return _absolute(absolute_text, value, info)
+    if not isinstance(value, dict) or not value:
+        raise invalid(f" is {_description(value)}: give the name of a file, or a table with a name for each of several")
+    return {checked(_folder_name, name): text for name, text in validate_table(value).items()}
 
 
 def _chosen(known: Any, kind: str | None, value: str, info: ValidationInfo) -> str:
@@ -420,7 +430,9 @@ def written(value: Any, kind: Any, name: str, default: Any = None, around: Any =
     marks = arguments[1:] if origin is Annotated else ()
     if "text" in marks and isinstance(value, list | tuple):
         return [written_text(_named(each, name)) for each in value]
-    if "text" in marks or "text name" in marks:
+    if "named texts" in marks and isinstance(value, Mapping):
+        return {key: written_text(_named(each, name)) for key, each in value.items()}
+    if "text" in marks or "text name" in marks or "named texts" in marks:
         return written_text(_named(value, name))
     if "model" in marks:
         return written_model(value)

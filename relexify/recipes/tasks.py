@@ -7,6 +7,8 @@
     epochs = 3
     seeds = [0, 1]
 
+`test` may be a table of several files, all of which a fine-tuned model is tested on, and `train` a list of them.
+
 The scores of a model on a task are kept as json under a name that says what they depend on; unfinished evaluations
 resume.
 """
@@ -19,6 +21,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles
@@ -29,9 +32,11 @@ from relexify.reports import TaskScores
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
 from relexify.storage.json import read_json
-from relexify.text import TextName
 
-__all__ = ["TaskEntry", "check_tasks", "evaluate_entry", "finished_scores", "output_scores", "write_output_scores"]
+if TYPE_CHECKING:
+    from relexify.evaluation.results import TaskResult
+
+__all__ = ["TaskEntry", "check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
 
 RESULTS = "tasks.json"
 """The scores of a trained model on all tasks, in its folder."""
@@ -44,22 +49,26 @@ class TaskEntry(Evaluation):
     """One task of a recipe.
 
     Attributes:
-        train: The data to train on.
-        test: The data to test on.
-        dev: The data to choose the best epoch by.
+        train: The data to train on: a file, or several that are read one after the other.
+        test: The data to test on: a file, or several by name.
+        dev: The data to choose the best epoch by, as `train`.
         name: Its name in tables; if not given, that of the task.
+        start: The name of a task above, whose fine-tuned encoder is fine-tuned further.
 
     Raises:
         InputError: An option is impossible for the task, or the task needs development data.
     """
 
-    train: TextName = field(metadata=BY_CONTENT)
-    test: TextName = field(metadata=BY_CONTENT)
-    dev: TextName | None = field(default=None, metadata=BY_CONTENT)
+    train: Annotated[str | tuple[str, ...], "text"] = field(metadata=BY_CONTENT)
+    test: Annotated[str | Mapping[str, str], "named texts"] = field(metadata=BY_CONTENT)
+    dev: Annotated[str | tuple[str, ...], "text"] | None = field(default=None, metadata=BY_CONTENT)
     name: FolderName | None = field(default=None, metadata=NO_EFFECT)
+    start: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.start is not None and (self.language is not None or self.through is not None):
+            raise InputError("start is for models of one language: leave it out, or language and through")
         if TASKS[self.task].needs_dev and self.dev is None:
             raise InputError(f"the task {self.task} lacks dev, data to choose the best epoch by: add it")
 
@@ -90,9 +99,8 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
 
     for index, entry in enumerate(entries):
         location = f"{source}: tasks[{index}]"
-        for key in ("train", "dev", "test"):
-            file = getattr(entry, key)
-            if file is not None and not file.startswith("hf:") and not Path(file).is_file():
+        for key, file in entry.files.all:
+            if not str(file).startswith("hf:") and not Path(file).is_file():
                 raise InputError(f"{location}.{key} is {file}, which is not a file: check the path")
         try:
             check_evaluation(model, entry.files, entry)
@@ -100,51 +108,68 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
             raise InputError(f"{location}: {error}") from error
 
 
-def evaluate_entry(
-    model: Path | Mapping[str, str], entry: TaskEntry, step: int | None, folder: Path, *, device: str
-) -> TaskScores:
-    """Evaluate a model on a task, or return the scores of an earlier call.
+def evaluate_entries(
+    model: Path | Mapping[str, str], entries: Sequence[TaskEntry], step: int | None, folder: Path, *, device: str
+) -> list[TaskScores]:
+    """Evaluate a model on all tasks, except those that an earlier call evaluated.
 
     Args:
-        model: The model's folder, or one model for each language, as long as they are not one model; not used if the
+        model: The model's folder, or one model for each language, as long as they are not one model; not used if all
             scores are there.
-        entry: The task.
+        entries: The tasks.
         step: The step of training that the model is from; None for its end.
         folder: For scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
-    from relexify.evaluation.evaluate import evaluate_task
+    found = dict(zip((entry.title for entry in entries), finished_scores(entries, step, folder), strict=True))
+    starts: set[str | None] = set()  # tasks whose fine-tuned encoder is needed, those above after those below
+    for entry in reversed(entries):
+        if found[entry.title] is None or entry.title in starts:
+            starts.add(entry.start)
+    encoders: dict[str, Path] = {}
+    works = _works(entries, step, folder)
+    for entry, work in zip(entries, works, strict=True):
+        if found[entry.title] is not None and entry.title not in starts:
+            continue
+        when = "at the end of training" if step is None else f"at step {step:,}"
+        logger.info("Evaluating %s %s.", entry.title, when)
+        start = model if entry.start is None else encoders[entry.start]
+        result = _evaluate(start, replace(entry, device=device, keep_encoders=entry.title in starts), work)
+        if result.encoders:
+            encoders[entry.title] = result.encoders[0]
+        scores = TaskScores(
+            entry.title,
+            step,
+            tuple(seed.scores for seed in result.per_seed),
+            {name: tuple(seed.scores for seed in each.per_seed) for name, each in result.tests.items()},
+            {}
+            if result.chosen is None
+            else {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch},
+            result.hint,
+        )
+        write_file(_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
+        found[entry.title] = scores
+    for work in works:
+        shutil.rmtree(work, ignore_errors=True)
+    return [scores for scores in found.values() if scores is not None]
 
-    found = finished_scores(entry, step, folder)
-    work = _work(entry, step, folder)
-    if found is None:
-        logger.info("Evaluating %s %s.", entry.title, "at the end of training" if step is None else f"at step {step:,}")
-        options = replace(entry, device=device)
-        if isinstance(model, Mapping):
-            through = None if entry.through is None else model[entry.through]
-            options, model = replace(options, language=None, through=through), Path(model[str(entry.language)])
-        result = evaluate_task(model, entry.files, options, folder=work)
-        found = TaskScores(entry.title, step, tuple(seed.scores for seed in result.per_seed))
-        write_file(_file(work), json.dumps(found.as_table(), indent=1, ensure_ascii=False) + "\n")
-    shutil.rmtree(work, ignore_errors=True)
-    return found
 
-
-def finished_scores(entry: TaskEntry, step: int | None, folder: Path) -> TaskScores | None:
-    """Return the scores of an earlier call of `evaluate_entry`; None if it did not finish."""
-    path = _file(_work(entry, step, folder))
-    if not path.exists():
-        return None
-    found = _scores(read_json(path), entry)
-    if found is None:
-        logger.warning("%s is corrupt; evaluating again.", path)
-        path.unlink()
+def finished_scores(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[TaskScores | None]:
+    """Return the scores of an earlier call of `evaluate_entries`, for each task; None if it was not evaluated."""
+    found = []
+    for entry, work in zip(entries, _works(entries, step, folder), strict=True):
+        path = _file(work)
+        scores = _scores(read_json(path), entry) if path.exists() else None
+        if scores is None and path.exists():
+            logger.warning("%s is corrupt; evaluating again.", path)
+            path.unlink()
+        found.append(scores)
     return found
 
 
 def write_output_scores(output: Path, entries: Sequence[TaskEntry], scores: Sequence[TaskScores]) -> None:
     """Write the scores of a trained model into its folder."""
-    tables = {fingerprint(entry): found.as_table() for entry, found in zip(entries, scores, strict=True)}
+    tables = {key: found.as_table() for key, found in zip(_fingerprints(entries), scores, strict=True)}
     write_file(record_file(output / RESULTS), json.dumps(tables, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -153,7 +178,7 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
     tables = read_json(output / RESULTS)
     if not isinstance(tables, dict):
         return ()
-    found = (_scores(tables.get(fingerprint(entry)), entry) for entry in entries)
+    found = (_scores(tables.get(key), entry) for key, entry in zip(_fingerprints(entries), entries, strict=True))
     return tuple(scores for scores in found if scores is not None)
 
 
@@ -165,10 +190,29 @@ def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
         return None
 
 
-def _work(entry: TaskEntry, step: int | None, folder: Path) -> Path:
-    """Return the folder for unfinished work, named by what the scores depend on."""
+def _evaluate(model: Path | Mapping[str, str], entry: TaskEntry, work: Path) -> TaskResult:
+    from relexify.evaluation.evaluate import evaluate_task
+
+    if isinstance(model, Path):
+        return evaluate_task(model, entry.files, entry, folder=work)
+    through = None if entry.through is None else model[entry.through]
+    options = replace(entry, language=None, through=through)
+    return evaluate_task(model[str(entry.language)], entry.files, options, folder=work)
+
+
+def _works(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:
+    """Return the folders for unfinished work, named by what the scores depend on."""
     moment = "end" if step is None else f"step{step}"
-    return folder / f"{entry.task}-{moment}-{fingerprint(entry)[:12]}"
+    keys = _fingerprints(entries)
+    return [folder / f"{entry.task}-{moment}-{key[:12]}" for entry, key in zip(entries, keys, strict=True)]
+
+
+def _fingerprints(entries: Sequence[TaskEntry]) -> list[str]:
+    """Return what the scores on each task depend on, which includes the tasks that a task starts from."""
+    keys: dict[str, str] = {}
+    for entry in entries:
+        keys[entry.title] = fingerprint(entry if entry.start is None else (entry, keys[entry.start]))
+    return list(keys.values())
 
 
 def _file(work: Path) -> Path:

@@ -1,8 +1,17 @@
 """Tables, plots and reports."""
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
-from relexify.reports.geometry import LayerSimilarities, Principal, layer_similarities, principal_components
-from relexify.reports.geometry_plots import plot_embedding, plot_similarities
+from relexify.reports.geometry import (
+    HiddenStates,
+    LayerSimilarities,
+    Neighbourhood,
+    Principal,
+    hidden_states,
+    layer_similarities,
+    neighbourhood,
+    principal_components,
+)
+from relexify.reports.geometry_plots import plot_embedding, plot_neighbourhoods, plot_similarities, plot_states
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
 from relexify.reports.summary import write_report
@@ -14,21 +23,27 @@ from relexify.reports.tables import (
     task_result_rows,
     task_rows,
 )
-from relexify.reports.task_scores import TaskScores
+from relexify.reports.task_scores import TaskScores, task_notes
 
 __all__ = [
     "Comparison",
+    "HiddenStates",
     "LayerSimilarities",
+    "Neighbourhood",
     "Principal",
     "Reach",
     "Statistic",
     "TaskScores",
     "TrainingCost",
     "effort_rows",
+    "hidden_states",
     "layer_similarities",
+    "neighbourhood",
     "plot_curves",
     "plot_embedding",
+    "plot_neighbourhoods",
     "plot_similarities",
+    "plot_states",
     "plot_tasks",
     "principal_components",
     "reach_rows",
@@ -36,6 +51,7 @@ __all__ = [
     "stage_rows",
     "step_reaching",
     "steps_to_reach",
+    "task_notes",
     "task_result_rows",
     "task_rows",
     "write_report",

@@ -1,10 +1,11 @@
-"""Geometry of embeddings: the variance on their main axes, and the similarity of hidden states in every layer.
+"""Geometry of embeddings and hidden states: variance on main axes, similarity by layer, and the neighbours of a word.
 
     r_p          = Σ_{i ≤ p} σ_i / Σ_i σ_i                      σ_i: eigenvalues of the covariance of the rows
     S_inter(l)   = E_{i ≠ j} cos(h_i, h_j)                      two positions with different tokens, layer l
     S_intra(l)   = E_i E_{j1 ≠ j2} cos(h_{j1}, h_{j2})          two positions with the same token i
 
-(Sections 4.4 and 4.5 of the paper on sub-embeddings, after Ethayarajh 2019 and Cai et al. 2021.)
+(Sections 4.4 and 4.5 of the paper on sub-embeddings, after Ethayarajh 2019 and Cai et al. 2021. The neighbours of a
+word are those of Appendix A of TreLM.)
 """
 
 from __future__ import annotations
@@ -16,8 +17,18 @@ from typing import Any
 import numpy as np
 
 from relexify.errors import EvidenceError
+from relexify.neighbours import normalise_rows
 
-__all__ = ["LayerSimilarities", "Principal", "layer_similarities", "principal_components"]
+__all__ = [
+    "HiddenStates",
+    "LayerSimilarities",
+    "Neighbourhood",
+    "Principal",
+    "hidden_states",
+    "layer_similarities",
+    "neighbourhood",
+    "principal_components",
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,29 @@ class Principal:
         return float(self.ratios.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class HiddenStates:
+    """The states of a text in every layer of a model.
+
+    Attributes:
+        ids: The tokens of all positions [positions].
+        layers: States [positions × d], one array for each layer; the first is what goes into the first layer.
+    """
+
+    ids: np.ndarray
+    layers: tuple[np.ndarray, ...]
+
+    def most_frequent(self, among: np.ndarray, count: int) -> list[int]:
+        """Return the most frequent tokens of the text.
+
+        Args:
+            among: Whether each token may be chosen [tokens].
+            count: How many, at most.
+        """
+        tokens, counts = np.unique(self.ids[among[self.ids]], return_counts=True)
+        return [int(token) for token in tokens[np.argsort(-counts, kind="stable")[:count]]]
+
+
 @dataclass(frozen=True)
 class LayerSimilarities:
     """Mean cosines of hidden states, one for each layer; the first is what goes into the first layer.
@@ -51,6 +85,21 @@ class LayerSimilarities:
     inter: tuple[float, ...]
     intra: tuple[float, ...]
     positions: int
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """A word and the words nearest to it in a space.
+
+    Attributes:
+        cosines: Of the word with every other one [n - 1].
+        words: The word itself, then its neighbours, the nearest first.
+        points: These words on their two main axes [words × 2].
+    """
+
+    cosines: np.ndarray
+    words: tuple[str, ...]
+    points: np.ndarray
 
 
 def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
@@ -71,15 +120,15 @@ def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
     return Principal(centred @ axes.astype(np.float32), values[order].clip(min=0) / total)
 
 
-def layer_similarities(
+def hidden_states(
     model: Any, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
-) -> LayerSimilarities:
-    """Return how similar hidden states are, layer by layer; every pair of positions counts, none is sampled.
+) -> HiddenStates:
+    """Run a model on text, and return the states of all positions in all layers.
 
     Args:
         model: A transformers model; it is called with `output_hidden_states=True`.
-        windows: Tokens of pieces of text, each of any length; all positions of all windows are compared.
-        before: Special tokens before each window, such as [CLS], which the model reads and which are not compared.
+        windows: Tokens of pieces of text, each of any length.
+        before: Special tokens before each window, such as [CLS], which the model reads, and whose states are left out.
         after: Special tokens after each window.
 
     Raises:
@@ -90,7 +139,7 @@ def layer_similarities(
     ids = np.concatenate([np.asarray(window) for window in windows]) if len(windows) else np.zeros(0, dtype=np.int64)
     if len(np.unique(ids)) < 2:
         raise EvidenceError("the text has fewer than two different tokens: give more of it")
-    sums: list[list[np.ndarray]] = []
+    found: list[list[np.ndarray]] = []
     was_training = model.training
     model.eval()
     with torch.inference_mode():
@@ -98,11 +147,35 @@ def layer_similarities(
             inputs = torch.tensor([[*before, *window, *after]], device=model.device)
             states = model(input_ids=inputs, output_hidden_states=True).hidden_states
             text = slice(len(before), len(before) + len(window))
-            sums.append([state[0, text].float().cpu().numpy() for state in states])
+            found.append([state[0, text].float().cpu().numpy() for state in states])
     model.train(was_training)
-    layers = [np.concatenate(parts) for parts in zip(*sums, strict=True)]
-    pairs = [_mean_cosines(layer, ids) for layer in layers]
-    return LayerSimilarities(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), len(ids))
+    return HiddenStates(ids, tuple(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def layer_similarities(states: HiddenStates) -> LayerSimilarities:
+    """Return how similar hidden states are, layer by layer; every pair of positions counts, none is sampled."""
+    pairs = [_mean_cosines(layer, states.ids) for layer in states.layers]
+    return LayerSimilarities(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), len(states.ids))
+
+
+def neighbourhood(rows: np.ndarray, words: Sequence[str], index: int, count: int = 50) -> Neighbourhood:
+    """Return the neighbours of a word, and how similar it is to all others.
+
+    Args:
+        rows: Vectors [n × d].
+        words: What each of them stands for [n].
+        index: Row of the word.
+        count: Number of neighbours.
+    """
+    units = normalise_rows(np.asarray(rows, dtype=np.float32))
+    cosines = units @ units[index]
+    order = np.argsort(-cosines, kind="stable")
+    shown = np.concatenate([[index], order[order != index][:count]])
+    return Neighbourhood(
+        np.delete(cosines, index),
+        tuple(words[each] for each in shown),
+        principal_components(np.asarray(rows)[shown], 2).points,
+    )
 
 
 def _mean_cosines(states: np.ndarray, ids: np.ndarray) -> tuple[float, float]:

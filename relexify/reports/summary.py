@@ -15,7 +15,7 @@ from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
-from relexify.reports.task_scores import mean_scores, moments_of
+from relexify.reports.task_scores import mean_scores, moments_of, task_notes
 from relexify.storage.files import write_file
 
 __all__ = ["write_report"]
@@ -46,7 +46,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
         if len(moments_of(chain.from_iterable(comparison.tasks.values()))) > 2:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
-        logger.warning("There are no figures in %s: %s.", folder, error)
+        logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
     written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
     written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
@@ -113,7 +113,9 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     ]
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
-    return [*parts, _table(task_rows(comparison))]
+    parts.append(_table(task_rows(comparison)))
+    notes = [f"- {run}, {note}\n" for run, found in comparison.tasks.items() for note in task_notes(found)]
+    return [*parts, "".join(notes)] if notes else parts
 
 
 def _notes(comparison: Comparison) -> str:

@@ -143,10 +143,15 @@ def task_rows(comparison: Comparison) -> list[list[str]]:
     The arrow of a measure points to better scores. If there are several tasks, their averages follow, as in Table 2 of
     the WECHSEL paper.
     """
-    means = {run: mean_scores(comparison.tasks.get(run, ())) for run in comparison.curves}
-    moments = moments_of(chain.from_iterable(comparison.tasks.values()))
-    tasks = list(dict.fromkeys(task for found in means.values() for task, _ in found))
-    rows = [(task, step, [found.get((task, step)) for found in means.values()]) for task in tasks for step in moments]
+    results = list(chain.from_iterable(comparison.tasks.values()))
+    moments = moments_of(results)
+    tasks = list(dict.fromkeys(result.task for result in results))
+    tests = dict.fromkeys(part.task for result in results for part in result.by_test)
+    means = {
+        run: mean_scores(part for result in comparison.tasks.get(run, ()) for part in result.by_test)
+        for run in comparison.curves
+    }
+    rows = [(test, step, [found.get((test, step)) for found in means.values()]) for test in tests for step in moments]
     if len(tasks) > 1:
         rows += [("average", step, [_average(found, tasks, step) for found in means.values()]) for step in moments]
     shown = (_task_row(task, step, found) for task, step, found in rows if any(found))
@@ -156,11 +161,11 @@ def task_rows(comparison: Comparison) -> list[list[str]]:
 def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
     """Return the mean of every score of a single model, a row for each."""
     rows = [["task", "measure", "value", "measured on"]]
-    for result in results:
+    for result in chain.from_iterable(scores.by_test for scores in results):
         for index in range(len(result.per_seed[0])):
             alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
-            rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
+            rows.append([result.task, _measure(mean), mean.statistic.text(), mean.score.measured_on])
     return rows
 
 

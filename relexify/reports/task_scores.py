@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from relexify.errors import InputError
 from relexify.reports.statistics import Statistic
 from relexify.scoring import Score
 
-__all__ = ["TaskMean", "TaskScores", "mean_scores", "moments_of"]
+__all__ = ["TaskMean", "TaskScores", "mean_scores", "moments_of", "task_notes"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,11 @@ class TaskScores:
     Attributes:
         task: The name of the task in tables.
         step: The step of training that the model is from, counted over all trainings; None for the end.
-        per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe.
+        per_seed: The scores of each seed of fine-tuning, the main one first; one list for a probe. If there are several
+            test sets, their averages.
+        tests: The same for each of several test sets, by name.
+        chosen: Hyperparameters that were chosen on development data, by name.
+        hint: What is wrong with fine-tuned models that have not learned the task.
 
     Raises:
         InputError: There are no scores.
@@ -30,6 +34,9 @@ class TaskScores:
     task: str
     step: int | None
     per_seed: tuple[tuple[Score, ...], ...]
+    tests: Mapping[str, tuple[tuple[Score, ...], ...]] = field(default_factory=dict)
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    hint: str = ""
 
     def __post_init__(self) -> None:
         if not self.per_seed or not all(self.per_seed):
@@ -39,6 +46,12 @@ class TaskScores:
     def main(self) -> tuple[Score, ...]:
         """The main score of each seed."""
         return tuple(scores[0] for scores in self.per_seed)
+
+    @property
+    def by_test(self) -> list[TaskScores]:
+        """The scores on each of several test sets, then the averages; without such sets, only these scores."""
+        parts = [TaskScores(f"{self.task} {name}", self.step, scores) for name, scores in self.tests.items()]
+        return [*parts, self]
 
     def as_table(self) -> dict[str, Any]:
         """Return plain data for json."""
@@ -52,8 +65,10 @@ class TaskScores:
             KeyError: A key is missing.
             TypeError: A score has other fields.
         """
-        seeds = tuple(tuple(Score(**score) for score in scores) for scores in table["per_seed"])
-        return cls(str(table["task"]), None if table["step"] is None else int(table["step"]), seeds)
+        step = None if table["step"] is None else int(table["step"])
+        tests = {name: _seeds(seeds) for name, seeds in table["tests"].items()}
+        seeds, chosen = _seeds(table["per_seed"]), dict(table["chosen"])
+        return cls(str(table["task"]), step, seeds, tests, chosen, str(table["hint"]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,23 @@ def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, int | None], T
     for result in results:
         gathered.setdefault((result.task, result.step), []).extend(result.main)
     return {key: _mean(scores) for key, scores in gathered.items()}
+
+
+def task_notes(results: Iterable[TaskScores]) -> list[str]:
+    """Return sentences on what was chosen on development data, and on models that have not learned a task."""
+    notes = []
+    for result in results:
+        name = f"{result.task}, {'end' if result.step is None else f'step {result.step:,}'}"
+        if result.chosen:
+            values = ", ".join(f"{key} = {value:g}" for key, value in result.chosen.items())
+            notes.append(f"{name}: {values}, chosen on development data")
+        if result.hint:
+            notes.append(f"{name}: {result.hint}")
+    return notes
+
+
+def _seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:
+    return tuple(tuple(Score(**score) for score in scores) for scores in table)
 
 
 def _mean(scores: list[Score]) -> TaskMean:

@@ -84,11 +84,17 @@ class Provenance:
 
 
 def sha256_of(path: str | Path) -> str:
-    """Return the sha256 of a file, or of the files of a folder with their names, in hex."""
+    """Return the sha256 of a file, or of the files of a folder with their names, in hex.
+
+    Raises:
+        InputError: It is a device, which has no end, or a pipe, which can be read only once.
+    """
     digest = hashlib.sha256()
     root = Path(path)
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
     for file in files:
+        if not file.is_file() and file.exists():
+            raise InputError(f"{file} is not a regular file: write its content to one, because it is read repeatedly")
         if root.is_dir():
             digest.update(str(file.relative_to(root)).encode())
         with open(file, "rb") as stream:

@@ -106,11 +106,13 @@ def _dataclass_content(value: Any) -> dict[str, Any]:
 
 
 def _named_content(value: object) -> Any:
-    """Describe a name, or a list of names, of files and folders."""
+    """Describe a name of a file or folder, or a list or mapping of such names."""
     if isinstance(value, str):
         return _file_content(Path(value).expanduser(), otherwise=value)
     if isinstance(value, list | tuple):
         return [_named_content(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _named_content(each) for key, each in value.items()}
     return describe(value)
 
 

@@ -91,10 +91,7 @@ STEPS.add(
         summary="Start from random parameters; the keys are fields of the model's config that are to change.",
         check=lambda options, context: None,
         run=run_fresh,
-        conflicts={
-            "transfer": 'a transfer keeps the inner parameters; method = "fullrand" starts without them',
-            "compare": "a comparison starts from the model's own parameters",
-        },
+        conflicts={"transfer": 'a transfer keeps the inner parameters; method = "fullrand" starts without them'},
         reshapes=True,
     ),
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
+from relexify.systems.compression.codes import smallest_base
 from relexify.systems.compression.model import is_compressed
 from tests.cli.command import relexify
 
@@ -139,6 +142,21 @@ def test_a_recipe_transfers_compresses_and_trains(world, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "recipe.toml"]
 
 
+def test_a_comparison_trains_models_with_different_numbers_of_tables_from_scratch(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    text = RECIPE.format(
+        output=tmp_path / "out", model=world.bert, corpus=world.corpus, more="[fresh]\nhidden_size = 48"
+    )
+    runs = ", ".join(f'{{name = "k{k}", changes.compress.k = {k}}}' for k in (1, 2))
+    recipe.write_text(f'{text}\n[compare]\nkeep_models = true\nruns = [{runs}, {{name = "k3"}}]\n')
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    models = [load_model(tmp_path / "out" / "runs" / f"k{k}-seed0" / "model") for k in (1, 2, 3)]
+    tables = [[tuple(table.shape) for table in model.get_input_embeddings().tables] for model in models]
+    tokens = models[0].config.vocab_size
+    assert tables == [[(tokens, 48)], [(smallest_base(tokens, 2), 24)] * 2, [(smallest_base(tokens, 3), 16)] * 3]
+
+
 def test_an_impossible_fresh_model_is_rejected_in_a_sentence(world, tmp_path):
     for change, words in (
         ("layers = 3", "no field 'layers'"),
@@ -175,4 +193,20 @@ def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, 
     assert (tmp_path / "embeddings.svg").stat().st_size > 1_000
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
     rejects(("geometry", world.gpt2, "-o", tmp_path / "embeddings.svg"), "exists already")
+    rejects(("geometry", world.gpt2, "-o", tmp_path / "new.svg", "--states", tmp_path / "states.svg"), "with --text")
+    rejects(("geometry", world.gpt2, "-o", tmp_path / "new.svg", "--word", "zzzz"), "no token 'zzzz'")
     rejects(("geometry", world.gpt2, world.gpt2, "-o", tmp_path / "new.svg"), "given twice")
+
+
+def test_geometry_draws_hidden_states_of_an_encoder_and_the_neighbours_of_a_word(world, tmp_path):
+    WordVectors(["river", "house", "teacher"], np.eye(3, 6, dtype=np.float32)).save(tmp_path / "words.safetensors")
+    pictures = [tmp_path / f"{name}.svg" for name in ("embeddings", "layers", "states", "neighbours")]
+    files = [
+        word for name, file in zip(("output", "layers", "states", "neighbours"), pictures, strict=True)
+        for word in (f"--{name}", file)
+    ]  # fmt: skip
+    words = ("--word", "river", "--vectors", tmp_path / "words.safetensors")
+    outcome = relexify("geometry", world.bert, *files, "--text", world.corpus, *words)
+    assert outcome.status == 0, outcome.err
+    assert "layer 2" in pictures[2].read_text()
+    assert pictures[3].read_text().count(">river<") == 2

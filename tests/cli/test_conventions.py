@@ -10,19 +10,21 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from rich.console import Console
 
 from relexify.cli import console
-from relexify.cli.app import _PANELS
+from relexify.cli.app import app
 from tests.cli.command import relexify
 
-VERBS = {name: verb for panel in _PANELS.values() for name, verb in panel.items()}
+COMMANDS = typer.main.get_command(app).commands
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_verb_has_a_result_in_json(name):
-    called = {node.func.id for node in ast.walk(ast.parse(inspect.getsource(VERBS[name]))) if _is_name_call(node)}
-    assert "emit" in called
+    for verb in getattr(COMMANDS[name], "commands", {name: COMMANDS[name]}).values():
+        source = ast.parse(inspect.getsource(inspect.unwrap(verb.callback)))
+        assert "emit" in {node.func.id for node in ast.walk(source) if _is_name_call(node)}
 
 
 def _is_name_call(node: ast.AST) -> bool:
@@ -120,6 +122,7 @@ def test_messages_spell_options_as_the_command_does():
         (("transfer", "gpt2", "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
         (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
         (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+        (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
     ],
 )
 def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tmp_path):
@@ -133,3 +136,17 @@ def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tm
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert reason in ended.stderr
     assert ended.stdout == "2 []\n"
+
+
+def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'scipy', 'pydantic'} & set(sys.modules)))\n"
+        "print([name for name in sys.modules if name.startswith('relexify.cli.verbs.')])"
+    )
+    for option in ("--help", "-h"):
+        ended = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+        *shown, heavy, verbs = ended.stdout.splitlines()
+        assert (heavy, verbs) == ("[]", "[]")
+        assert set(COMMANDS) <= {line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "}

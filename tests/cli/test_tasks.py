@@ -164,7 +164,7 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
         found = [(scores["task"], scores["step"], len(scores["per_seed"])) for scores in report["tasks"][run]]
         assert found == [("ner", 0, 2), ("nli-probe", 0, 1), ("ner", None, 2), ("nli-probe", None, 1)]
         folder = tmp_path / "out" / "runs" / f"{run}-seed0"
-        assert {path.name for path in folder.iterdir()} == {"curve.json", "relexify.json", "tasks"}, "models were left"
+        assert not list(folder.glob("**/*.safetensors")), "models were left"
         assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
     files = sorted((tmp_path / "out" / "runs").glob("*/tasks/*.json"))
     times = [path.stat().st_mtime_ns for path in files]
@@ -246,6 +246,55 @@ def test_run_measures_the_trained_model_and_keeps_the_scores_with_it(recipe, tmp
     assert more.status == 0, more.err
     assert (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns == weights, "trained for another task"
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
+
+
+def test_a_task_starts_from_another_and_is_tested_on_several_files(recipe, data, tmp_path):
+    file = tmp_path / "chain.toml"
+    file.write_text(
+        recipe.read_text().partition("[[tasks]]")[0]
+        + """
+[[tasks]]
+task = "nli"
+train = ["nli/train.tsv", "nli/dev.tsv"]
+dev = "nli/dev.tsv"
+test = {one = "nli/test.tsv", two = "nli/dev.tsv"}
+epochs = 1
+learning_rates = [1e-4, 1e-3]
+[[tasks]]
+task = "ner"
+start = "nli"
+train = "ner/train.tsv"
+test = "ner/test.tsv"
+epochs = 1
+"""
+    )
+    one = ("--set", 'compare.runs=["fvt"]')
+    outcome = relexify("compare", file, *one)
+    assert outcome.status == 0, outcome.err
+    text = (tmp_path / "out" / "comparison.md").read_text()
+    for words in ("nli one", "nli two", "fvt, nli, end: learning_rate = 0.00"):
+        assert words in text
+    tasks = tmp_path / "out" / "runs" / "fvt-seed0" / "tasks"
+    assert all(path.suffix == ".json" for path in tasks.iterdir()), "encoders were left behind"
+    kept = {path.name for path in tasks.iterdir()}
+    model = ("--set", "compare.keep_models=true", "--set", f"output={tmp_path / 'other'}")
+    assert relexify("compare", file, *one, *model, "--set", "tasks.0.epochs=2").status == 0
+    other = {path.name for path in (tmp_path / "other" / "runs" / "fvt-seed0" / "tasks").iterdir()}
+    assert not kept & other, "scores depend on the task that they start from"
+
+
+def test_an_encoder_that_was_kept_is_a_model_for_the_next_task(world, data, tmp_path):
+    folder = tmp_path / "work"
+    command = ("evaluate", world.bert, "--task", "nli", "--train", data / "nli" / "train.tsv", "--output", folder)
+    tests = ("--test", f"one={data / 'nli' / 'test.tsv'}", "--test", f"two={data / 'nli' / 'dev.tsv'}")
+    outcome = relexify(*command, *tests, "--keep-encoders", *QUICK)
+    assert outcome.status == 0, outcome.err
+    for words in ("By test set", "one", "two", "encoder-0"):
+        assert words in outcome.out
+    other = ("--task", "ner", "--data", data / "ner", "--output", tmp_path / "following")
+    following = relexify("evaluate", folder / "encoder-0", *other, *QUICK)
+    assert following.status == 0, following.err
+    assert_error(relexify(*command, *tests[:2], "--test", data / "nli" / "dev.tsv"), "NAME=FILE")
 
 
 def test_a_run_without_transfer_is_measured_once(recipe, tmp_path):

@@ -23,6 +23,7 @@ from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.options import Trelm
 from relexify.systems.trelm.scores import trelm_scores
 from relexify.tokens import vocabulary_of
+from relexify.training.curve import Curve
 from tests import pico
 from tests.cli.command import relexify
 
@@ -294,6 +295,18 @@ def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts,
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
     assert notes["graft"]["origins"]["precomputed"] > 200
     assert not list(tmp_path.glob("out.*"))
+
+
+def test_the_runs_of_a_comparison_have_different_objectives(texts: Texts, tmp_path: Path) -> None:
+    file = recipe(texts, tmp_path)
+    runs = ", ".join(f'{{name = "{name}", changes.trelm.objective = "{name}"}}' for name in ("cdlm", "tlm"))
+    file.write_text(file.read_text() + f"\n[compare]\nseeds = [0, 1]\nruns = [{runs}]\n")
+    outcome = relexify("compare", file)
+    assert outcome.status == 0, outcome.err
+    names = [f"{name}-seed{seed}" for name in ("cdlm", "tlm") for seed in (0, 1)]
+    ends = [Curve.load(tmp_path / "out" / "runs" / name / "curve.json").last.bits_per_byte for name in names]
+    assert len(set(ends)) == 4, "two runs were the same"
+    assert "tlm" in (tmp_path / "out" / "comparison.md").read_text()
 
 
 def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:

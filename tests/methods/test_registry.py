@@ -30,7 +30,7 @@ from tests import pico
 
 assert rx.methods.mean.__module__ == "relexify.methods.mean"  # the function, as for every other method
 shown = CliRunner().invoke(app, ["methods"], terminal_width=200)
-assert "│ mean " in shown.output, shown.output
+assert "\\nmean " in shown.output, shown.output
 
 folder = Path(sys.argv[1])
 recipe = folder / "recipe.toml"

@@ -14,7 +14,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.registry import METHODS
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
-from relexify.recipes.recipe import Recipe, read_recipe, recipe_text
+from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
@@ -302,7 +302,8 @@ def test_a_wrong_recipe_is_rejected_with_file_key_and_remedy(write, name):
 def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
     (tmp_path / "latin.toml").write_bytes("title = 'ä'".encode("latin-1"))
     assert "none.toml cannot be read" in error(tmp_path / "none.toml")
-    assert "cannot be read" in error(tmp_path)
+    assert "is not a file" in error(tmp_path)
+    assert "is not a file" in error(Path("/dev/zero"))
     assert "latin.toml is not text in UTF-8 (byte 9)" in error(tmp_path / "latin.toml")
 
 
@@ -397,7 +398,7 @@ def shipped(monkeypatch, tmp_path):
 
 
 def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 28
+    assert len(shipped) == 32
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
@@ -429,18 +430,35 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
 
 
 def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
-    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large"):
+    for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large", "ramen-roberta-large"):
         large, step = name.endswith("large"), shipped[name].tables["bilingual"]
         for training in (shipped[name].tables["training"], step.training):
-            (stage,) = training.stages
+            (stage,) = plan_stages(training)
             assert (training.batch, training.length) == (24 if large else 64, 256)
             assert (stage.learning_rate, stage.warmup_steps, stage.schedule) == (1e-4, 4_000, "inverse_sqrt")
             assert stage.optimiser == ("adamw" if large else "lookahead")
             assert (training.lookahead_steps, training.lookahead_alpha, training.weight_decay) == (5, 0.5, 0.0)
         assert (shipped[name].tables["training"].steps, step.training.steps) == (25_000, 250_000 if large else 150_000)
-        assert shipped[name].tables["training"].stages[0].trains == "embeddings"
+        assert plan_stages(shipped[name].tables["training"])[0].trains == "embeddings"
         assert shipped[name].tables["transfer"].vocab_size == (50_000 if "roberta" in name else 32_000)
         assert shipped[name].tables["transfer"].method == "ramen-vectors"
+
+
+def test_the_recipes_of_the_papers_evaluate_encoders_on_their_tasks(shipped):
+    ramen, wechsel = shipped["ramen-roberta-base"], shipped["wechsel-roberta"]
+    assert ramen.tasks == shipped["ramen-roberta-large"].tasks
+    assert [entry.title for entry in ramen.tasks] == ["nli-fr", "parse-fr", "parse-supervised"]
+    for entry in ramen.tasks:
+        training = entry.training
+        epochs = 4 if entry.task == "nli" else 50
+        assert (training.epochs, training.batch, training.learning_rate) == (epochs, 32, 1e-5)
+    steps = [round(share * ramen.tables["bilingual"].training.steps / 1_000) for share in ramen.compare.tasks_at]
+    assert steps == [0, 25, 50, 75, 100, 125, 150]
+    assert wechsel.compare.tasks_at == (0, 0.1, 1)
+    for entry, epochs, batch in zip(wechsel.tasks, (2, 10), (128, 32), strict=True):
+        training = entry.training
+        assert (training.epochs, training.batch, training.learning_rate, training.length) == (epochs, batch, 2e-5, 128)
+        assert (training.warmup, len(entry.seeds)) == (0.1, 3)
 
 
 def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
@@ -483,13 +501,26 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
     assert plan_stages(training)[0].warmup_steps == 24_000
     assert (fresh["num_hidden_layers"], fresh["hidden_size"], fresh["intermediate_size"]) == (8, 512, 2048)
     assert recipe.tables["compress"] == Compression(k=3, codes="digits", init="random")
+    for training in (candidate.training for entry in recipe.tasks for candidate in entry.candidates):
+        assert (training.warmup, training.length, training.weight_decay) == (0.06, 128, 0.01)  # its Table 6
+
+
+def test_the_recipes_with_sub_embeddings_are_evaluated_as_in_their_paper(shipped):
+    glue = {entry.title: entry for entry in shipped["roberta-medium"].tasks}
+    assert set(glue) == {"sst-2", "mnli", "qnli", "qqp", "rte", "mrpc", "cola", "sts-b"}
+    assert {title for title, entry in glue.items() if entry.start == "mnli"} == {"rte", "sts-b", "mrpc"}
+    for entry in glue.values():
+        searched = {(candidate.training.learning_rate, candidate.training.batch) for candidate in entry.candidates}
+        assert searched == {(rate, batch) for rate in (1e-5, 2e-5, 3e-5) for batch in (16, 32)}
+    alone, together = shipped["xlm-r-medium"].tasks
+    assert len(alone.test) == len(together.test) == len(together.train) == 15
+    assert {(entry.training.learning_rate, entry.training.batch) for entry in (alone, together)} == {(2e-5, 32)}
 
 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
         ("[fresh]\n[transfer]", "[fresh] and [transfer] do not go together"),
-        ("[compress]\n[transfer]\n[training]\n[compare]\nruns = ['blend']", "[compress] and [compare]"),
         ("[transfer]\n[compress]\n[bilingual]", "[bilingual] and [compress]"),
         ("[fresh]\n[bilingual]", "[bilingual] and [fresh]"),
         (
@@ -515,6 +546,49 @@ def test_tables_that_contradict_each_other_are_rejected(write, lines, words):
         read_recipe(write(text, "recipe.toml"))
 
 
+TWO_RUNS = """output = "out"
+model = "gpt2"
+corpus = "text.txt"
+[compress]
+k = 3
+codes = "digits"
+[training]
+steps = 20
+[compare]
+runs = [{name = "plain", changes.compress.k = 1}, {name = "long", changes.training.steps = 40}]
+"""
+
+
+def test_a_run_of_a_comparison_may_change_any_key(write):
+    recipe = read_recipe(write(TWO_RUNS, "recipe.toml"))
+    plain, long = (changed_tables(recipe, run.changes) for run in recipe.compare.runs)
+    assert plain["compress"] == replace(recipe.tables["compress"], k=1)
+    assert plain["training"] == long["training"].updated(steps=20) == recipe.tables["training"]
+    assert long["training"].steps == 40
+    text = TWO_RUNS.replace('k = 3\ncodes = "digits"', "k = 3").replace("k = 1", 'codes_from = "./other"')
+    for name in ("other", "moved"):
+        (recipe.source.parent / name).mkdir()
+    elsewhere = read_recipe(write(recipe_text(read_recipe(write(text, "recipe.toml"))), "moved/recipe.toml"))
+    tables = changed_tables(elsewhere, elsewhere.compare.runs[0].changes)
+    assert tables["compress"].codes_from == str(recipe.source.parent / "other")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("compress.k = 1", "compres.k = 1", "compare.runs[0].changes: there is no table of this recipe 'compres'"),
+        ("compress.k = 1", "compress.kk = 1", "compare.runs[0].changes: recipe.toml: there is no key 'kk'"),
+        ("compress.k = 1", "compress.k = 'one'", "k is the text 'one'"),
+        ("compress.k = 1", "compress.equal_size = true", "compare.runs[0].changes: counted codes have no clusters"),
+    ],
+)
+def test_changes_of_a_run_are_validated_when_a_recipe_is_read(write, monkeypatch, old, new, words):
+    file = write(TWO_RUNS.replace(old, new), "recipe.toml")
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_recipe("recipe.toml")
+
+
 def names(recipe: Recipe) -> list[str]:
     return [run.name for run in recipe.compare.runs]
 
@@ -535,18 +609,24 @@ def test_the_recipes_of_the_paper_have_its_runs(shipped):
 
 
 @pytest.mark.parametrize("language", ["german", "swahili", "chinese", "uyghur"])
+def test_the_recipes_for_one_gpu_are_alike(shipped, language):
+    training, transfer = (shipped[f"smollm2-{language}"].tables[table] for table in ("training", "transfer"))
+    assert training == Training(steps=250, batch=64, length=512, evaluate_every=25, held_out_bytes=400_000)
+    assert (transfer.vocab_size, transfer.dictionary.name) == (32_000, f"{language}.txt")
+
+
+@pytest.mark.parametrize("language", ["german", "swahili", "chinese", "uyghur", "invented"])
 def test_the_recipes_for_one_gpu_train_every_method_with_both_plans(shipped, language):
     recipe = shipped[f"smollm2-{language}"]
     training, transfer = recipe.tables["training"], recipe.tables["transfer"]
-    assert training == Training(steps=250, batch=64, length=512, evaluate_every=25, held_out_bytes=400_000)
-    assert (transfer.vocab_size, transfer.dictionary.name) == (32_000, f"{language}.txt")
     plans = {run.method: set() for run in recipe.compare.runs}
     for run in recipe.compare.runs:
         plans[run.method].add(run.plan or training.plan)
     of_papers = {method: "embeddings-first" if method == "random" else "direct" for method in plans}
     assert plans == {method: {"relexify", plan} for method, plan in of_papers.items()}
     assert {"blend", "wechsel", "wechsel-tfr", "fvt", "focus", "random", "fullrand"} < set(plans)
-    assert ({"ramen", "trans-tokens"} < set(plans)) == (transfer.bitext is not None) == (language != "uyghur")
+    assert ({"ramen", "trans-tokens"} < set(plans)) == (transfer.bitext is not None)
+    assert (transfer.bitext is None) == (language in ("uyghur", "invented"))
 
 
 def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
@@ -566,7 +646,7 @@ def test_a_bilingual_step_has_the_defaults_of_ramen_and_is_written_back(write):
 def test_the_recipes_for_the_small_encoder_continue_from_its_head_and_evaluate_tasks(shipped, language):
     recipe, english = shipped[f"minilm-{language}"], shipped["minilm-english"]
     assert recipe.model == str(english.output)
-    assert names(recipe) == ["blend", "wechsel", "transinner", "fullrand"]
+    assert names(recipe) == ["blend", "wechsel", "wechsel-tfr", "transinner", "fullrand"]
     training = recipe.tables["training"]
     assert (training.batch, training.length, training.learning_rate) == (256, 128, 5e-4)
     assert recipe.tables["transfer"].vocab_size == 30_000

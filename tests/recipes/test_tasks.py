@@ -80,6 +80,11 @@ def test_a_written_recipe_keeps_its_tasks(write, tmp_path):
         ("probe = true", "probe = true\nepochs = 2", ("tasks[1]", "a probe has no epochs")),
         ("probe = true", 'name = "ner"', ("tasks[1]", "'ner'", "give it a name")),
         ('task = "ner"\ntrain = "$NAMES/train.tsv"\ndev = "dev.tsv"', 'task = "parse"\ntrain = "a"', ("lacks dev",)),
+        ("probe = true", 'start = "nli"', ("tasks[1].start", "'nli'", "name one of them (ner)")),
+        ("epochs = 3", 'start = "ner"', ("tasks[0].start", "'ner'", "there is none")),
+        ('test = "test.tsv"', "test = {}", ("tasks[0].test", "a table", "a name for each")),
+        ('test = "test.tsv"', "test = {'a/b' = 'c'}", ("tasks[0].test", "a/b", "use letters")),
+        ("seeds = [0, 1]", "keep_encoders = true", ("tasks[0]", "keep_encoders", "command line")),
         ("[[tasks]]\ntask = \"ner\"", "[tasks]\ntask = \"ner\"", ()),
     ],
 )  # fmt: skip
@@ -137,3 +142,42 @@ def test_an_identity_changes_with_the_data_and_the_options_and_not_with_the_name
     assert fingerprint(TaskEntry("ner", **files, epochs=2)) != before
     file.write_text("b\tO\n")
     assert fingerprint(entry) != before
+
+
+SEVERAL = """
+[[tasks]]
+task = "mnli"
+train = ["en.tsv", "$NAMES/de.tsv"]
+dev = "dev.tsv"
+test = {en = "test-en.tsv", de = "$NAMES/test-de.tsv"}
+learning_rates = [1e-5, 2e-5]
+batches = [16, 32]
+
+[[tasks]]
+task = "rte"
+start = "mnli"
+train = "rte.tsv"
+test = "rte.tsv"
+"""
+
+
+def test_several_training_files_test_sets_and_a_task_to_start_from(write, tmp_path):
+    recipe = read_recipe(write(SEVERAL))
+    mnli, rte = recipe.tasks
+    assert mnli.train == (f"{tmp_path}/en.tsv", f"{tmp_path}/names/de.tsv")
+    assert mnli.test == {"en": f"{tmp_path}/test-en.tsv", "de": f"{tmp_path}/names/test-de.tsv"}
+    assert [(entry.learning_rate, entry.batch) for entry in mnli.candidates] == [
+        (1e-5, 16), (1e-5, 32), (2e-5, 16), (2e-5, 32),
+    ]  # fmt: skip
+    assert rte.start == "mnli"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "again.toml").write_text(recipe_text(recipe))
+    assert read_recipe(tmp_path / "elsewhere" / "again.toml") == recipe
+    (tmp_path / "names").mkdir()
+    for name in ("en", "dev", "test-en", "names/de"):
+        (tmp_path / f"{name}.tsv").touch()
+    with pytest.raises(InputError, match=r"tasks\[0\]\.test\.de is .*test-de\.tsv, which is not a file"):
+        check_tasks(recipe.tasks, "x", tmp_path / "r.toml")
+    before = fingerprint(mnli)
+    (tmp_path / "names" / "test-de.tsv").write_text("other")
+    assert fingerprint(mnli) != before, "the content of every test set counts"

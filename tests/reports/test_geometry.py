@@ -7,7 +7,18 @@ import pytest
 import torch
 
 from relexify.errors import EvidenceError, InputError
-from relexify.reports import layer_similarities, plot_embedding, plot_similarities, principal_components
+from relexify.reports import (
+    HiddenStates,
+    hidden_states,
+    layer_similarities,
+    neighbourhood,
+    plot_embedding,
+    plot_neighbourhoods,
+    plot_similarities,
+    plot_states,
+    principal_components,
+)
+from relexify.systems.trelm.model.building import with_trilayer
 from tests import pico
 
 
@@ -23,7 +34,7 @@ def test_explained_variance_is_that_of_a_singular_value_decomposition():
 def test_similarities_are_the_mean_cosines_of_all_pairs_of_positions():
     model, _ = pico.pair("gpt2")
     windows = [[5, 6, 5, 7], [6, 5, 9, 9]]
-    found = layer_similarities(model, windows)
+    found = layer_similarities(hidden_states(model, windows))
     with torch.no_grad():
         states = [model(torch.tensor([window]), output_hidden_states=True).hidden_states for window in windows]
     ids = [token for window in windows for token in window]
@@ -43,7 +54,7 @@ def test_similarities_are_the_mean_cosines_of_all_pairs_of_positions():
 
 def test_special_tokens_around_a_window_are_read_and_not_compared():
     model, _ = pico.pair("bert")
-    found = layer_similarities(model, [[7, 8, 9], [8, 7]], before=[2], after=[3])
+    found = layer_similarities(hidden_states(model, [[7, 8, 9], [8, 7]], before=[2], after=[3]))
     with torch.inference_mode():
         states = [
             model(torch.tensor([row]), output_hidden_states=True).hidden_states[-1][0, 1:-1]
@@ -58,19 +69,53 @@ def test_special_tokens_around_a_window_are_read_and_not_compared():
 
 def test_text_of_one_token_is_rejected():
     with pytest.raises(EvidenceError, match="fewer than two different tokens"):
-        layer_similarities(pico.pair("gpt2")[0], [[3, 3, 3]])
+        hidden_states(pico.pair("gpt2")[0], [[3, 3, 3]])
+
+
+def test_a_trilayer_s_placeholder_is_no_position_of_the_text():
+    model = with_trilayer(pico.pair("bert")[0])
+    found = hidden_states(model, [[5, 6, 5, 7], [6, 9]])
+    assert len(found.layers) == 4  # two layers of the BERT, the TRILayer, and what goes into the first
+    assert {len(layer) for layer in found.layers} == {6}
+
+
+def test_the_most_frequent_tokens_are_chosen_among_those_that_may_be():
+    states = HiddenStates(np.array([4, 2, 2, 1, 1, 1, 3, 3]), ())
+    assert states.most_frequent(np.ones(5, bool), 3) == [1, 2, 3]
+    assert states.most_frequent(np.array([True, False, True, True, False]), 9) == [2, 3]
+
+
+def test_neighbours_are_the_words_with_the_highest_cosines():
+    rows = np.random.default_rng(3).normal(size=(40, 5)) * np.geomspace(1, 50, 40)[:, None]
+    words = [f"w{index}" for index in range(40)]
+    found = neighbourhood(rows, words, 7, count=6)
+    cosines = {
+        word: float(row @ rows[7] / np.linalg.norm(row) / np.linalg.norm(rows[7]))
+        for word, row in zip(words, rows, strict=True)
+        if word != "w7"
+    }
+    assert list(found.words) == ["w7", *sorted(cosines, key=cosines.__getitem__, reverse=True)[:6]]
+    assert np.allclose(found.cosines, list(cosines.values()), atol=1e-5)
+    chosen = rows[[int(word[1:]) for word in found.words]]
+    assert np.allclose(np.abs(found.points), np.abs(principal_components(chosen, 2).points))
 
 
 def test_pictures_are_written_and_repeat_byte_for_byte(tmp_path):
     points = principal_components(np.random.default_rng(1).normal(size=(50, 8)))
     panels = {"plain": (points, None), "small": (points, np.arange(50) % 9)}
-    found = layer_similarities(pico.pair("gpt2")[0], [[5, 6, 5, 7]])
+    states = hidden_states(pico.pair("gpt2")[0], [[5, 6, 5, 7]])
+    found, near = layer_similarities(states), neighbourhood(points.points, [f"w{index}" for index in range(50)], 0)
     for name in ("first", "second"):
         plot_embedding(panels, tmp_path / f"{name}.png")
         plot_similarities({"a": found, "b": found}, tmp_path / f"{name}.svg")
-    for kind in ("png", "svg"):
+        plot_states({"a": (states, {5: "the"}), "b": (states, {})}, tmp_path / f"{name}.states.svg")
+        plot_neighbourhoods({"a": near, "b": near}, tmp_path / f"{name}.near.svg")
+    for kind in ("png", "svg", "states.svg", "near.svg"):
         assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
     assert "mean cosine" in (tmp_path / "first.svg").read_text()
+    assert (tmp_path / "first.states.svg").read_text().count("layer 2") == 2
+    assert ">the<" in (tmp_path / "first.states.svg").read_text()
+    assert ">w0<" in (tmp_path / "first.near.svg").read_text()
     with pytest.raises(InputError, match="not the name of a picture"):
         plot_similarities({"a": found}, tmp_path / "first.txt")
     with pytest.raises(InputError, match="nothing to draw"):

@@ -285,6 +285,11 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
         load_arrays(tmp_path / "x.safetensors", "test")
 
 
+def test_a_device_is_not_hashed():
+    with pytest.raises(InputError, match="not a regular file"):
+        sha256_of("/dev/zero")
+
+
 def test_the_hash_of_a_folder_depends_on_names_and_contents(tmp_path):
     (tmp_path / "a").write_text("1")
     first = sha256_of(tmp_path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, table
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.errors import InputError
@@ -37,12 +37,19 @@ def evaluate(
         typer.Option(help="A folder with train, dev and test files.", rich_help_panel=TASK, show_default=False),
     ] = None,
     train: Annotated[
-        str | None, typer.Option(help="Training data, instead of --data.", rich_help_panel=TASK, show_default=False)
+        list[str] | None,
+        typer.Option(help="Training data, instead of --data. Repeatable.", rich_help_panel=TASK, show_default=False),
     ] = None,
     dev: Annotated[
-        str | None, typer.Option(help="Data to select the best epoch.", rich_help_panel=TASK, show_default=False)
+        list[str] | None,
+        typer.Option(help="Data to select the best epoch. Repeatable.", rich_help_panel=TASK, show_default=False),
     ] = None,
-    test: Annotated[str | None, typer.Option(help="Test data.", rich_help_panel=TASK, show_default=False)] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Test data; several test sets: --test NAME=FILE for each.", rich_help_panel=TASK, show_default=False
+        ),
+    ] = None,
     through: Annotated[
         str | None,
         typer.Option(
@@ -63,6 +70,12 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    keep_encoders: Annotated[
+        bool,
+        typer.Option(
+            "--keep-encoders", help="Keep the fine-tuned encoders, to start another task from.", rich_help_panel=TASK
+        ),
+    ] = False,
     details: Annotated[
         bool,
         typer.Option("--details", help="Show scores per label and the confusion matrix.", rich_help_panel=RUN),
@@ -85,10 +98,13 @@ def evaluate(
 
     if task is None:
         from relexify.evaluation.text import TextScoring, score_text
+        from relexify.text import Corpus
 
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
-        scoring = apply_settings("text", TextScoring(language=language, device=chosen_device(device)), settings)
+        scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
+        Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
+        scoring = replace(scoring, device=chosen_device(scoring.device))
         with bars():
             scores = score_text(model, held_out, scoring)
         _print_text_scores(scores)
@@ -102,34 +118,68 @@ def evaluate(
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
     if data is None and not (train and test):
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
-    files = TaskFiles(train or "", test or "", dev)
+    files = TaskFiles(train or "", _test_files(test or [""]), dev or None)
     if data is not None:
         found = find_files(data)
-        files = TaskFiles(train or found.train, test or found.test, dev or found.dev)
+        files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
-    options = replace(options, seeds=tuple(range(seeds)), device=chosen_device(device))
+    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders, device=chosen_device(device))
     with bars():
         result = evaluate_task(model, files, options, folder=output or Path(f"{Path(model).name}.{task}"))
     _print_task_result(result, f"{task} probe" if probe else task, details)
-    emit(model=model, task=task, mean=result.mean, deviation=result.deviation, per_seed=result.per_seed)
+    emit(
+        model=model,
+        task=task,
+        mean=result.mean,
+        deviation=result.deviation,
+        per_seed=result.per_seed,
+        search=result.search,
+    )
+
+
+def _test_files(given: list[str]) -> str | dict[str, str]:
+    """Return a single test file, or several by name."""
+    if len(given) == 1 and ("=" not in given[0] or Path(given[0]).exists()):
+        return given[0]
+    pairs = [each.partition("=")[::2] for each in given]
+    if not all(name and file for name, file in pairs) or len(dict(pairs)) < len(pairs):
+        raise InputError("several test sets need different names: give --test NAME=FILE for each")
+    return dict(pairs)
 
 
 def _print_text_scores(scores: tuple[Score, ...]) -> None:
     from relexify.scoring import format_score
 
     shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score, unit in zip(scores, ("bytes", "tokens"), strict=False):
-        shown.add_row(score.metric, format_score(score), f"{score.examples:,} {unit}")
+    for score in scores:
+        shown.add_row(score.metric, format_score(score), score.measured_on)
     print_table(shown)
 
 
 def _print_task_result(result: Any, title: str, details: bool) -> None:
-    shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "examples")
+    shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
     deviations = result.deviation or [None] * len(result.mean)
     for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
-        shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
+        shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, score.measured_on)
     print_table(shown)
+    if result.hint:
+        results.print(f"Hint: {escape(result.hint)}.")
+    if result.tests:
+        parts = table("By test set", "test set", "metric", "value", "std over seeds", "measured on")
+        for name, part in result.tests.items():
+            spread = "" if part.deviation is None else f"± {part.deviation[0]:.4f}"
+            main = part.mean[0]
+            parts.add_row(escape(name), escape(main.metric), f"{main.value:.4f}", spread, main.measured_on)
+        print_table(parts)
+    if result.search:
+        tried = table("Search on development data", "learning rate", "batch", "score", "")
+        for candidate in result.search:
+            mark = "chosen" if candidate == result.chosen else ""
+            tried.add_row(f"{candidate.learning_rate:g}", str(candidate.batch), f"{candidate.dev:.4f}", mark)
+        print_table(tried)
+    for encoder in result.encoders:
+        results.print(f"The fine-tuned encoder is in [bold]{escape(str(encoder))}[/]")
     if details and result.table:
         rows = table("By label", "label", "precision", "recall", "F1", "examples")
         for row in result.table:

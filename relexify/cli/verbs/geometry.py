@@ -1,7 +1,8 @@
-"""`relexify geometry`: plot embeddings and the similarity of hidden states."""
+"""`relexify geometry`: plot embeddings, hidden states and the neighbours of a word."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +14,18 @@ from relexify.cli.options import Overwrite, Seed
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
-    from relexify.reports import LayerSimilarities
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood
 
 __all__ = ["geometry"]
 
 POSITIONS = 4_096
 """Tokens of text whose hidden states are compared."""
+COLOURED = 5
+"""Frequent tokens that a plot of hidden states shows in colour."""
+VECTORS = 50_000
+"""Words of a file of vectors that neighbours are searched among, the most frequent ones."""
 
 
 def geometry(
@@ -30,74 +37,141 @@ def geometry(
         str | None, typer.Option(help="Text on which hidden states are compared, layer by layer.", show_default=False)
     ] = None,
     layers: Annotated[Path, typer.Option(help="Plot of the layers to write, with --text.")] = Path("layers.svg"),
+    states: Annotated[
+        Path | None,
+        typer.Option(help="Scatter plot of the hidden states to write, with --text.", show_default=False),
+    ] = None,
+    word: Annotated[
+        str | None, typer.Option(help="Word whose neighbours in the embeddings are plotted.", show_default=False)
+    ] = None,
+    vectors: Annotated[
+        list[Path] | None, typer.Option(help="Word vectors to compare the neighbours in, with --word.")
+    ] = None,
+    neighbours: Annotated[Path, typer.Option(help="Plot of the neighbours to write, with --word.")] = Path(
+        "neighbours.svg"
+    ),
     seed: Seed = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Plot the embeddings of MODELS on their first three principal components, with the explained variance.
 
     Tokens of a compressed model are coloured by the last digit of their code. With --text, also plot the similarity of
-    hidden states of different tokens and of the same token, layer by layer.
+    hidden states of different tokens and of the same token, layer by layer; with --states, the states themselves. With
+    --word, also plot the cosines of a word with all others, and its nearest words.
 
     Example: relexify geometry gpt2-swahili gpt2-swahili-small -o embeddings.svg --text held.txt
+
+    Example: relexify geometry bert-base-cased --word genes --vectors cc.en.300.bin
     """
-    from relexify.pretrained.loading import load_model
-    from relexify.reports import Principal, plot_embedding, plot_similarities, principal_components
+    from relexify.pretrained.loading import load_model, load_tokenizer
+    from relexify.reports import (
+        Principal,
+        layer_similarities,
+        plot_embedding,
+        plot_neighbourhoods,
+        plot_similarities,
+        plot_states,
+        principal_components,
+    )
     from relexify.storage.files import check_inputs, check_output
 
-    names = _names(models)
-    if text and output == layers:
-        raise InputError(f"{output} cannot hold both plots: give --layers another name")
-    plots = [output, layers] if text else [output]
+    names = _names([*models, *map(str, vectors or ())])
+    if states and not text:
+        raise InputError("--states plots hidden states of a text: give the text with --text")
+    if vectors and not word:
+        raise InputError("--vectors are for the neighbours of a word: give the word with --word")
+    plots = [output, *([layers] if text else []), *([states] if states else []), *([neighbours] if word else [])]
+    if len(set(plots)) < len(plots):
+        raise InputError("two plots have the same name: give each of them its own")
     for plot in plots:
-        check_inputs(plot, models, text)
+        check_inputs(plot, models, text, *(vectors or ()))
         check_output(plot, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
-    similarities: dict[str, LayerSimilarities] = {}
-    for name, model in names.items():
-        loaded = load_model(model)
+    found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
+    near: dict[str, Neighbourhood] = {}
+    for name, model in list(names.items())[: len(models)]:
+        loaded, tokenizer = load_model(model), load_tokenizer(model)
         embedding = loaded.get_input_embeddings()
         digits = getattr(embedding, "codes", None)
-        points = principal_components(embedding.weight.detach().float().cpu().numpy())
-        panels[name] = (points, None if digits is None else digits[:, -1].cpu().numpy())
+        rows = embedding.weight.detach().float().cpu().numpy()
+        panels[name] = (principal_components(rows), None if digits is None else digits[:, -1].cpu().numpy())
         if text:
-            similarities[name] = _similarities(loaded, model, text)
+            found[name] = _states(loaded, tokenizer, name, text)
+        if word:
+            near[name] = _token_neighbours(rows, tokenizer, name, word)
+    for name, file in list(names.items())[len(models) :]:
+        near[name] = _word_neighbours(Path(file), str(word))
     plot_embedding(panels, output, seed=seed)
+    similarities = {name: layer_similarities(each) for name, (each, _) in found.items()}
     if text:
         plot_similarities(similarities, layers)
+    if states:
+        plot_states(found, states, seed=seed)
+    if word:
+        plot_neighbourhoods(near, neighbours)
     _print(panels, similarities)
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
     explained = {name: float(points.explained) for name, (points, _) in panels.items()}
     emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
-def _names(models: list[str]) -> dict[str, str]:
+def _names(models: Sequence[str]) -> dict[str, str]:
     """Return a short name for each model, or the full one if two folders have the same name."""
     short = [Path(model).name or model for model in models]
     if len(set(models)) < len(models):
-        raise InputError("a model is given twice: give each one once")
+        raise InputError("a model or file is given twice: give each one once")
     return {name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)}
 
 
-def _similarities(model: Any, name: str, text: str) -> LayerSimilarities:
-    from relexify.pretrained.architecture import architecture_of, encoder_frame, usable_length
-    from relexify.pretrained.loading import load_tokenizer
-    from relexify.reports import layer_similarities
+def _states(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, text: str
+) -> tuple[HiddenStates, Mapping[int, str]]:
+    """Return the hidden states of a text, and the names of its most frequent words that are tokens."""
+    import numpy as np
+
+    from relexify.pretrained.architecture import architecture_in_config, encoder_frame, usable_length
+    from relexify.reports import hidden_states
     from relexify.scoring import held_out_windows
     from relexify.text import Corpus
+    from relexify.tokens import vocabulary_of
 
-    kind = architecture_of(model)
+    kind = architecture_in_config(model.config)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    tokenizer = load_tokenizer(name)
     before, after = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
     length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
     windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs  # a decoder's are not masked
     compared = windows[: max(1, POSITIONS // windows.shape[1])].tolist()
-    return layer_similarities(model, compared, before=before, after=after)
+    found, forms = hidden_states(model, compared, before=before, after=after), vocabulary_of(tokenizer).forms
+    is_word = np.array([form.text.isalpha() and not form.is_special for form in forms])
+    return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
 
 
-def _print(panels: dict[str, Any], similarities: dict[str, LayerSimilarities]) -> None:
+def _token_neighbours(rows: Any, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
+    from relexify.reports import neighbourhood
+    from relexify.tokens import vocabulary_of
+
+    vocabulary = vocabulary_of(tokenizer)
+    ids = [id for id, form in enumerate(vocabulary.forms) if not form.is_special]
+    found = [id for id in vocabulary.find(word) if not vocabulary.forms[id].is_special]
+    if not found:
+        raise InputError(f"{name} has no token {word!r}: choose a frequent word, which is one token")
+    return neighbourhood(rows[ids], [vocabulary.forms[id].text for id in ids], ids.index(found[0]))
+
+
+def _word_neighbours(file: Path, word: str) -> Neighbourhood:
+    from relexify.evidence.vectors.formats.loading import load_vectors
+    from relexify.reports import neighbourhood
+
+    vectors = load_vectors(file)
+    words = list(vectors.words[:VECTORS])
+    if word not in words:
+        raise InputError(f"{word!r} is not among the {len(words):,} most frequent words of {file}: choose another")
+    return neighbourhood(vectors.lookup(words), words, words.index(word))
+
+
+def _print(panels: Mapping[str, Any], similarities: Mapping[str, LayerSimilarities]) -> None:
     shown = table(
         "Geometry", "model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"
     )

@@ -10,19 +10,21 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.group import HELP_OPTIONS
 from relexify.cli.options import OutputFile, Overwrite, Seed, Settings
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Train word vectors on your own text, and look at them.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer(no_args_is_help=True, context_settings=HELP_OPTIONS)
 
 VectorsFile = Annotated[Path, typer.Argument(help="Word vectors: .bin, .vec, .safetensors or word2vec.")]
+
+
+@app.callback()
+def vectors() -> None:
+    """Train word vectors on your own text, and look at them."""
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,14 +24,24 @@ class TaskFiles:
     """The files of a task.
 
     Attributes:
-        train: Training data.
-        test: Test data.
-        dev: Development data, to choose the best epoch by.
+        train: Training data: a file, or several that are read one after the other.
+        test: Test data: a file, or several by name, each of which is scored.
+        dev: Development data, to choose the best epoch by: a file, or several that are read one after the other.
     """
 
-    train: str | Path
-    test: str | Path
-    dev: str | Path | None = None
+    train: str | Path | Sequence[str | Path]
+    test: str | Path | Mapping[str, str | Path]
+    dev: str | Path | Sequence[str | Path] | None = None
+
+    @property
+    def all(self) -> list[tuple[str, str | Path]]:
+        """Every file, with what it is for."""
+        tests = self.test if isinstance(self.test, Mapping) else {"": self.test}
+        return [
+            *(("train", file) for file in _listed(self.train)),
+            *(("dev", file) for file in _listed(self.dev or ())),
+            *((f"test.{name}" if name else "test", file) for name, file in tests.items()),
+        ]
 
 
 @dataclass(frozen=True)
@@ -40,19 +50,24 @@ class TaskData:
 
     Attributes:
         train: Training data.
-        test: Test data.
+        test: Test data, or several test sets by name.
         dev: Development data, to choose the best epoch by.
     """
 
     train: Sequence[Any]
-    test: Sequence[Any]
+    test: Sequence[Any] | Mapping[str, Sequence[Any]]
     dev: Sequence[Any] | None = None
+
+    @property
+    def tests(self) -> Mapping[str, Sequence[Any]]:
+        """The test sets by name; the name of a single one is empty."""
+        return self.test if isinstance(self.test, Mapping) else {"": self.test}
 
     @property
     def repeated_tests(self) -> int:
         """How many test examples have the text of a training example, whatever the labels of either."""
         learned = {_text_of(item) for item in self.train}
-        return sum(_text_of(item) in learned for item in self.test)
+        return sum(_text_of(item) in learned for test in self.tests.values() for item in test)
 
 
 def find_files(data: str | Path) -> TaskFiles:
@@ -93,8 +108,14 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
         raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
-    train, test = evenly_spaced(entry.read(files.train), examples), entry.read(files.test)
-    return TaskData(train, test, None if files.dev is None else entry.read(files.dev))
+    train = [item for file in _listed(files.train) for item in entry.read(file)]
+    dev = None if files.dev is None else [item for file in _listed(files.dev) for item in entry.read(file)]
+    test: Sequence[Any] | dict[str, Sequence[Any]]
+    if isinstance(files.test, Mapping):
+        test = {name: entry.read(file) for name, file in files.test.items()}
+    else:
+        test = entry.read(files.test)
+    return TaskData(evenly_spaced(train, examples), test, dev)
 
 
 def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
@@ -102,6 +123,10 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     if count is None or count >= len(items):
         return items
     return [items[number * len(items) // count] for number in range(count)]
+
+
+def _listed(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    return [files] if isinstance(files, str | Path) else files
 
 
 def _text_of(item: Any) -> tuple[str | None, ...]:

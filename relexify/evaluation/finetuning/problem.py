@@ -47,7 +47,8 @@ def find_labels(name: str, data: TaskData) -> Problem:
         InputError: There is no data, it is of another kind, or its labels do not fit.
     """
     task = TASKS[name]
-    parts: dict[str, Data] = {"training": data.train, "test": data.test}
+    parts: dict[str, Data] = {"training": data.train}
+    parts |= {f"test ({test})" if test else "test": examples for test, examples in data.tests.items()}
     if data.dev is not None:
         parts["development"] = data.dev
     _check_types(name, task, parts)

@@ -31,9 +31,10 @@ from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
-from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
-from relexify.storage.files import write_file
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.files import write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
 __all__ = ["FineTuner", "fine_tune"]
@@ -53,6 +54,7 @@ def fine_tune(
     seeds: tuple[int, ...],
     folder: str | Path,
     through: str | Path | None = None,
+    keep_encoders: bool = False,
 ) -> TaskResult:
     """Fine-tune an encoder once for each seed, and score it on test data.
 
@@ -65,6 +67,7 @@ def fine_tune(
         folder: For finished seeds and for checkpoints; the same call resumes from it.
         through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
             embeddings: zero-shot transfer.
+        keep_encoders: Keep the fine-tuned encoders in `folder`, as models of the same kind as `model`.
 
     Raises:
         InputError: Model, data and options do not fit together, or the folder belongs to another run.
@@ -87,12 +90,16 @@ def fine_tune(
         "test data": fingerprint(data.test),
     }
     with claimed(folder, identity):
+        encoders = {seed: folder / f"encoder-{seed}" for seed in seeds} if keep_encoders else {}
         results = {seed: _read_seed(folder, seed) for seed in seeds}
+        results |= {seed: None for seed, kept in encoders.items() if not kept.exists()}
         if None in results.values():
             tuner = FineTuner(model, config, problem, options, data, through)
             for seed in seeds:
-                results[seed] = results[seed] or tuner.run(seed, folder)
-    return TaskResult(tuple(result for result in results.values() if result is not None))
+                results[seed] = results[seed] or tuner.run(seed, folder, encoders.get(seed))
+    return TaskResult(
+        tuple(result for result in results.values() if result is not None), encoders=tuple(encoders.values())
+    )
 
 
 class FineTuner:
@@ -114,7 +121,7 @@ class FineTuner:
             VocabularyError: The tokenizer is not the model's, or has no padding token.
         """
         self.model, self.problem, self.options = model, problem, options
-        tokenizer = load_tokenizer(model)
+        self.tokenizer = tokenizer = load_tokenizer(model)
         self.lexicon = None if through is None else load_lexicon(through)
         test_tokenizer = tokenizer if self.lexicon is None else self.lexicon.tokenizer
         for name, each in ((model, tokenizer), (through, test_tokenizer)):
@@ -127,15 +134,24 @@ class FineTuner:
         token_types = int(getattr(config, "type_vocab_size", 0) or 0)
         self.padding, self.test_padding = int(tokenizer.pad_token_id), int(test_tokenizer.pad_token_id)
         self.rows = encode(problem, tokenizer, data.train, length, token_types=token_types).rows
-        self.test = encode(problem, test_tokenizer, data.test, length, token_types=token_types)
+        self.tests = {
+            name: encode(problem, test_tokenizer, test, length, token_types=token_types)
+            for name, test in data.tests.items()
+        }
         self.dev = None if data.dev is None else encode(problem, tokenizer, data.dev, length, token_types=token_types)
         if problem.task.predicts == "tags":  # drop sentences whose words have no pieces: their loss would be NaN
             self.rows = [row for row in self.rows if any(label != IGNORED for label in row["labels"])]
         if not self.rows:
             raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
 
-    def run(self, seed: int, folder: Path) -> SeedResult:
-        """Train with one seed, or resume, score the model, write the result, and remove the checkpoints."""
+    def run(self, seed: int, folder: Path, kept: Path | None = None) -> SeedResult:
+        """Train with one seed, or resume, score the model, write the result, and remove the checkpoints.
+
+        Args:
+            seed: The seed.
+            folder: For the result and for checkpoints.
+            kept: Where to keep the fine-tuned encoder; it is not kept if not given.
+        """
         options, checkpoints = self.options, folder / f"seed-{seed}"
         steps_per_epoch = math.ceil(len(self.rows) / options.batch)
         steps = steps_per_epoch * options.epochs
@@ -164,14 +180,26 @@ class FineTuner:
                 advance=advance,
             )
             tested = model if self.lexicon is None else swap_lexicon(model, self.lexicon)
-            result = self.score(tested, self.test, seed=seed, padding=self.test_padding)
+            found = {name: self.score(tested, test, padding=self.test_padding) for name, test in self.tests.items()}
+            result = SeedResult.over_tests(seed, found)
             if dev is not None:
                 result = replace(result, dev=self.score(model, dev).scores[0])
-        kept = steps if dev is None else int(state.best_global_step or steps)
-        result = replace(result, epoch=kept // steps_per_epoch)
+        best_step = steps if dev is None else int(state.best_global_step or steps)
+        result = replace(result, epoch=best_step // steps_per_epoch)
+        if kept is not None:
+            self._keep(model, kept)
         _write_seed(folder, result)
         shutil.rmtree(checkpoints, ignore_errors=True)
         return result
+
+    def _keep(self, model: PreTrainedModel, folder: Path) -> None:
+        """Write the encoder as a model of the kind that it comes from, so that it can be used in its place."""
+        whole = load_model(self.model).float()
+        # Not strict: a pooler is part of the encoder in some classifiers and in no language model.
+        whole.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
+        with write_folder(folder, internal=True) as beside:
+            whole.save_pretrained(beside)
+            save_tokenizer(self.tokenizer, beside)
 
     def score(self, model: PreTrainedModel, data: Inputs, *, seed: int = 0, padding: int | None = None) -> SeedResult:
         """Score a model. All words count, also those that the model did not see."""
@@ -191,9 +219,11 @@ class FineTuner:
         if task.table is None:
             return result
         table = task.table(data.gold, predicted)
+        gold = data.gold
         if task.predicts == "tags":
-            return replace(result, table=table, confusion=confusion(list(chain(*data.gold)), list(chain(*predicted))))
-        return replace(result, table=table, confusion=confusion(data.gold, predicted))
+            gold, predicted = list(chain(*gold)), list(chain(*predicted))
+        only = predicted[0] if len(set(predicted)) == 1 < len(set(gold)) else None
+        return replace(result, table=table, confusion=confusion(gold, predicted), only_label=only)
 
     def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
         """Return the logits of each example, [labels] or [pieces × labels]; examples of like length share a batch."""

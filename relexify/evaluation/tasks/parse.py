@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     from relexify.evaluation.parsing.training import load_parser, train_parser
     from relexify.evaluation.parsing.trees import parse
     from relexify.grafting.swap import load_lexicon, swap_lexicon
+    from relexify.scoring import Score
 
     lexicon = None if options.through is None else load_lexicon(options.through)
     training = options.training
@@ -38,8 +40,14 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
         parser, tokenizer = load_parser(run.folder)
         if lexicon is not None:
             parser, tokenizer = swap_lexicon(parser, lexicon), lexicon.tokenizer
-        trees = parse(parser.to(options.device), tokenizer, data.test)
-        results.append(SeedResult(run.seed, _attachment(data.test, trees, task="parse")))
+        parser = parser.to(options.device)
+        found = {
+            name: SeedResult(run.seed, _attachment(test, parse(parser, tokenizer, test), task="parse"))
+            for name, test in data.tests.items()
+        }
+        words = sum(map(len, data.dev or ()))
+        dev = Score("parse", "LAS", run.las, higher_is_better=True, examples=words, unit="words")
+        results.append(replace(SeedResult.over_tests(run.seed, found), dev=dev))
     return TaskResult(tuple(results))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -25,21 +25,23 @@ _UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gi
 
 @dataclass(frozen=True)
 class Run:
-    """One initialisation and its training plan inside a comparison: a variant of the recipe.
+    """One variant of the recipe inside a comparison.
 
     Attributes:
         name: Its name in tables, figures and folders.
-        method: One of `METHODS`.
+        method: One of `METHODS`; if None, that of the recipe.
         plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
         without: Evidence of the recipe that its method is not given, such as `bitext`.
         aligned_by: What aligns its word vectors; if None, what `[transfer]` says.
+        changes: Further keys that differ from the recipe, by table: `{"compress": {"k": 2}}`.
     """
 
     name: FolderName
-    method: Annotated[str, METHODS]
+    method: Annotated[str | None, METHODS] = None
     plan: Annotated[str | None, PLANS] = None
     without: tuple[str, ...] = ()
     aligned_by: AlignedBy | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 RUNS: Mapping[str, Run] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Compare initialisations: train variants of one recipe on the same text in the same order, and report on them.
+"""Compare runs: train variants of one recipe on the same text in the same order, and report on them.
 
 Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in one folder there for each subsample.
 """
@@ -14,7 +14,7 @@ from relexify.errors import InputError, OutputError
 from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
-from relexify.recipes.recipe import Recipe, recipe_text, tables_beside
+from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
 from relexify.recipes.run import inputs_of, run_identity
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
@@ -35,13 +35,13 @@ logger = logging.getLogger(__name__)
 def run_comparison(
     recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
 ) -> list[Comparison]:
-    """Train several initialisations on the same text in the same order, and compare them.
+    """Train several variants of a recipe on the same text in the same order, and compare them.
 
     Runs are evaluated on the tasks of the recipe as `CompareOptions.tasks_at` says. Finished trials are kept in the
     output folder, and an interrupted one resumes from its last checkpoint.
 
     Args:
-        recipe: With `[compare]`, a step that has a method and a step that trains.
+        recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
         only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
         device: Where to search; training uses what there is.
         overwrite: Repeat trials in the output folder that belong to another recipe.
@@ -109,7 +109,8 @@ def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
     """
     last = recipe.last_training
     has_method = any("method" in step.varies for step in recipe.steps)
-    if recipe.compare is None or last is None or last.training is None or not has_method:
+    needs_method = recipe.compare is not None and any(run.method is not None for run in recipe.compare.runs)
+    if recipe.compare is None or last is None or last.training is None or (needs_method and not has_method):
         methods = tables_beside("compare", lambda step: "method" in step.varies)
         trainings = tables_beside("compare", lambda step: step.training is not None)
         raise InputError(f"{recipe.source} cannot be compared: it needs {methods}, {trainings}, and [compare]")
@@ -194,25 +195,23 @@ def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
 def _variant(
     recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Return the tables of a recipe with the method, evidence, plan and seed of a run, and the models it is to keep."""
+    """Return the tables of a recipe as a run has them, with the models that it is to keep."""
     shared: dict[str, Any] = {
         "without": run.without,
         "method": run.method,
+        "aligned_by": run.aligned_by,
         "seed": seed,
         "corpus": corpus,
         "held_out": held_out,
     }
-    if run.aligned_by is not None:
-        shared["aligned_by"] = run.aligned_by
-    tables = dict(recipe.tables)
+    tables = changed_tables(recipe, run.changes)
     for step in recipe.steps:
         settings = dict(shared)
         if step is recipe.last_training:
             # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
-            settings |= {} if run.plan is None else {"plan": run.plan}
-            settings |= {"snapshots": snapshots} if snapshots else {}
+            settings |= {"plan": run.plan, "snapshots": snapshots or None}
         for name, change in step.varies.items():
-            if name in settings:
+            if settings.get(name) is not None:
                 tables[step.table] = change(tables[step.table], settings[name])
     return tables
 

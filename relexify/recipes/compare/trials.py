@@ -27,13 +27,14 @@ from accelerate import PartialState
 
 from relexify.errors import InputError, OutputError
 from relexify.recipes.run import run_steps
-from relexify.recipes.tasks import TaskEntry, evaluate_entry, finished_scores
+from relexify.recipes.tasks import TaskEntry, evaluate_entries, finished_scores
 from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
-from relexify.storage.work import WorkFolder
+from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve
+from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
@@ -132,9 +133,9 @@ class Trial:
         """Whether its result lacks scores of models that the last training wrote."""
         return any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
 
-    def missing(self, step: int | None, folder: Path) -> list[TaskEntry]:
-        """Return the tasks whose scores after a step are not in a folder yet."""
-        return [entry for entry in self.tasks if finished_scores(entry, step, folder) is None]
+    def missing(self, step: int | None, folder: Path) -> bool:
+        """Whether scores on tasks after a step are not in a folder yet."""
+        return None in finished_scores(self.tasks, step, folder)
 
 
 def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
@@ -172,12 +173,20 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     if curve is None:
         return None
     scores = [
-        finished_scores(entry, step, trial.folder / _TASKS)
+        found
         for step in trial.moments.reached(curve)
-        for entry in trial.tasks
+        for found in finished_scores(trial.tasks, step, trial.folder / _TASKS)
     ]
     if None in scores:
         return None
+    made_by = read_notes(trial.folder).get("version")
+    if made_by != __version__:
+        logger.warning(
+            "%s was made by relexify %s, and this is %s: remove it to run it again.",
+            trial.folder,
+            made_by or "of an unknown version",
+            __version__,
+        )
     trial.work.clear()
     if not trial.keep_model:
         shutil.rmtree(trial.folder / _MODEL, ignore_errors=True)
@@ -216,10 +225,10 @@ def run_trial(trial: Trial) -> TrialResult:
             curve = trainings[-1].curve
         for step in trial.moments.trained(curve):
             written = model if step is None else snapshot_folder(model, step - trial.moments.first_step)
-            _evaluate(trial, written, step, tasks)
+            evaluate_entries(written, trial.tasks, step, tasks, device=trial.context.device)
         processes.wait_for_everyone()
         if processes.is_main_process:
-            with work.finish() as folder:
+            with work.finish({"version": __version__}) as folder:
                 if is_trained:
                     shutil.copytree(trial.folder, folder, dirs_exist_ok=True)
                 else:
@@ -241,12 +250,8 @@ def _evaluate_untrained(trial: Trial, folder: Path) -> None:
             model = run_steps(trial.steps[:number], trial.context, trial.work.path)
             # A model of one language: the source model has the other one.
             by_language = dict(zip(trial.languages, (trial.context.source_model, model), strict=False))
-            _evaluate(trial, by_language or Path(model), step, folder)
-
-
-def _evaluate(trial: Trial, model: Path | Mapping[str, str], step: int | None, folder: Path) -> None:
-    for entry in trial.tasks:
-        evaluate_entry(model, entry, step, folder, device=trial.context.device)
+            models = by_language or Path(model)
+            evaluate_entries(models, trial.tasks, step, folder, device=trial.context.device)
 
 
 def _save_training(trial: Trial, model: Path, trainings: Sequence[Any], folder: Path) -> None:

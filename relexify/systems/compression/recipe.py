@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from relexify.errors import InputError
@@ -37,8 +38,8 @@ STEPS.add(
         check=check_compress,
         run=run_compress,
         inputs=lambda options: (options.codes_from,),
-        conflicts={"compare": "a comparison trains plain embeddings"},
         validate=lambda options, tables: check_values(options),
         reshapes=True,
+        varies={"seed": lambda options, seed: replace(options, seed=seed)},
     ),
 )

@@ -37,7 +37,8 @@ class Transfer:
     """Everything that one transfer needs.
 
     Attributes:
-        model: The source model: a folder, a Hub name, or `smollm2-135m`.
+        model: The source model: a folder, a Hub name, or `smollm2-135m` (SmolLM2-135M-Instruct, dequantised from 4
+            bits).
         output: The folder to write.
         corpus: Text in the target language, whatever `Corpus.open` takes.
         dictionary: A file of source word and target word, or the dictionary itself; if None, words that both languages
@@ -72,6 +73,7 @@ class Transfer:
         score_bytes: How much text to score on.
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.
+        language: Code of the target language, such as `sw`, for the model card.
         seed: Random seed.
         overwrite: Replace the output folder.
     """
@@ -104,5 +106,6 @@ class Transfer:
     score_bytes: int = field(default=16_384, metadata=NO_EFFECT)
     device: str = field(default="cpu", metadata=NO_EFFECT)
     pad_to_multiple_of: int | None = None
+    language: str | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
     overwrite: bool = field(default=False, metadata=NO_EFFECT)

@@ -28,6 +28,7 @@ from relexify.methods.registry import METHODS, Initialisation
 from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.chat import default_system_prompt
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
@@ -141,12 +142,13 @@ def run_transfer(
 
     scored = options.score and shortage is None
     origins = row_origins(built.mixture, built.precomputed)
-    text, dictionary = None, None
-    if sample := evidence.held_out.sample_bytes(options.score_bytes):
-        text, occurrences = cover_text(sample, source, target, origins)
-        # A method that aligns vectors with the dictionary has tested it on held-out words.
-        if built.rotation is None and METHODS[options.method].takes("target vectors"):
-            dictionary = check_dictionary(inputs, occurrences)
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    shown = evidence.held_out if options.score else evidence.corpus
+    sample = shown.sample_bytes(options.score_bytes)
+    text, occurrences = cover_text(sample, source, target, origins)
+    # A method that aligns vectors with the dictionary has tested it on held-out words.
+    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
+    dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
     start = Start(
         method=options.method,
         origins=result.report.origins,
@@ -161,7 +163,8 @@ def run_transfer(
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
-        "samples": segment_samples(evidence.held_out, source, target),
+        "system_prompt": _report_system_prompt(target),
+        "samples": segment_samples(shown, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(
@@ -172,6 +175,18 @@ def run_transfer(
         )
     write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
+
+
+def _report_system_prompt(target: PreTrainedTokenizerFast) -> str | None:
+    """Return the system prompt that the chat template adds, with a warning, since it is not in the target language."""
+    prompt = default_system_prompt(target)
+    if prompt is not None:
+        logger.warning(
+            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
+            "target language, or edit chat_template.jinja",
+            prompt,
+        )
+    return prompt
 
 
 def load_transfer(output: Path) -> TransferResult:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TextCoverage:
-    """Held-out text under both tokenizers.
+    """A sample of text under both tokenizers: held-out text if the model is scored, else text of the corpus.
 
     Attributes:
         bytes: Its size in UTF-8.
@@ -54,7 +54,7 @@ class DictionaryCheck:
 
     Attributes:
         tokens: Number of target tokens that it translates.
-        text_share: Share of the held-out text that these tokens make up.
+        text_share: Share of the text that these tokens make up.
         words: Number of words that `related` was measured on.
         related: How often the translation of a word's nearest neighbour in the target language is closer to its own
             translation than that of a random word: 0.5 is chance. None if there are too few words.
@@ -76,7 +76,7 @@ class Start:
         fallback: What fills rows without evidence: a `Fallback`.
         alignment: `Rotation.summary` of the vector alignment, if there is one.
         bits_per_byte: Scores before training, by initialisation; empty if none were measured.
-        text: The held-out text; None if there is none.
+        text: A sample of text; None if it is not known.
         dictionary: The check of the dictionary; None if the method reads none, or aligns vectors with it.
         not_scored: By how much the model does not fit into memory, if it was not scored for this reason.
     """

@@ -135,4 +135,4 @@ def _text_table(text: TextCoverage) -> ResultTable:
         [name, f"{count:,}", f"{count / text.words:.2f}", f"{text.bytes / max(1, count):.2f}"]
         for name, count in counts.items()
     ]
-    return ResultTable(f"Length of {text.bytes:,} bytes of held-out text", [header, *rows])
+    return ResultTable(f"Length of {text.bytes:,} bytes of text", [header, *rows])

@@ -62,6 +62,15 @@ def _with_source_model(options: Trelm, context: RunContext) -> Trelm:
     return replace(options, source_model=options.source_model or context.source_model)
 
 
+def _with_seed(options: Trelm, seed: int) -> Trelm:
+    """Return the options with another seed, also of the phases, which are then judged alike in all runs."""
+    phases = {
+        name: replace(getattr(options, name), seed=seed, keep_best=getattr(options, name).selects_best)
+        for name in ("commonality", "transfer", "specific")
+    }
+    return replace(options, seed=seed, **phases)
+
+
 def _scores(output: Path) -> Sequence[Score]:
     from relexify.systems.trelm.scores import trelm_scores
 
@@ -87,11 +96,11 @@ STEPS.add(
             "compress": "TreLM has embedding_size for fewer columns",
             "training": "its phases are trained as [trelm.commonality], [trelm.transfer] and [trelm.specific] say",
             "bilingual": "these are two ways to the same end",
-            "compare": "a comparison trains plain models",
             "tasks": "relexify evaluate --task parse scores a model with a TRILayer",
         },
         distributed=True,
         languages=lambda options: options.languages,
         training=StepTraining(settings=lambda options: getattr(options, options.until), load=load_result),
+        varies={"seed": _with_seed},
     ),
 )

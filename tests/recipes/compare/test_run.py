@@ -70,6 +70,14 @@ def test_of_two_trainings_both_curves_are_kept_and_neither_takes_a_plan(write):
         read_recipe(write(f"[begin]\n[learn]\n[refine]\n[compare]\nruns = [{TWO}]"))
 
 
+def test_runs_may_differ_in_any_key_and_share_the_method_of_the_recipe(write):
+    runs = "{name = 'short', changes.learn.steps = 3}, {name = 'long', changes.learn.steps = 7}"
+    (comparison,) = run_comparison(read_recipe(write(f"[begin]\nmethod = 'fvt'\n[learn]\n[compare]\nruns = [{runs}]")))
+    for name, steps in (("short", 3), ("long", 7)):
+        (curve,) = comparison.curves[name]
+        assert (curve.last.step, curve.first.bits_per_byte) == (steps, first_bits("fvt", 0))
+
+
 RUNS = f"[compare]\nruns = [{ONE}]"
 
 

@@ -79,7 +79,7 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     *tables, verdict = summarise_notes(notes)
     rows = {table.title: table.rows for table in tables}
     assert ["mixed from evidence", "8", "80.0%", "96.0%"] in rows["Origin of the target embeddings"]
-    assert rows["Length of 30,000 bytes of held-out text"][1:] == [
+    assert rows["Length of 30,000 bytes of text"][1:] == [
         ["original", "12,827", "3.21", "2.34"],
         ["target", "6,111", "1.53", "4.91"],
     ]

@@ -1,0 +1,92 @@
+"""Verbs that are imported when they are called, so that `relexify --help` and errors come at once.
+
+The defaults of some verbs' options need numpy. The list of verbs needs only their names, and the first paragraph of
+their docstrings, which is read from the source.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["HELP_OPTIONS", "Verb", "VerbGroup"]
+
+HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the command line.
+
+    Attributes:
+        module: The module in `relexify.cli.verbs` that has it: a function of its name, or `app` with several verbs.
+        panel: Where the help lists it.
+    """
+
+    module: str
+    panel: str
+
+    def load(self, name: str) -> Any:
+        """Import the verb, and return its command."""
+        module = import_module(f"relexify.cli.verbs.{self.module}")
+        app = getattr(module, "app", None)
+        if app is None:
+            app = typer.Typer(rich_markup_mode="markdown", add_completion=False, context_settings=HELP_OPTIONS)
+            app.command(name)(getattr(module, name))
+        command = typer.main.get_command(app)
+        command.name = name
+        return command
+
+    def listed(self, name: str) -> TyperCommand:
+        """Return what the help of the whole program lists, without importing the verb."""
+        tree = ast.parse((Path(__file__).with_name("verbs") / f"{self.module}.py").read_text(encoding="utf-8"))
+        found = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+        return TyperCommand(name, help=(ast.get_docstring(found) or "").split("\n\n")[0], rich_help_panel=self.panel)
+
+
+class VerbGroup(TyperGroup):
+    """The verbs of a program; a subclass has them in `verbs`."""
+
+    verbs: ClassVar[Mapping[str, Verb]] = {}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Commands(self.verbs)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the verbs."""
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of the program."""
+        loaded = self.commands
+        self.commands = {name: verb.listed(name) for name, verb in self.verbs.items()}
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = loaded
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands of verbs by name, each imported when it is looked up."""
+
+    def __init__(self, verbs: Mapping[str, Verb]) -> None:
+        self.verbs, self.loaded = verbs, dict[str, Any]()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.loaded:
+            self.loaded[name] = self.verbs[name].load(name)
+        return self.loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.verbs)
+
+    def __len__(self) -> int:
+        return len(self.verbs)

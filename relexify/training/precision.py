@@ -21,7 +21,8 @@ def cast_for_training(model: Model, training: Training) -> Model:
     Parameters of the vocabulary stay in float32 in any case: many of their updates are too small for bfloat16.
     """
     if training.inner_precision == "float32":
-        return model.float()
+        model.float()
+        return model
     names = lexical_parameter_names(model)
     lexical = {id(each) for name, each in model.named_parameters(remove_duplicate=False) if name in names}
     for parameter in model.parameters():

@@ -19,7 +19,6 @@ from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import MissingExtra
 from relexify.storage.files import write_folder
-from relexify.training.plan import Training
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["ADAPTERS", "Adapters", "add_adapters", "import_peft"]
@@ -58,12 +57,14 @@ class Adapters:
         vars(self.tuner.model).pop("peft_config", None)  # older versions of peft leave it there
 
 
-def add_adapters(model: PreTrainedModel, training: Training) -> Adapters | None:
+def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = None, seed: int = 0) -> Adapters | None:
     """Put adapters on the trained inner matrices of a model, and freeze everything else but its trained vocabulary.
 
     Args:
         model: The model, whose parameters that are not trained are frozen.
-        training: The options, with `lora_rank`.
+        rank: r, the rank of the adapters.
+        alpha: Adapters are added with the factor alpha / r; 2 r by default.
+        seed: Random seed of A; B starts as zero.
 
     Returns:
         The adapters; None if no inner matrix is trained.
@@ -79,15 +80,15 @@ def add_adapters(model: PreTrainedModel, training: Training) -> Adapters | None:
     model.requires_grad_(False)
     adapters = None
     if layers:
-        peft, rank = import_peft(), training.lora_rank
+        peft = import_peft()
         config = peft.LoraConfig(
             r=rank,
-            lora_alpha=2 * rank if training.lora_alpha is None else training.lora_alpha,
+            lora_alpha=2 * rank if alpha is None else alpha,
             target_modules=[name for name, _ in layers],
             fan_in_fan_out=any(isinstance(module, Conv1D) for _, module in layers),
         )
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(training.seed)  # A is drawn at random, B is zero
+            torch.default_generator.manual_seed(seed)
             adapters = Adapters(peft.LoraModel(model, config, "default"))
         for parameter in model.parameters():
             if parameter.requires_grad:

@@ -102,7 +102,9 @@ def train_stage(
 
     cast_for_training(model, training)
     freeze_all_but(model, stage.trains)
-    adapters = add_adapters(model, training) if training.lora_rank else None
+    adapters = None
+    if training.lora_rank:
+        adapters = add_adapters(model, training.lora_rank, alpha=training.lora_alpha, seed=training.seed)
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     trained_size = sum(size for name, size in sizes.items() if name in trained)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
     from relexify.reports.html import report
+    from relexify.reports.push import push
     from relexify.systems.bilingual.training import train_bilingual as bilingual
     from relexify.systems.compression.compress import compress_folder as compress
     from relexify.systems.compression.compress import expand_folder as expand
@@ -80,6 +81,7 @@ __all__ = [
     "grid",
     "load_model",
     "load_tokenizer",
+    "push",
     "read_recipe",
     "report",
     "run",
@@ -120,6 +122,7 @@ _MODULES = {
     "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
+    "push": "reports.push",
     "read_recipe": "recipes.recipe",
     "report": "reports.html",
     "run": "recipes.run:run_recipe",
@@ -150,7 +153,7 @@ search_in("method", "relexify.methods", "relexify.systems.*.method")
 search_in("kind of model", "relexify.systems.*.kind")
 search_in("recipe table", "relexify.training.recipe", "relexify.systems.*.recipe")
 search_in("task", "relexify.evaluation.tasks")
-search_in("document", "relexify.reports.html.report")
+search_in("document", "relexify.reports.model_card", "relexify.reports.html.report")
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import typer
 
@@ -40,3 +42,11 @@ def test_every_verb_of_the_command_line_is_a_function():
     verbs = set(typer.main.get_command(app).commands) - {"vectors"} - printed
     assert verbs <= set(relexify.__all__)
     assert all(callable(getattr(relexify, verb)) for verb in verbs)
+
+
+def test_every_file_that_is_not_python_is_package_data():
+    root = Path(relexify.__file__).parent
+    patterns = tomllib.loads((root.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    included = {path for pattern in patterns["relexify"] for path in root.glob(pattern)}
+    others = {path for path in root.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert others == included

@@ -42,6 +42,7 @@ class _Verbs(VerbGroup):
         "inspect": Verb("inspect", "Transfer"),
         "check": Verb("check", "Transfer"),
         "report": Verb("report", "Transfer"),
+        "push": Verb("push", "Transfer"),
         "run": Verb("recipes", "Recipes"),
         "compare": Verb("recipes", "Recipes"),
         "grid": Verb("grid", "Recipes"),

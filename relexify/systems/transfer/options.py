@@ -73,6 +73,7 @@ class Transfer:
         score_bytes: How much text to score on.
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.
+        language: Code of the target language, such as `sw`, for the model card.
         seed: Random seed.
         overwrite: Replace the output folder.
     """
@@ -105,5 +106,6 @@ class Transfer:
     score_bytes: int = field(default=16_384, metadata=NO_EFFECT)
     device: str = field(default="cpu", metadata=NO_EFFECT)
     pad_to_multiple_of: int | None = None
+    language: str | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
     overwrite: bool = field(default=False, metadata=NO_EFFECT)

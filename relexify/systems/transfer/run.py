@@ -28,6 +28,7 @@ from relexify.methods.registry import METHODS, Initialisation
 from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.chat import default_system_prompt
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
@@ -162,6 +163,7 @@ def run_transfer(
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
+        "system_prompt": _report_system_prompt(target),
         "samples": segment_samples(shown, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
@@ -173,6 +175,18 @@ def run_transfer(
         )
     write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
+
+
+def _report_system_prompt(target: PreTrainedTokenizerFast) -> str | None:
+    """Return the system prompt that the chat template adds, with a warning, since it is not in the target language."""
+    prompt = default_system_prompt(target)
+    if prompt is not None:
+        logger.warning(
+            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
+            "target language, or edit chat_template.jinja",
+            prompt,
+        )
+    return prompt
 
 
 def load_transfer(output: Path) -> TransferResult:

@@ -1,0 +1,31 @@
+"""`relexify push`: upload a model to the Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import emit, results
+
+__all__ = ["push"]
+
+
+def push(
+    model: Annotated[Path, typer.Argument(help="A folder written by relexify transfer, or train.", show_default=False)],
+    repository: Annotated[str, typer.Argument(help="Its name on the Hub: USER/NAME.", show_default=False)],
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+) -> None:
+    """Upload MODEL with its model card and its report to the Hub; a broken graft is rejected.
+
+    Log in with `hf auth login` before, or set HF_TOKEN. Read README.md in the folder first: it becomes public.
+
+    Example: relexify push gpt2-swahili-trained jane/gpt2-swahili
+    """
+    from relexify.reports.push import push as upload
+
+    commit = upload(model, repository, private=private)
+    results.print(f"Uploaded: [bold]{escape(commit)}[/]", soft_wrap=True)
+    emit(commit=commit)

@@ -1,0 +1,147 @@
+"""The model card of an output folder: README.md with metadata for the Hub, scores and how the model was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from relexify.markdown import markdown_table
+from relexify.pretrained.architecture import architecture_in_config
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.license import known_license
+from relexify.pretrained.loading import load_config
+from relexify.pretrained.packaged import PACKAGED
+from relexify.storage.documents import DOCUMENTS
+from relexify.storage.work import read_notes
+from relexify.training.curve import Curve
+from relexify.training.result import CURVE_FILE
+
+__all__ = ["CARD", "render_card"]
+
+CARD = "README.md"
+
+_TASKS = {
+    "decoder": ("text-generation", "AutoModelForCausalLM"),
+    "encoder": ("fill-mask", "AutoModelForMaskedLM"),
+    "encoder-decoder": ("text2text-generation", "AutoModelForSeq2SeqLM"),
+}
+"""The Hub's name for what a model does, and the class that loads it."""
+
+
+def render_card(folder: Path) -> str:
+    """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
+    notes = read_notes(folder)
+    command = (notes.get("provenance") or {}).get("command", {})
+    curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
+    plain = kind_of_folder(folder) is None
+    task, loader = _TASKS[architecture_in_config(load_config(folder))] if plain else ("", "")
+    scores = _scores(notes, curve)
+    parts = [
+        f"---\n{_metadata(folder, command, notes, task, scores)}\n---\n",
+        f"# {folder.resolve().name}\n",
+        _description(command, notes, curve),
+    ]
+    if scores:
+        rows = [[name, f"{value:.3f}"] for name, value in scores.items()]
+        parts += ["## Scores\n", "Bits per byte of held-out text; lower is better.\n"]
+        parts.append(markdown_table(["model", "bits per byte"], rows))
+    if plain:
+        parts += ["## Use\n", _usage(folder, loader)]
+    if prompt := notes.get("system_prompt"):
+        parts += [
+            "## Chat\n",
+            f"The chat template is that of the source model. It begins every chat without a system message with the "
+            f"prompt “{prompt}”, in the language of the source model: pass a system message in the target language, "
+            "or edit `chat_template.jinja`.\n",
+        ]
+    parts += ["## Limitations\n", _limitations(notes, curve)]
+    return "\n".join(parts)
+
+
+def _metadata(
+    folder: Path, command: Mapping[str, Any], notes: Mapping[str, Any], task: str, scores: Mapping[str, float]
+) -> str:
+    source = str(command.get("model") or "")
+    # The name of a folder on somebody's machine means nothing to others.
+    base = PACKAGED[source].base_model if source in PACKAGED else source
+    card = ModelCardData(
+        language=command.get("language"),
+        license=known_license(source) if source else None,
+        library_name="transformers" if task else None,
+        pipeline_tag=task or None,
+        base_model=base if base and not Path(base).exists() else None,
+        tags=["relexify", *([f"relexify:{notes['method']}"] if "method" in notes else [])],
+        model_name=folder.resolve().name,
+        eval_results=[
+            EvalResult(
+                task_type=task or "text-generation",
+                dataset_type="text",
+                dataset_name="held-out text",
+                metric_type="bits_per_byte",
+                metric_name=f"bits per byte, {name}",
+                metric_value=round(value, 4),
+            )
+            for name, value in scores.items()
+        ]
+        or None,
+    )
+    return str(card.to_yaml()).strip()
+
+
+def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
+    """Return the bits per byte that were measured, by what they were measured of."""
+    before = notes.get("bits_per_byte_before_training") or {}
+    if curve is None:
+        names = {"original": "source model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
+        return {names.get(name, "this model"): value for name, value in before.items()}
+    kept = curve.at((notes.get("training") or {}).get("selected_step", curve.last.step))
+    return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}
+
+
+def _description(command: Mapping[str, Any], notes: Mapping[str, Any], curve: Curve | None) -> str:
+    sentences = []
+    if source := command.get("model"):
+        name = PACKAGED[source].title if source in PACKAGED else Path(str(source)).name
+        language = f" ({command['language']})" if command.get("language") else ""
+        sentences.append(
+            f"{name}, with a new language{language}. relexify gave it a tokenizer of "
+            f"{notes['graft']['tokens']:,} tokens, and embeddings initialised with the method {notes['method']}; all "
+            "other parameters start as those of the source model."
+        )
+    if curve is not None:
+        sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
+    else:
+        sentences.append("It has not been trained on text of that language yet.")
+    if text := notes.get("held_out_text"):
+        sentences.append(
+            f"On held-out text it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
+        )
+    return " ".join(sentences) + "\n\n`report.html` shows every token with its origin.\n"
+
+
+def _usage(folder: Path, loader: str) -> str:
+    name = folder.resolve().name
+    return (
+        f"```python\nfrom transformers import AutoTokenizer, {loader}\n\n"
+        f'model = {loader}.from_pretrained("{name}")\ntokenizer = AutoTokenizer.from_pretrained("{name}")\n```\n'
+    )
+
+
+def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
+    found = []
+    verdict = notes.get("verdict") or {}
+    if verdict.get("start") in {"poor", "open"}:
+        found.append(str(verdict["reason"]))
+    if curve is None:
+        found.append("Train it before use: its embeddings are only initialised.")
+    found.append(
+        "It has the biases of the source model and of its texts. Instructions and safety training of the source model "
+        "may not carry over to the new language."
+    )
+    return "".join(f"- {sentence}\n" for sentence in found)
+
+
+DOCUMENTS.add(CARD, render_card)

@@ -1,0 +1,55 @@
+"""Upload an output folder to the Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from huggingface_hub import HfApi
+
+from relexify.errors import InputError, OutputError, first_line
+from relexify.grafting import check
+from relexify.pretrained.kinds import kind_of_folder
+from relexify.storage.documents import write_documents
+from relexify.storage.files import is_written
+from relexify.storage.work import read_notes
+
+__all__ = ["push"]
+
+
+def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
+    """Upload a model with its card and its report to the Hub, as one commit.
+
+    The token is that of `hf auth login`, or `HF_TOKEN`. A graft is checked first.
+
+    Args:
+        folder: A folder that `transfer`, `train` or another verb wrote.
+        repository: Its name on the Hub, `USER/NAME`; it is created if it does not exist.
+        private: Whether a new repository is private.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        InputError: The folder is another one, or holds a broken graft.
+        OutputError: The Hub rejects the upload, or cannot be reached.
+    """
+    folder = Path(folder)
+    if not is_written(folder):
+        raise InputError(f"{folder} was not written by relexify: give the output folder of transfer or train")
+    if "graft" in read_notes(folder) and kind_of_folder(folder) is None:
+        for result in check(folder):
+            if result.problems:
+                raise InputError(f"{folder} is broken ({result.name}: {result.problems[0]}): see relexify check")
+    write_documents(folder)
+    api = HfApi()
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repository, folder_path=folder, commit_message="Upload a model written by relexify"
+        )
+    except Exception as error:  # of huggingface_hub, or of the HTTP library that its version uses
+        raise OutputError(
+            f"{folder} could not be uploaded to {repository} ({first_line(error)}): check the name, log in with "
+            "`hf auth login`, and try again"
+        ) from error
+    return str(commit.commit_url)

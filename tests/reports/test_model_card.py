@@ -1,0 +1,104 @@
+"""The model card: metadata that the Hub accepts, scores that were measured, and no path of this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from huggingface_hub import ModelCard
+
+import relexify as rx
+from relexify.training.curve import Curve, Measurement
+from tests import pico
+
+CHATML = (
+    "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A transfer of an instruct model, whose card names a license."""
+    root = tmp_path_factory.mktemp("card")
+    model, tokenizer = pico.llama(pico.qwen_layout()), pico.qwen_layout()
+    tokenizer.chat_template = CHATML
+    model.save_pretrained(root / "instruct")
+    tokenizer.save_pretrained(root / "instruct")
+    (root / "instruct" / "README.md").write_text("---\nlicense: mit\n---\n# Instruct\n")
+    (root / "text.txt").write_text("\n".join(pico.sentences(300, seed=3, words=pico.foreign_words())))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
+        rx.transfer(
+            rx.Transfer(
+                model=str(root / "instruct"),
+                output=root / "swahili",
+                corpus=str(root / "text.txt"),
+                method="fvt",
+                vocab_size=350,
+                score_bytes=300,
+                language="sw",
+            )
+        )
+    return root / "swahili"
+
+
+def test_the_metadata_is_what_the_hub_reads(folder):
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.language == "sw"
+    assert card.data.license == "mit"
+    assert card.data.library_name == "transformers"
+    assert card.data.pipeline_tag == "text-generation"
+    assert {"relexify", "relexify:fvt"} <= set(card.data.tags)
+    assert card.data.base_model is None  # a folder of this machine
+    notes = json.loads((folder / "relexify.json").read_text())
+    measured = notes["bits_per_byte_before_training"]
+    assert {round(value, 4) for value in measured.values()} == {each.metric_value for each in card.data.eval_results}
+    assert "README.md" in notes["files"]
+
+
+def test_the_text_has_the_scores_and_no_path(folder):
+    text = (folder / "README.md").read_text()
+    notes = json.loads((folder / "relexify.json").read_text())
+    assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in text
+    assert "Train it before use" in text
+    assert str(folder.parent) not in text
+
+
+def test_the_system_prompt_of_the_source_language_is_reported_and_the_template_kept(folder):
+    assert "“You are a helpful assistant.”" in (folder / "README.md").read_text()
+    tokenizer = rx.load_tokenizer(folder)
+    written = tokenizer.apply_chat_template([{"role": "user", "content": "habari"}], tokenize=False)
+    assert written.endswith("<|im_start|>user\nhabari<|im_end|>\n")
+    start = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    assert tokenizer.encode(written, add_special_tokens=False).count(start) == 2
+    assert not [result for result in rx.check(folder) if result.problems]
+
+
+def test_a_trained_model_has_the_score_of_the_selected_step(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    trained = shutil.copytree(folder, tmp_path / "trained")
+    notes = json.loads((trained / "relexify.json").read_text())
+    (trained / "relexify.json").write_text(json.dumps({**notes, "training": {"selected_step": 5}}))
+    Curve.of(Measurement(step, step * 64, "all", 3 - step / 10, 9.0) for step in (0, 5, 9)).save(
+        trained / "training.json"
+    )
+    text = render_card(trained)
+    assert "Trained for 9 steps on 576 tokens." in text
+    assert "2.500" in text
+    assert "Train it before use" not in text
+
+
+def test_a_packaged_model_is_described_exactly(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    packaged = shutil.copytree(folder, tmp_path / "packaged")
+    notes = json.loads((packaged / "relexify.json").read_text())
+    notes["provenance"]["command"]["model"] = "smollm2-135m"
+    (packaged / "relexify.json").write_text(json.dumps(notes))
+    text = render_card(packaged)
+    assert "base_model: HuggingFaceTB/SmolLM2-135M-Instruct" in text
+    assert "license: apache-2.0" in text
+    assert "SmolLM2-135M-Instruct, dequantised from 4 bits" in text

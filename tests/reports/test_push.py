@@ -1,0 +1,129 @@
+"""Uploads, against a server that speaks the part of the Hub's protocol that they need."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from huggingface_hub import constants
+
+import relexify as rx
+from relexify.errors import InputError, OutputError
+from relexify.grafting import graft
+from relexify.methods.fvt import fvt
+from relexify.tokens import train_tokenizer_like
+from tests import pico
+
+
+class StandIn(BaseHTTPRequestHandler):
+    """A Hub with one user, which keeps what it is sent in the server's `files`, `objects` and `created`."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        server = self.server
+        if self.headers.get("Authorization") != "Bearer hf_test":
+            return self.answer({"error": "not logged in"}, 401)
+        if self.path == "/api/repos/create":
+            server.created.append(json.loads(body))
+            return self.answer({"url": f"{server.address}/jane/model", "id": "jane/model"})
+        if self.path == "/api/validate-yaml":
+            server.cards.append(json.loads(body)["content"])
+            return self.answer({"warnings": [], "errors": []})
+        if "/preupload/" in self.path:
+            names = [entry["path"] for entry in json.loads(body)["files"]]
+            modes = [{"path": name, "uploadMode": mode(name), "shouldIgnore": False} for name in names]
+            return self.answer({"files": modes})
+        if self.path.endswith("/info/lfs/objects/batch"):
+            wanted = json.loads(body)["objects"]
+            objects = [
+                {**each, "actions": {"upload": {"href": f"{server.address}/lfs/{each['oid']}"}}} for each in wanted
+            ]
+            return self.answer({"transfer": "basic", "objects": objects})
+        if "/commit/" in self.path:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+                elif line["key"] == "lfsFile":
+                    server.files[line["value"]["path"]] = server.objects[line["value"]["oid"]]
+            return self.answer({"commitUrl": f"{server.address}/jane/model/commit/abc", "commitOid": "abc"})
+        return self.answer({}, 404)
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.objects[hashlib.sha256(content).hexdigest()] = content
+        self.answer({})
+
+    def do_GET(self) -> None:
+        self.answer({"name": "jane", "type": "user", "siblings": [], "sha": "abc", "id": "jane/model"})
+
+    do_HEAD = do_GET
+
+    def answer(self, content: dict, status: int = 200) -> None:
+        text = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def mode(name: str) -> str:
+    return "lfs" if name.endswith(".safetensors") else "regular"
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
+    server.files, server.objects, server.created, server.cards = {}, {}, [], []
+    server.address = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(constants, "ENDPOINT", server.address)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # the protocol of a server of its own
+    monkeypatch.setenv("HF_TOKEN", "hf_test")
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model, source = pico.pair("gpt2")
+    lines = pico.sentences(words=pico.foreign_words(), seed=3)
+    target = train_tokenizer_like(source, lambda: lines, 350)
+    return graft(model, target, fvt(source, target)).save(tmp_path / "model")
+
+
+def test_a_push_uploads_every_file_with_its_card_and_report(hub, folder):
+    assert rx.push(folder, "jane/model", private=True) == f"{hub.address}/jane/model/commit/abc"
+    assert hub.created[0]["name"] == "model"
+    assert hub.created[0].get("private") or hub.created[0].get("visibility") == "private"
+    assert hub.files == {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(hub.cards) == {(folder / "README.md").read_text()}
+    assert {"README.md", "report.html", "model.safetensors"} <= set(hub.files)
+
+
+def test_a_broken_graft_is_not_uploaded(hub, folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 9}))
+    with pytest.raises(InputError, match=r"is broken .*eos_token_id"):
+        rx.push(folder, "jane/model")
+    assert not hub.created
+
+
+def test_a_hub_that_rejects_the_upload_is_reported_in_a_sentence(hub, folder, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(OutputError, match=r"could not be uploaded to jane/model .*hf auth login"):
+        rx.push(folder, "jane/model")
+    with pytest.raises(OutputError, match="could not be uploaded"):
+        rx.push(folder, "not a name")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(OutputError, match="could not be uploaded"):
+        rx.push(folder, "jane/model")

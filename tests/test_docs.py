@@ -197,7 +197,11 @@ def _commands(path: Path) -> list[list[str]]:
     if path.suffix == ".toml":  # "… --set KEY=VALUE" stands for the command above with another setting
         pieces += [f"run RECIPE {setting}" for setting in re.findall(r"--set [\w.]+=\S+", text)]
     commands = [shlex.split(piece.replace("\\\n", " "), comments=True) for piece in pieces]
-    return [[word.strip("[]") for word in words] for words in commands if words and words[0] not in ("-h", "--help")]
+    return [
+        [word if "=[" in word else word.strip("[]") for word in words]  # [--option] is optional, key=[…] is a list
+        for words in commands
+        if words and words[0] not in ("-h", "--help")
+    ]
 
 
 def _is_option_of_a_method(setting: str) -> bool:

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_curves", "plot_tasks"]
 
-# Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (hardly visible on white).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+# Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (hardly visible on white); then
+# further ones, for comparisons of many runs.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333",
+    "#882255", "#999933", "#332288", "#AAAAAA", "#8C564B",
+)  # fmt: skip
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _INK, GREY, FAINT = "#222222", "#666666", "#E4E4E4"
 _PANELS_A_ROW = 3
@@ -50,7 +54,8 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
 
     A line is the mean over seeds, with a band of one standard deviation to both sides where there are several. A
     circle marks the best measurement of a run that became worse after it. What lies above the scores after a tenth of
-    the steps, such as step 0, is cut off, since it would flatten all the rest. The same input gives the same bytes.
+    the steps, such as step 0, is cut off, since it would flatten all the rest. If there are several training plans,
+    each has its own dashes, and an initialisation has one colour with all of them. The same input gives the same bytes.
 
     Args:
         comparisons: The panels, in order; a run of the same name has the same colour in all of them.
@@ -66,12 +71,12 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
     if metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
-    dresses = _dresses(run for comparison in comparisons for run in comparison.curves)
+    dresses, legend = _dresses(comparisons)
     with _saved_figure(len(comparisons), Path(path)) as (figure, panels):
         marked = [
             _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=True)
         ]
-        _draw_legend(figure, dresses, best=any(marked))
+        _draw_legend(figure, legend, best=any(marked))
     return Path(path)
 
 
@@ -94,7 +99,7 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
     metrics = {task: mean.score.metric for found in means.values() for (task, _), mean in found.items()}
     if not metrics:
         raise InputError(f"there is nothing to draw in {path}: give a comparison with tasks")
-    dresses = _dresses(comparison.curves)
+    dresses, legend = _dresses([comparison])
     with _saved_figure(len(metrics), Path(path)) as (figure, panels):
         for axis, (task, metric) in zip(panels, metrics.items(), strict=True):
             for run, found in means.items():
@@ -107,7 +112,7 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
                 ]
                 _draw_means(axis, sorted(scores, key=lambda score: score.step), {**dresses[run], "marker": "o"})
             _dress_panel(axis, task, metric, comparison.tokens_a_step)
-        _draw_legend(figure, dresses, best=False)
+        _draw_legend(figure, legend, best=False)
     return Path(path)
 
 
@@ -146,17 +151,29 @@ def own_style() -> Iterator[None]:
         yield
 
 
-def _dresses(runs: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes of every run, by the order in which the names turn up."""
-    names = dict.fromkeys(runs)
-    return {
-        run: {
-            "color": COLOURS[index % len(COLOURS)],
-            "linestyle": _DASHES[index // len(COLOURS) % len(_DASHES)],
-            "linewidth": 1.6,
-        }
-        for index, run in enumerate(names)
-    }
+_Dresses = dict[str, dict[str, Any]]
+"""Colour, dashes and width of lines, by name."""
+
+
+def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
+    """Return how every run is drawn, and the entries of the legend.
+
+    With several plans, the colour is that of the initialisation, the dashes are those of the plan, and the legend has
+    an entry for each of both.
+    """
+    plans = {run: comparison.plans.get(run, "") for comparison in comparisons for run in comparison.curves}
+    dashes = {plan: _DASHES[index % len(_DASHES)] for index, plan in enumerate(dict.fromkeys(plans.values()))}
+    names = {run: run.removesuffix(f"-{plan}") if len(dashes) > 1 else run for run, plan in plans.items()}
+    legend: _Dresses = {}
+    for index, name in enumerate(dict.fromkeys(names.values())):
+        again = index // len(COLOURS) if len(dashes) == 1 else 0
+        dash = _DASHES[again % len(_DASHES)]
+        legend[name] = {"color": COLOURS[index % len(COLOURS)], "linestyle": dash, "linewidth": 1.6}
+    if len(dashes) == 1:
+        return legend, legend
+    runs = {run: {**legend[name], "linestyle": dashes[plans[run]]} for run, name in names.items()}
+    of_plans = {f"plan {plan}": {"color": GREY, "linestyle": dash, "linewidth": 1.6} for plan, dash in dashes.items()}
+    return runs, {**legend, **of_plans}
 
 
 def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -241,11 +258,12 @@ def _dress_panel(axis: Axes, title: str, metric: str, tokens_a_step: int) -> Non
     axis.spines["bottom"].set(color=GREY, linewidth=0.6)
 
 
-def _draw_legend(figure: Figure, dresses: Mapping[str, Mapping[str, Any]], *, best: bool) -> None:
+def _draw_legend(figure: Figure, legend: _Dresses, *, best: bool) -> None:
     from matplotlib.lines import Line2D
 
-    entries = {run: Line2D([], [], **dress) for run, dress in dresses.items()}
-    names, lines = list(entries), list(entries.values())
+    names, lines = list(legend), [Line2D([], [], **dress) for dress in legend.values()]
     if best:
         names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(GREY))]
-    figure.legend(lines, names, loc="outside right center", frameon=False, handlelength=1.6, labelspacing=0.7)
+    # Many entries are closer together, so that they are not higher than a panel.
+    spacing = 0.7 if len(names) <= 12 else 0.3
+    figure.legend(lines, names, loc="outside right center", frameon=False, handlelength=1.9, labelspacing=spacing)

@@ -26,7 +26,8 @@ from relexify.version import __version__
 __all__ = ["cache_folder", "cached", "cached_folder", "has_entries"]
 
 FORMAT = 1
-"""Version of the layout of entries; entries of another version are not found."""
+"""Version of the layout and of the content of entries; entries of another version are not found. The version of
+relexify counts too, so it has to be raised only if a step computes something else between two releases."""
 _ENTRY = "entry.json"
 
 Result = TypeVar("Result")

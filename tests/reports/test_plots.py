@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -59,6 +60,18 @@ def test_a_run_has_one_colour_in_all_panels(tmp_path):
     assert len(re.findall("stroke: #009e73", drawn)) == 2  # c
 
 
+def test_an_initialisation_has_one_colour_with_every_plan_and_a_plan_one_kind_of_dashes(tmp_path):
+    panel = replace(
+        compare(fvt=FAST, **{"fvt-direct": SLOW, "blend-direct": SLOW}),
+        plans={"fvt": "relexify", "fvt-direct": "direct", "blend-direct": "direct"},
+    )
+    path = plot_curves([panel], tmp_path / "curves.svg")
+    assert texts(path)[-4:] == ["fvt", "blend", "plan relexify", "plan direct"]
+    strokes = re.findall(r"stroke-dasharray: ([\d., ]+).*?stroke: #(\w{6})", path.read_text())
+    assert [colour for _, colour in strokes] == ["0072b2", "d55e00", "666666"]  # fvt, blend, and the plan in the legend
+    assert len({dashes for dashes, _ in strokes}) == 1
+
+
 def test_the_start_does_not_flatten_the_rest():
     from matplotlib.figure import Figure
 
@@ -66,7 +79,7 @@ def test_the_start_does_not_flatten_the_rest():
 
     panel = compare(run={0: 30.0, 5: 20.0, 10: 3.0, 100: 1.0}, bad={0: 2.0, 10: 2.0, 100: 4.0})
     axis = Figure().subplots()
-    _draw_panel(axis, panel, "bits_per_byte", _dresses(panel.curves))
+    _draw_panel(axis, panel, "bits_per_byte", _dresses([panel])[0])
     low, high = axis.get_ylim()
     assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
     assert list(axis.lines[0].get_xdata()) == [5, 10, 100]

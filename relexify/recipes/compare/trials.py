@@ -32,8 +32,9 @@ from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
-from relexify.storage.work import WorkFolder
+from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve
+from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
@@ -178,6 +179,14 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     ]
     if None in scores:
         return None
+    made_by = read_notes(trial.folder).get("version")
+    if made_by != __version__:
+        logger.warning(
+            "%s was made by relexify %s, and this is %s: remove it to run it again.",
+            trial.folder,
+            made_by or "of an unknown version",
+            __version__,
+        )
     trial.work.clear()
     if not trial.keep_model:
         shutil.rmtree(trial.folder / _MODEL, ignore_errors=True)
@@ -219,7 +228,7 @@ def run_trial(trial: Trial) -> TrialResult:
             evaluate_entries(written, trial.tasks, step, tasks, device=trial.context.device)
         processes.wait_for_everyone()
         if processes.is_main_process:
-            with work.finish() as folder:
+            with work.finish({"version": __version__}) as folder:
                 if is_trained:
                     shutil.copytree(trial.folder, folder, dirs_exist_ok=True)
                 else:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.recipes.compare import trials
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import read_recipe
 from relexify.steps import STEPS
@@ -90,3 +91,13 @@ def test_models_are_kept_only_on_request(write, tmp_path):
     assert (model / CURVE).exists()
     run_comparison(read_recipe(write(TABLES)))
     assert not model.exists()
+
+
+def test_a_result_of_another_version_is_used_with_a_warning(write, monkeypatch, caplog):
+    recipe = read_recipe(write(TABLES))
+    (first,) = run_comparison(recipe)
+    assert "was made by" not in caplog.text
+    monkeypatch.setattr(trials, "__version__", "99.0")
+    assert run_comparison(recipe) == [first]
+    assert "was made by relexify 0" in caplog.text
+    assert "this is 99.0: remove it to run it again" in caplog.text

@@ -58,6 +58,7 @@ def options(tmp_path):
         ({"temperature": float("nan")}, "temperature = "),
         ({"score_bytes": 0}, "score_bytes = "),
         ({"aligned_by": "magic"}, "aligned by 'magic'"),
+        ({"method": "trelm", "aligned_by": "random"}, "trelm is not aligned by 'random'"),
         ({"method": "wechsl"}, "did you mean 'wechsel'"),
         ({"method": "trelm"}, "trelm needs text of the model's language"),
         ({"method": "random", "overrides": {"a": "b"}}, "random takes no overrides"),

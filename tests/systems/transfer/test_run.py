@@ -101,6 +101,20 @@ def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_s
     assert notes["held_out_text"]["target_tokens"] == alone.start.text.target_tokens > 0
 
 
+def test_a_comparison_learns_how_precise_the_vector_alignment_of_a_transfer_is(options, tmp_path):
+    lexicon = BilingualLexicon(tuple(zip(pico._ENGLISH, pico.foreign_words(), strict=True)))
+    shares = STEPS["transfer"].shares
+    for aligned_by in ("dictionary", "random"):
+        output = tmp_path / aligned_by
+        result = run_transfer(replace(options, dictionary=lexicon, aligned_by=aligned_by, output=output))
+        quality = result.rotation.quality
+        assert shares(output) == ({} if quality is None else {"P@1 of the vectors": quality.precision})
+    assert quality is not None
+    assert (quality.words, result.rotation.pairs_used) == (len(set(pico._ENGLISH)), 0)
+    run_transfer(replace(options, method="fvt", output=tmp_path / "fvt"))
+    assert shares(tmp_path / "fvt") == {}
+
+
 def test_text_too_short_to_hold_out_lines_can_be_transferred_to_without_scores(options, tmp_path):
     (tmp_path / "short.txt").write_text("\n".join(pico.sentences(8, words=pico.foreign_words()) * 10))
     result = run_transfer(replace(options, corpus=tmp_path / "short.txt", method="fvt"))

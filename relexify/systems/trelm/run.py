@@ -183,9 +183,12 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
     if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
+        texts: tuple[tuple[Any, Any], ...] = (
+            (options.source_corpus, options.source_held_out),
+            (corpus, held_out),
+        )
         source_held, scored_on = (
-            Corpus.open(text).split(HELD_OUT_EVERY)[1] if held is None else Corpus.open(held)
-            for text, held in ((options.source_corpus, options.source_held_out), (corpus, held_out))
+            Corpus.open(text).split(HELD_OUT_EVERY)[1] if held is None else Corpus.open(held) for text, held in texts
         )
         tokenizers = load_tokenizers(work / _START, load_config(work / _START))
         pairs = load_pairs(tokenizers, options, held_out=(source_held, scored_on))

@@ -343,13 +343,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
 
     def _keep_snapshot(self) -> None:
         """Keep the model that was just scored, without the state of the optimiser, if this is a step to keep."""
-        step = self.snapshot_steps.get(self.state.global_step)
-        if self.snapshots is None or step is None:
+        step, folder = self.snapshot_steps.get(self.state.global_step), self.snapshots
+        if folder is None or step is None:
             return
         write_checkpoint(
-            self.snapshots,
+            folder,
             step,
-            lambda: self.save_model(str(self.snapshots / f"checkpoint-{step}"), _internal_call=True),
+            lambda: self.save_model(str(folder / f"checkpoint-{step}"), _internal_call=True),
             keep=step,  # all of them
             best=None,
             advice=self._last_good(),

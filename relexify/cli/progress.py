@@ -56,7 +56,9 @@ def _terminal_bars() -> Iterator[None]:
         task = display.add_task(escape(description), total=total, status="")
 
         def advance(amount: int, status: str = "") -> None:
-            display.update(task, advance=amount, **({"status": escape(status)} if status else {}))
+            display.advance(task, amount)
+            if status:
+                display.update(task, status=escape(status))
 
         try:
             yield advance

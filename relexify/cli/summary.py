@@ -31,10 +31,10 @@ def print_measured(scores: Iterable[Score]) -> None:
     """Print scores, one per line."""
     from relexify.scoring import format_score
 
-    rows = [["task", "metric", "value", "examples"]]
+    rows = [["task", "metric", "value", "measured on"]]
     for score in scores:
         arrow = "↑" if score.higher_is_better else "↓"
-        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), f"{score.examples:,}"])
+        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), score.measured_on])
     print_rows("Scores", rows)
 
 

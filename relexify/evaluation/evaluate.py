@@ -92,8 +92,8 @@ def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> Ta
         dev = math.nan if result.dev is None else result.dev.value
         tried.append(Candidate(training.learning_rate, training.batch, dev))
     best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first of equals
-    result = _evaluate(model, data, options.candidates[best], works[best])
-    return replace(result, search=tuple(tried))
+    chosen = _evaluate(model, data, options.candidates[best], works[best])
+    return replace(chosen, search=tuple(tried))
 
 
 def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:

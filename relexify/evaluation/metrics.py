@@ -72,11 +72,11 @@ class Confusion:
     counts: tuple[tuple[int, ...], ...]
 
 
-def accuracy(gold: Labels, predicted: Labels, *, task: str) -> Score:
-    """Return the share of labels that are right."""
+def accuracy(gold: Labels, predicted: Labels, *, task: str, unit: str = "examples") -> Score:
+    """Return the share of labels that are right; `unit` is what has a label."""
     _check(gold, predicted)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
-    return _score(task, "accuracy", right / len(gold), len(gold))
+    return _score(task, "accuracy", right / len(gold), len(gold), unit)
 
 
 def accuracy_alone(gold: Labels, predicted: Labels, /, *, task: str) -> tuple[Score, ...]:
@@ -86,7 +86,7 @@ def accuracy_alone(gold: Labels, predicted: Labels, /, *, task: str) -> tuple[Sc
 
 def word_accuracy(gold: Sequence[Labels], predicted: Sequence[Labels], /, *, task: str) -> tuple[Score, ...]:
     """Return the accuracy over the words of all sentences."""
-    return (accuracy(list(chain(*gold)), list(chain(*predicted)), task=task),)
+    return (accuracy(list(chain(*gold)), list(chain(*predicted)), task=task, unit="words"),)
 
 
 def f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> Score:
@@ -159,9 +159,9 @@ def entity_scores(
     _, found, called, real = _entity_counts(gold, predicted, strict=strict)
     right, predictions, golds = found.total(), called.total(), real.total()
     return (
-        _score(task, "entity F1", _share(2 * right, predictions + golds), golds),
-        _score(task, "entity precision", _share(right, predictions), golds),
-        _score(task, "entity recall", _share(right, golds), golds),
+        _score(task, "entity F1", _share(2 * right, predictions + golds), golds, "entities"),
+        _score(task, "entity precision", _share(right, predictions), golds, "entities"),
+        _score(task, "entity recall", _share(right, golds), golds, "entities"),
     )
 
 
@@ -241,10 +241,10 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _score(task: str, metric: str, value: float, examples: int) -> Score:
+def _score(task: str, metric: str, value: float, examples: int, unit: str = "examples") -> Score:
     from relexify.scoring import Score
 
-    return Score(task, metric, value, higher_is_better=True, examples=examples)
+    return Score(task, metric, value, higher_is_better=True, examples=examples, unit=unit)
 
 
 def _check(gold: Sequence[object], predicted: Sequence[object]) -> None:

@@ -29,6 +29,7 @@ class SeedResult:
         table: Scores by label; empty if there are no labels, or several test sets.
         confusion: Which labels were confused; None if there are no labels, or several test sets.
         tests: The scores on each of several test sets, by name.
+        only_label: The label that the model predicts for every text or word, if it is always the same; None otherwise.
     """
 
     seed: int
@@ -38,6 +39,7 @@ class SeedResult:
     table: tuple[LabelRow, ...] = ()
     confusion: Confusion | None = None
     tests: Mapping[str, tuple[Score, ...]] = field(default_factory=dict)
+    only_label: str | None = None
 
     @classmethod
     def over_tests(cls, seed: int, results: Mapping[str, SeedResult]) -> SeedResult:
@@ -53,7 +55,13 @@ class SeedResult:
             )
             for same in by_score
         )
-        return cls(seed, averages, tests={name: result.scores for name, result in results.items()})
+        only = {result.only_label for result in results.values()}
+        return cls(
+            seed,
+            averages,
+            tests={name: result.scores for name, result in results.items()},
+            only_label=only.pop() if len(only) == 1 else None,
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SeedResult:
@@ -74,6 +82,7 @@ class SeedResult:
             tuple(LabelRow(**row) for row in values["table"]),
             None if matrix is None else Confusion(tuple(matrix["labels"]), tuple(map(tuple, matrix["counts"]))),
             {name: tuple(Score(**score) for score in scores) for name, scores in values["tests"].items()},
+            values["only_label"],
         )
 
 
@@ -105,6 +114,19 @@ class TaskResult:
     per_seed: tuple[SeedResult, ...]
     search: tuple[Candidate, ...] = ()
     encoders: tuple[Path, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What is wrong with models that have not learned the task; empty if they have."""
+        constant = [result.only_label for result in self.per_seed if result.only_label is not None]
+        if not constant:
+            return ""
+        labels = " or ".join(sorted(set(map(repr, constant))))
+        seeds = f" in {len(constant)} of {len(self.per_seed)} seeds" if len(self.per_seed) > 1 else ""
+        return (
+            f"the fine-tuned model predicts {labels} everywhere{seeds}, so it has not learned the task: train it for "
+            "more epochs, with a higher learning rate, or on more examples"
+        )
 
     @property
     def chosen(self) -> Candidate | None:

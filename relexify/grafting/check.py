@@ -133,7 +133,9 @@ def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
 def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
     # Special tokens may be copies of zero rows: architectures such as BERT keep the embedding of the padding at zero.
     zero = (_embedding(model)[: len(mixture)] == 0).all(axis=1)
-    tokens = [repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero) if mixture.origin[id] != Origin.SPECIAL]
+    tokens = [
+        repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero).tolist() if mixture.origin[id] != Origin.SPECIAL
+    ]
     if tokens:
         yield f"the embedding of {len(tokens)} tokens is zero ({_listed(tokens)})"
 

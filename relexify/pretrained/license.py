@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from huggingface_hub import metadata_load, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
@@ -34,7 +33,7 @@ def known_license(name: str) -> str | None:
         return None
     try:
         metadata = metadata_load(card) or {}
-    except (ValueError, yaml.YAMLError):
+    except Exception:  # a damaged card, of which the license is not known
         return None
     found = metadata.get("license")
     return found if isinstance(found, str) else None

@@ -145,6 +145,7 @@ def evaluate_entries(
             {}
             if result.chosen is None
             else {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch},
+            result.hint,
         )
         write_file(_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
         found[entry.title] = scores

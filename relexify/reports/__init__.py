@@ -23,7 +23,7 @@ from relexify.reports.tables import (
     task_result_rows,
     task_rows,
 )
-from relexify.reports.task_scores import TaskScores
+from relexify.reports.task_scores import TaskScores, task_notes
 
 __all__ = [
     "Comparison",
@@ -51,6 +51,7 @@ __all__ = [
     "stage_rows",
     "step_reaching",
     "steps_to_reach",
+    "task_notes",
     "task_result_rows",
     "task_rows",
     "write_report",

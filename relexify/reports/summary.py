@@ -15,7 +15,7 @@ from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
-from relexify.reports.task_scores import mean_scores, moments_of
+from relexify.reports.task_scores import mean_scores, moments_of, task_notes
 from relexify.storage.files import write_file
 
 __all__ = ["write_report"]
@@ -114,13 +114,8 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
     parts.append(_table(task_rows(comparison)))
-    for run, found in comparison.tasks.items():
-        for scores in found:
-            if scores.chosen:
-                when = "the end" if scores.step is None else f"step {scores.step:,}"
-                values = ", ".join(f"{name} {value:g}" for name, value in scores.chosen.items())
-                parts.append(f"- {run}, {scores.task} at {when}, chosen on development data: {values}")
-    return [*parts, ""]
+    notes = [f"- {run}, {note}\n" for run, found in comparison.tasks.items() for note in task_notes(found)]
+    return [*parts, "".join(notes)] if notes else parts
 
 
 def _notes(comparison: Comparison) -> str:

@@ -165,7 +165,7 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
         for index in range(len(result.per_seed[0])):
             alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
-            rows.append([result.task, _measure(mean), mean.statistic.text(), f"{mean.score.examples:,}"])
+            rows.append([result.task, _measure(mean), mean.statistic.text(), mean.score.measured_on])
     return rows
 
 

@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.reports.statistics import Statistic
 from relexify.scoring import Score
 
-__all__ = ["TaskMean", "TaskScores", "mean_scores", "moments_of"]
+__all__ = ["TaskMean", "TaskScores", "mean_scores", "moments_of", "task_notes"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class TaskScores:
             test sets, their averages.
         tests: The same for each of several test sets, by name.
         chosen: Hyperparameters that were chosen on development data, by name.
+        hint: What is wrong with fine-tuned models that have not learned the task.
 
     Raises:
         InputError: There are no scores.
@@ -35,6 +36,7 @@ class TaskScores:
     per_seed: tuple[tuple[Score, ...], ...]
     tests: Mapping[str, tuple[tuple[Score, ...], ...]] = field(default_factory=dict)
     chosen: Mapping[str, float] = field(default_factory=dict)
+    hint: str = ""
 
     def __post_init__(self) -> None:
         if not self.per_seed or not all(self.per_seed):
@@ -65,7 +67,8 @@ class TaskScores:
         """
         step = None if table["step"] is None else int(table["step"])
         tests = {name: _seeds(seeds) for name, seeds in table["tests"].items()}
-        return cls(str(table["task"]), step, _seeds(table["per_seed"]), tests, dict(table["chosen"]))
+        seeds, chosen = _seeds(table["per_seed"]), dict(table["chosen"])
+        return cls(str(table["task"]), step, seeds, tests, chosen, str(table["hint"]))
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,19 @@ def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, int | None], T
     for result in results:
         gathered.setdefault((result.task, result.step), []).extend(result.main)
     return {key: _mean(scores) for key, scores in gathered.items()}
+
+
+def task_notes(results: Iterable[TaskScores]) -> list[str]:
+    """Return sentences on what was chosen on development data, and on models that have not learned a task."""
+    notes = []
+    for result in results:
+        name = f"{result.task}, {'end' if result.step is None else f'step {result.step:,}'}"
+        if result.chosen:
+            values = ", ".join(f"{key} = {value:g}" for key, value in result.chosen.items())
+            notes.append(f"{name}: {values}, chosen on development data")
+        if result.hint:
+            notes.append(f"{name}: {result.hint}")
+    return notes
 
 
 def _seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:

@@ -55,7 +55,8 @@ class Score:
         metric: The metric, such as `"bits per byte"`.
         value: The number.
         higher_is_better: Whether a higher value is better.
-        examples: Number of units (bytes, sentences, …) that it was measured on.
+        examples: Number of units that it was measured on.
+        unit: What they are: bytes, words, entities, ….
     """
 
     task: str
@@ -63,6 +64,12 @@ class Score:
     value: float
     higher_is_better: bool
     examples: int
+    unit: str = "examples"
+
+    @property
+    def measured_on(self) -> str:
+        """What it was measured on: `"4,330 entities"`."""
+        return f"{self.examples:,} {self.unit}"
 
 
 def bits_per_byte(
@@ -139,8 +146,8 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
     perplexity = math.exp(min(nats / tokens, _MOST_NATS)) if math.isfinite(nats) else math.nan
     name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
     return (
-        Score(TASK, _METRICS[kind], nats / math.log(2) / size, False, size),
-        Score(TASK, name, perplexity, False, tokens),
+        Score(TASK, _METRICS[kind], nats / math.log(2) / size, False, size, "bytes"),
+        Score(TASK, name, perplexity, False, tokens, "tokens"),
     )
 
 
@@ -188,7 +195,7 @@ def bits_per_word(
 
 def bits_per_word_of(perplexity: float, tokens: int) -> Score:
     """Return bits per word from a pseudo-perplexity over a number of tokens."""
-    return Score(TASK, "bits per word", math.log2(perplexity), False, tokens)
+    return Score(TASK, "bits per word", math.log2(perplexity), False, tokens, "tokens")
 
 
 def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray) -> float:

@@ -78,7 +78,7 @@ def bits_per_byte_of_words(
     finally:
         model.train(was_training)
     size = sum(len(line.encode()) for line in lines)
-    return Score(TASK, "bits per byte of whole words", total / math.log(2) / size, False, size)
+    return Score(TASK, "bits per byte of whole words", total / math.log(2) / size, False, size, "bytes")
 
 
 def _segments(

@@ -2,6 +2,7 @@
 
 plan.py       `Training` and `Stage`: the options, relexify's own plan, and the plans of the papers
 rates.py      what options leave open, such as learning rates, derived from model and text
+precision.py  the number format that parameters are trained in
 run.py        `train`: stage after stage in a work folder, resumable, then the result
 job.py        what is trained: model, data, and how to load and save them
 protocol.py   what a model or an output head may tell the engine: its loss, its heads, its lexical parameters

@@ -26,6 +26,7 @@ from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks
 from relexify.training.data.packing import pack
 from relexify.training.plan import Training
+from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
@@ -67,7 +68,7 @@ class TrainingJob:
     """Everything that `run_training` needs to train a model, besides the options.
 
     Attributes:
-        model: The model in float32; training changes it.
+        model: The model, as `cast_for_training` returns it; training changes it.
         dtype: The type that its parameters are saved in at the end.
         data: Text to train on and to score on.
         identity: Everything that the result depends on besides the options, for `fingerprint`.
@@ -119,8 +120,8 @@ def language_model_job(
     with processes.main_process_first():
         model, tokenizer = load_model(source), load_tokenizer(source)
     dtype = model.dtype
-    model = model.float()
     check_trainable(model, training)
+    model = cast_for_training(model, training)
     check_fit(model, tokenizer)
     with processes.main_process_first():
         data = language_data(model, tokenizer, corpus, held_out, training, training.batch)

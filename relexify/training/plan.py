@@ -26,6 +26,7 @@ SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
 ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
+INNER_PRECISIONS = ("float32", "bfloat16")
 REPORTERS = ("tensorboard", "wandb", "trackio")
 LEAST_INTERVAL = 10
 """Steps between two scores in a short run; scoring takes as long as many steps there."""
@@ -106,6 +107,16 @@ class Training:
         save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
             processes they are as frequent as scores.
         precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
+        inner_precision: Number format of inner parameters while they are trained: `float32`, or `bfloat16`, which
+            halves the memory of these parameters, their gradients and the state of their optimiser, but rounds their
+            updates; everything is then computed in bfloat16.
+        lora_rank: If given, inner matrices are trained through low-rank adapters of this rank (LoRA) with `adamw`, and
+            all other parameters but the embeddings are kept as they are.
+        lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`; twice the rank by default.
+        lora_merged: Whether adapters are merged into the model at the end; if not, those of the last stage are written
+            to `adapters` in the output, for `peft`, and the inner parameters there are those of the source.
+        checkpoint_activations: Compute the activations inside a layer again for the backward pass instead of keeping
+            them, which takes less memory and about a third more time.
         compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
         report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
             by default, if it is installed.
@@ -140,6 +151,11 @@ class Training:
     keep_best: bool | None = None
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
+    inner_precision: str = "float32"
+    lora_rank: int | None = None
+    lora_alpha: float | None = None
+    lora_merged: bool = True
+    checkpoint_activations: bool = field(default=False, metadata=NO_EFFECT)
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
     report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
@@ -233,6 +249,8 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     _check_training(training)
     for stage in stages:
         _check_stage(stage)
+        if training.lora_rank and stage.optimiser == MUON:
+            raise InputError("muon trains whole matrices, and lora_rank only adapters: leave out one of the two")
     names = [stage.name for stage in stages]
     if len(set(names)) < len(names):
         raise InputError(f"two stages have the same name ({', '.join(names)}): give each one of its own")
@@ -285,7 +303,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
                 warmup_steps=warmup_steps,
                 schedule=training.schedule,
                 final_rate=final_rate,
-                optimiser=training.optimiser or plan.optimiser,
+                optimiser=training.optimiser or (ADAM if training.lora_rank else plan.optimiser),
             )
         )
         start = end
@@ -294,7 +312,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
 
 _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
-    "lookahead_steps",
+    "lookahead_steps", "lora_rank",
 )  # fmt: skip
 _LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
@@ -312,6 +330,9 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
     if training.precision not in PRECISIONS:
         raise InputError(f"there is no precision {training.precision!r}: choose one of {', '.join(PRECISIONS)}")
+    if training.inner_precision not in INNER_PRECISIONS:
+        choices = " or ".join(INNER_PRECISIONS)
+        raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
@@ -324,6 +345,10 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
     for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
+    if training.lora_rank and training.snapshots:
+        raise InputError("snapshots cannot be taken of a model with adapters: leave out snapshots or lora_rank")
+    if training.lora_alpha is not None and not training.lora_alpha > 0:
+        raise InputError(f"lora_alpha = {training.lora_alpha} is not possible: give a number above 0")
     if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
         raise InputError(
             f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "

@@ -143,8 +143,8 @@ def settle(training: Training, model: PreTrainedModel, epochs: float) -> Trainin
         return replace(training, stages=stages)
     is_own, optimiser = training.plan == OWN_PLAN, training.optimiser
     if optimiser is None and is_own:
-        optimiser = choose_optimiser(measure(model, training, epochs))
-        if optimiser == ADAM:
+        optimiser = ADAM if training.lora_rank else choose_optimiser(measure(model, training, epochs))
+        if optimiser == ADAM and not training.lora_rank:
             logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
     optimiser = optimiser or PLANS[training.plan].optimiser
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)

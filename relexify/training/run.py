@@ -27,6 +27,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
+from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.plan import Stage, Training, plan_stages, training_identity
@@ -212,6 +213,8 @@ def write_result(
     with work.finish(notes) as output:
         job.save(trained.to(job.dtype), output)
         result.curve.save(output / CURVE_FILE)
+        if folder is not None and (folder.parent / ADAPTERS).exists():
+            shutil.copytree(folder.parent / ADAPTERS, output / ADAPTERS)
         for step, snapshot in _snapshots(work.path):
             folder = snapshot_folder(output, step)
             folder.mkdir(parents=True)

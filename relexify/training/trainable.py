@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import meta_model
+from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import MUON, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
@@ -37,11 +38,16 @@ def check_trainable(model: PreTrainedModel, training: Training) -> None:
         training: The options.
 
     Raises:
-        InputError: The model is neither decoder nor masked language model, the sequences are too long for it, or a
-            stage trains nothing.
+        InputError: The model is neither decoder nor masked language model, the sequences are too long for it, a stage
+            trains nothing, or the model cannot save memory as requested.
     """
     check_language_model(model, training)
     check_stages(model, training)
+    if training.checkpoint_activations and not model.supports_gradient_checkpointing:
+        raise InputError(
+            f"{type(model).__name__} cannot compute activations again: leave out checkpoint_activations, and take a "
+            "smaller micro_batch"
+        )
 
 
 def check_language_model(model: PreTrainedModel, training: Training) -> None:
@@ -70,6 +76,8 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
     Raises:
         InputError: One does not.
     """
+    if training.lora_rank:
+        import_peft()
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
         if stage.optimiser == MUON or stage.embedding_learning_rate is not None:

@@ -122,6 +122,7 @@ def test_messages_spell_options_as_the_command_does():
         (("transfer", "gpt2", "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
         (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
         (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+        (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
     ],
 )
 def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,9 @@ from relexify.evidence.alignment import Rotation
 from relexify.evidence.bitext import Bitext
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.lexicon.retrieval import Quality
 from relexify.evidence.vectors import SubwordVectors
+from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS
@@ -129,6 +132,19 @@ def test_without_known_meanings_a_word_is_partly_its_neighbours_in_aligned_vecto
     assert METHODS["blend"].initialise(known).rotation is ROTATION
 
 
+def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabularies(monkeypatch, caplog):
+    noise = Quality(precision=0.05, csls_precision=0.2, words=60, candidates=1_000)
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
+    alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
+    tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
+    known = inputs(lexicon=None, tokens=tokens)
+    weights = built(known)
+    assert METHODS["blend"].initialise(known).rotation is None
+    copy = shared(SOURCE, TARGET).weights.toarray()[alike]
+    assert np.allclose(weights[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
+    assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
+
+
 def test_without_vectors_a_word_is_mostly_its_translation_and_the_others_are_their_pieces():
     weights = built(inputs(tokens=None))
     expected = (3 * TRANSLATED.weights.toarray()[KNOWN[0]] + PIECES[KNOWN[0]]) / 4
@@ -157,5 +173,5 @@ def test_a_dictionary_with_swapped_columns_is_rejected():
     english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
     pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]
     assert len(pairs) >= 10
-    with pytest.raises(InputError, match=r"columns of words\.txt look swapped: 0 of .* dictionary_swapped=true"):
+    with pytest.raises(InputError, match=r"columns of words\.txt look swapped: 0 of .*dictionary_swapped=true"):
         built(inputs(BilingualLexicon(tuple(pairs), name="words.txt")))

@@ -429,6 +429,15 @@ def test_the_recipes_of_the_paper_have_its_hyperparameters(shipped):
         assert shipped[name].model == ("roberta-base" if name == "wechsel-roberta" else "gpt2")
 
 
+def test_the_recipe_for_relearning_trains_the_embeddings_alone_in_both_runs(shipped):
+    runs = shipped["relearning-gpt2"].compare.runs
+    assert [(run.name, run.method, run.plan) for run in runs] == [
+        ("wechsel", "wechsel", None),
+        ("transinner", "random", None),
+    ]
+    assert plan_stages(shipped["relearning-gpt2"].tables["training"])[0].trains == "embeddings"
+
+
 def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
     for name in ("ramen-bert-base", "ramen-roberta-base", "ramen-bert-large", "ramen-roberta-large"):
         large, step = name.endswith("large"), shipped[name].tables["bilingual"]

@@ -71,12 +71,14 @@ def test_seeds_of_training_and_of_fine_tuning_are_taken_together():
 
 
 def test_a_comparison_shows_the_main_score_of_a_task_and_a_single_model_all_of_them():
-    parsed = TaskScores("parse", None, ((Score("p", "LAS", 0.7, True, 9), Score("p", "UAS", 0.8, True, 9)),))
+    parsed = TaskScores(
+        "parse", None, ((Score("p", "LAS", 0.7, True, 9, "words"), Score("p", "UAS", 0.8, True, 9, "words")),)
+    )
     assert task_rows(with_tasks(fast=(parsed,)))[1:] == [["parse", "LAS ↑", "end", "**0.700**", "–"]]
     assert task_result_rows([parsed]) == [
         ["task", "measure", "value", "measured on"],
-        ["parse", "LAS ↑", "0.700", "9"],
-        ["parse", "UAS ↑", "0.800", "9"],
+        ["parse", "LAS ↑", "0.700", "9 words"],
+        ["parse", "UAS ↑", "0.800", "9 words"],
     ]
 
 
@@ -102,6 +104,32 @@ def test_tasks_during_training_are_drawn_against_the_steps_of_all_trainings(tmp_
     assert "F1" in drawn
     write_report(during, tmp_path / "again")
     assert (tmp_path / "again" / "tasks.svg").read_text() == drawn
+
+
+def test_choices_and_models_that_learned_nothing_are_reported_below_the_table(tmp_path):
+    chosen = replace(scores("ner", 1_000, 0.0), chosen={"learning_rate": 1e-5, "batch": 16}, hint="it predicts 'O'")
+    comparison = with_tasks(fast=(chosen,))
+    write_report(comparison, tmp_path)
+    text = (tmp_path / "comparison.md").read_text()
+    assert "- fast, ner, step 1,000: learning_rate = 1e-05, batch = 16, chosen on development data\n" in text
+    assert "- fast, ner, step 1,000: it predicts 'O'\n" in text
+    assert Comparison.load(tmp_path / "comparison.json") == comparison
+
+
+def test_several_test_sets_have_a_row_each_and_one_for_their_average():
+    both = replace(
+        scores("xnli", None, 0.5),
+        tests={name: scores("xnli", None, value).per_seed for name, value in (("de", 0.4), ("fr", 0.6))},
+    )
+    rows = task_rows(with_tasks(fast=(both, scores("ner", None, 0.7))))
+    assert [(row[0], row[3]) for row in rows[1:]] == [
+        ("xnli de", "**0.400**"),
+        ("xnli fr", "**0.600**"),
+        ("xnli", "**0.500**"),
+        ("ner", "**0.700**"),
+        ("average", "**0.600**"),
+    ]
+    assert [row[0] for row in task_result_rows([both])[1:]] == ["xnli de", "xnli fr", "xnli"]
 
 
 def test_a_comparison_without_tasks_has_no_table_of_them(tmp_path):

@@ -98,10 +98,13 @@ def evaluate(
 
     if task is None:
         from relexify.evaluation.text import TextScoring, score_text
+        from relexify.text import Corpus
 
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
-        scoring = apply_settings("text", TextScoring(language=language, device=chosen_device(device)), settings)
+        scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
+        Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
+        scoring = replace(scoring, device=chosen_device(scoring.device))
         with bars():
             scores = score_text(model, held_out, scoring)
         _print_text_scores(scores)
@@ -148,24 +151,26 @@ def _print_text_scores(scores: tuple[Score, ...]) -> None:
     from relexify.scoring import format_score
 
     shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score, unit in zip(scores, ("bytes", "tokens"), strict=False):
-        shown.add_row(score.metric, format_score(score), f"{score.examples:,} {unit}")
+    for score in scores:
+        shown.add_row(score.metric, format_score(score), score.measured_on)
     print_table(shown)
 
 
 def _print_task_result(result: Any, title: str, details: bool) -> None:
-    shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "examples")
+    shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
     deviations = result.deviation or [None] * len(result.mean)
     for score, deviation in zip(result.mean, deviations, strict=True):
         spread = "" if deviation is None else f"± {deviation:.4f}"
-        shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, f"{score.examples:,}")
+        shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, score.measured_on)
     print_table(shown)
+    if result.hint:
+        results.print(f"Hint: {escape(result.hint)}.")
     if result.tests:
-        parts = table("By test set", "test set", "metric", "value", "std over seeds", "examples")
+        parts = table("By test set", "test set", "metric", "value", "std over seeds", "measured on")
         for name, part in result.tests.items():
             spread = "" if part.deviation is None else f"± {part.deviation[0]:.4f}"
             main = part.mean[0]
-            parts.add_row(escape(name), escape(main.metric), f"{main.value:.4f}", spread, f"{main.examples:,}")
+            parts.add_row(escape(name), escape(main.metric), f"{main.value:.4f}", spread, main.measured_on)
         print_table(parts)
     if result.search:
         tried = table("Search on development data", "learning rate", "batch", "score", "")

@@ -38,7 +38,7 @@ def run(
     from relexify.recipes.recipe import read_recipe
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
-    from relexify.reports import task_result_rows
+    from relexify.reports import task_notes, task_result_rows
     from relexify.storage.work import read_notes
 
     read = read_recipe(recipe, settings or ())
@@ -61,6 +61,8 @@ def run(
     measured = output_scores(read.output, read.tasks)
     if measured:
         print_rows(TASKS, task_result_rows(measured))
+        for note in task_notes(measured):
+            results.print(escape(note), highlight=False)
     print_model_folder(read.output)
     if read.last_training is None:
         print_next_training(read.output, read.corpus, read.held_out)
@@ -88,7 +90,7 @@ def compare(
     """
     from relexify.recipes.compare.run import plan_comparison, run_comparison
     from relexify.recipes.recipe import read_recipe
-    from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_rows
+    from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 
     read = read_recipe(recipe, settings or ())
     if dry_run:
@@ -110,6 +112,9 @@ def compare(
             print_rows("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
             print_rows(TASKS, task_rows(comparison))
+            for run, found in comparison.tasks.items():
+                for note in task_notes(found):
+                    results.print(escape(f"{run}, {note}"), highlight=False)
         if len(comparison.curves) > 1:
             score = "best" if comparison.keeps_best else "final"
             print_rows(f"Steps to reach another run's {score} score", reach_rows(comparison))

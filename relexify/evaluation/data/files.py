@@ -110,8 +110,11 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
         raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
     train = [item for file in _listed(files.train) for item in entry.read(file)]
     dev = None if files.dev is None else [item for file in _listed(files.dev) for item in entry.read(file)]
-    several = isinstance(files.test, Mapping)
-    test = {name: entry.read(file) for name, file in files.test.items()} if several else entry.read(files.test)
+    test: Sequence[Any] | dict[str, Sequence[Any]]
+    if isinstance(files.test, Mapping):
+        test = {name: entry.read(file) for name, file in files.test.items()}
+    else:
+        test = entry.read(files.test)
     return TaskData(evenly_spaced(train, examples), test, dev)
 
 

@@ -219,9 +219,11 @@ class FineTuner:
         if task.table is None:
             return result
         table = task.table(data.gold, predicted)
+        gold = data.gold
         if task.predicts == "tags":
-            return replace(result, table=table, confusion=confusion(list(chain(*data.gold)), list(chain(*predicted))))
-        return replace(result, table=table, confusion=confusion(data.gold, predicted))
+            gold, predicted = list(chain(*gold)), list(chain(*predicted))
+        only = predicted[0] if len(set(predicted)) == 1 < len(set(gold)) else None
+        return replace(result, table=table, confusion=confusion(gold, predicted), only_label=only)
 
     def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
         """Return the logits of each example, [labels] or [pieces × labels]; examples of like length share a batch."""

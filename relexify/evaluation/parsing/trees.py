@@ -94,8 +94,8 @@ def attachment_scores(
         raise EvidenceError("the treebank has no words to count: give sentences, or count punctuation too")
     suffix = "" if punctuation else " without punctuation"
     return AttachmentScores(
-        Score(TASK, f"UAS{suffix}", attached / words, True, words),
-        Score(TASK, f"LAS{suffix}", labelled / words, True, words),
+        Score(TASK, f"UAS{suffix}", attached / words, True, words, "words"),
+        Score(TASK, f"LAS{suffix}", labelled / words, True, words, "words"),
     )
 
 

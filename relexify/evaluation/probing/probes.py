@@ -71,7 +71,7 @@ def probe_pairs(
     probe = fit_probe(
         features[: len(training)], [label for _, _, label in training], penalty=penalty, device=model.device
     )
-    return _accuracy(task, probe.predict(features[len(training) :]), [label for _, _, label in test])
+    return _accuracy(task, probe.predict(features[len(training) :]), [label for _, _, label in test], "examples")
 
 
 def probe_words(
@@ -118,7 +118,7 @@ def probe_words(
     tags = [tag for tag, seen in zip(training_tags, is_seen, strict=True) if seen]
     probe = fit_probe(training_rows[is_seen], tags, penalty=penalty, device=model.device)
     predicted = [tag if seen else None for tag, seen in zip(probe.predict(test_rows), is_seen_in_test, strict=True)]
-    return _accuracy(task, predicted, test_tags)
+    return _accuracy(task, predicted, test_tags, "words")
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,6 @@ def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
             )
 
 
-def _accuracy(task: str, predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Score:
+def _accuracy(task: str, predicted: Sequence[Hashable], gold: Sequence[Hashable], unit: str) -> Score:
     right = sum(one == other for one, other in zip(predicted, gold, strict=True))
-    return Score(task, "accuracy", right / len(gold), True, len(gold))
+    return Score(task, "accuracy", right / len(gold), True, len(gold), unit)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def _probe(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, data: TaskData, options: Probing) -> Score:
     from relexify.evaluation.probing.probes import probe_pairs
 
+    (tested,) = data.tests.values()  # a probe is called once for each test set
     train, test = (
-        [(example.first, example.second or "", str(example.label)) for example in part]
-        for part in (data.train, data.test)
+        [(example.first, example.second or "", str(example.label)) for example in part] for part in (data.train, tested)
     )
     return probe_pairs(model, tokenizer, train, test, batch=options.batch)
 

@@ -45,7 +45,8 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
             name: SeedResult(run.seed, _attachment(test, parse(parser, tokenizer, test), task="parse"))
             for name, test in data.tests.items()
         }
-        dev = Score("parse", "LAS", run.las, higher_is_better=True, examples=sum(map(len, data.dev or ())))
+        words = sum(map(len, data.dev or ()))
+        dev = Score("parse", "LAS", run.las, higher_is_better=True, examples=words, unit="words")
         results.append(replace(SeedResult.over_tests(run.seed, found), dev=dev))
     return TaskResult(tuple(results))
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def _probe(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, data: TaskData, options: Probing) -> Score:
     from relexify.evaluation.probing.probes import probe_words
 
-    train, test = ([(sentence.words, sentence.tags) for sentence in part] for part in (data.train, data.test))
+    (tested,) = data.tests.values()  # a probe is called once for each test set
+    train, test = ([(sentence.words, sentence.tags) for sentence in part] for part in (data.train, tested))
     return probe_words(model, tokenizer, train, test, batch=options.batch)
 
 

@@ -85,16 +85,15 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         ratio = text["target_tokens"] / max(1, text["source_tokens"])
         about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,} tokens"
         entries.append((f"{ratio:.0%}", "of the tokens for the same text", about))
-    elif samples := notes.get("samples"):
-        before, after = (sum(tokens for each in samples for _, tokens in each[side]) for side in ("source", "target"))
-        about = f"{after} instead of {before} tokens in the sentences below"
-        entries.append((f"{after / max(1, before):.0%}", "of the tokens for the same text", about))
     if total:
         entries.append((f"{total:,}", "tokens", f"{notes['graft']['rows']:,} rows of the embedding"))
         known = 1 - origins.get("none", 0) / total
         entries.append((f"{known:.1%}", "of the tokens have evidence", f"{origins.get('none', 0):,} have none"))
     judged = str((notes.get("verdict") or {}).get("start", "open"))
     sentences = [notice(judged, part) for part in _summarise(notes) if isinstance(part, str)]
+    if prompt := notes.get("system_prompt"):
+        about = "The chat template begins chats with a system prompt in the language of the source model"
+        sentences.append(notice("open", f"{about}: “{prompt}”."))
     return "".join(sentences) + (figures(entries) if entries else "")
 
 

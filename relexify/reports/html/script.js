@@ -435,8 +435,11 @@ async function start() {
     document.getElementById("atlas").scrollIntoView();
   };
   addEventListener("hashchange", linked);
-  // Start with a frequent word that was mixed from several tokens, so that the panel explains itself.
-  const first = map?.words.find((id) => atlas.tokens[id].length > 4 && atlas.sourceCounts[id] > 1) ?? 0;
+  // Start with a frequent word that was mixed from several tokens, so that the panel explains itself. Outside the Latin
+  // script, short words of other scripts come first, since long ones are often names and terms in Latin letters.
+  const foreign = map?.words.filter((id) => atlas.sourceCounts[id] > 1 && /^ ?[^\p{Script=Latin}]{2,}$/u.test(atlas.tokens[id]));
+  const long = map?.words.filter((id) => atlas.sourceCounts[id] > 1 && atlas.tokens[id].length > 4);
+  const first = (foreign?.length > long?.length / 4 ? foreign : long)?.[0] ?? 0;
   showDetail(atlas, first, names, select);
   if (map) {
     map.selected = first;

@@ -187,7 +187,8 @@ def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
     Raises:
         InputError: There is no evidence of such a name.
     """
-    return replace(options, **{choose(name, _USED_BY, "evidence"): None for name in names})
+    left_out: dict[str, Any] = {choose(name, _USED_BY, "evidence"): None for name in names}
+    return replace(options, **left_out)
 
 
 def unused_options(method: Method) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_dictionary", "related_translations"]
 
-FEWEST_WORDS = 30
-"""With fewer words, a share says nothing."""
+FEWEST_WORDS = 300
+"""Among fewer words, the nearest is rarely a related one: on real text, correct dictionaries then look random."""
 RANDOM_WORDS = 20
 """Random words that each neighbour is compared with."""
 

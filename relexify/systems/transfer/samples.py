@@ -29,14 +29,14 @@ def segment_samples(
     """
     lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
     long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
-    samples = [
-        {"text": line, "source": segment(line, source), "target": segment(line, target)}
-        for line in map(_shorten, long_lines)
+    samples = [(line, segment(line, source), segment(line, target)) for line in map(_shorten, long_lines)]
+    counts = [(_count(before), _count(after)) for _, before, after in samples]
+    ratio = sum(after for _, after in counts) / max(1, sum(before for before, _ in counts))
+    distances = [abs(after / max(1, before) - ratio) for before, after in counts]
+    typical = sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]
+    return [
+        {"text": text, "source": before, "target": after} for text, before, after in map(samples.__getitem__, typical)
     ]
-    counts = [(_count(sample["target"]), _count(sample["source"])) for sample in samples]
-    ratio = sum(after for after, _ in counts) / max(1, sum(before for _, before in counts))
-    distances = [abs(after / max(1, before) - ratio) for after, before in counts]
-    return [samples[index] for index in sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]]
 
 
 def segment(text: str, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
@@ -65,4 +65,4 @@ def _shorten(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     cut = line[:_LONGEST]
-    return (cut.rpartition(" ")[0] or cut) + " …"
+    return cut.rpartition(" ")[0] or cut

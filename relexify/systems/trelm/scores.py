@@ -267,7 +267,7 @@ def bleu_scores(
         # `force` silences a warning about references that look tokenised.
         metric = sacrebleu.BLEU(max_ngram_order=order, tokenize=tokenize, force=True)
         value = metric.corpus_score(list(found), [list(references)]).score
-        scores.append(Score(task, f"BLEU-{order}", float(value), True, len(found)))
+        scores.append(Score(task, f"BLEU-{order}", float(value), True, len(found), "sentences"))
     return tuple(scores)
 
 

@@ -4,6 +4,7 @@ stage.py        freeze, set up the Trainer, resume from the last checkpoint, col
 trainer.py      what relexify overrides in the Trainer, and why
 arguments.py    TrainingArguments, schedule, optimiser, when to score and save
 freezing.py     which parameters a stage trains
+adapters.py     low-rank adapters instead of whole matrices (LoRA)
 groups.py       which of them are trained by Muon, and which by AdamW at what rate
 muon.py         Muon and AdamW as one optimiser
 lookahead.py    Lookahead around Adam

@@ -56,7 +56,9 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         adam_epsilon=training.epsilon,
         max_grad_norm=training.clip,
         optim="adamw_torch_fused",
-        bf16=computes_in_bfloat16(training.precision),
+        bf16=computes_in_bfloat16(training.precision) or training.inner_precision == "bfloat16",
+        gradient_checkpointing=training.checkpoint_activations,
+        gradient_checkpointing_kwargs={"use_reentrant": False},  # the other kind needs inputs with gradients
         use_cpu=not on_gpu,
         # StageMonitor decides when to score and to save, so the regular intervals never come.
         eval_strategy="steps",

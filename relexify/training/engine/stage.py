@@ -24,6 +24,7 @@ from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
+from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.arguments import (
     compiles,
     evaluated_steps,
@@ -39,6 +40,7 @@ from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, Sta
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.plan import Stage, Training
+from relexify.training.precision import cast_for_training
 
 __all__ = ["StageResult", "train_stage"]
 
@@ -78,7 +80,7 @@ def train_stage(
     """Train one stage, or resume it where an earlier run was interrupted.
 
     Args:
-        model: The model in float32; it is changed.
+        model: The model; it is changed.
         data: Text to train on and to score on.
         stage: What to train, and for how long.
         training: All other options.
@@ -98,7 +100,12 @@ def train_stage(
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
 
-    trained = set(freeze_all_but(model, stage.trains))
+    cast_for_training(model, training)
+    freeze_all_but(model, stage.trains)
+    adapters = None
+    if training.lora_rank:
+        adapters = add_adapters(model, training.lora_rank, alpha=training.lora_alpha, seed=training.seed)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     trained_size = sum(size for name, size in sizes.items() if name in trained)
     logger.info("stage %s: %d of %d parameters are trained", stage.name, trained_size, sum(sizes.values()))
@@ -139,16 +146,13 @@ def train_stage(
             data,
             [*stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
-            captured=is_compiled and on_one_gpu,
+            # What is computed again restores the state of the random generator, which cannot be recorded.
+            captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
             is_averaged=training.average is not None,
             snapshots=snapshots,
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
-        if stage.embedding_learning_rate is not None and trainer.is_fsdp_enabled and not trainer.accelerator.is_fsdp2:
-            raise InputError(
-                "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
-                "of many: set fsdp_version to 2, or choose the plan direct"
-            )
+        _check_distribution(trainer, stage, training)
         try:
             with resuming_from(checkpoint):
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -159,9 +163,15 @@ def train_stage(
                 f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
             ) from error
 
+    if training.checkpoint_activations:
+        model.gradient_checkpointing_disable()
     has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
     if training.average is not None and not has_best:  # the model of a checkpoint is an average already
         swap_averages(trainer.optimizer)
+    if adapters is not None and (training.lora_merged or not is_last):
+        adapters.merge()
+    elif adapters is not None:
+        adapters.separate(folder / ADAPTERS if arguments.should_save else None)
     weights = None
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model)
@@ -171,6 +181,28 @@ def train_stage(
     speed = training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None
     curve = _curve(trainer.state.log_history, list(data.held_out), stage, training, first_step)
     return StageResult(model, weights, curve, first_step + int(selected), speed)
+
+
+def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training) -> None:
+    """Validate that a model can be trained as requested if FSDP distributes it.
+
+    Raises:
+        InputError: It cannot.
+    """
+    if not trainer.is_fsdp_enabled:
+        return
+    if stage.embedding_learning_rate is not None and not trainer.accelerator.is_fsdp2:
+        raise InputError(
+            "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
+            "of many: set fsdp_version to 2, or choose the plan direct"
+        )
+    if training.lora_rank:
+        raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out lora_rank, or FSDP")
+    if training.inner_precision == "bfloat16":
+        raise InputError(
+            "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "
+            "choose the format of FSDP"
+        )
 
 
 @contextmanager

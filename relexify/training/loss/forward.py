@@ -92,30 +92,38 @@ def _member_loss(
 
     use_cache = getattr(model.config, "use_cache", None)
     blocks = repeated_blocks(model) if compiled else []
-    hook = None
-    if stream is not None:
-        embeddings = model.get_input_embeddings()
-        hook = embeddings.register_forward_hook(lambda module, inputs, output: output.to(stream))
+    with _streaming(model, stream):
+        try:
+            for block in blocks:
+                block.compile(dynamic=False)
+            vars(model)["forward"] = forward
+            for module in loss.heads:
+                vars(module)["forward"] = _identity
+            if use_cache is not None:
+                model.config.use_cache = False
+            yield
+        finally:
+            # Remove what was put on the instances; the methods of their classes are in effect again.
+            _restore_forward(model)
+            for module in loss.heads:
+                vars(module).pop("forward", None)
+            for block in blocks:
+                vars(block).pop("_compiled_call_impl", None)
+            if use_cache is not None:
+                model.config.use_cache = use_cache
+
+
+@contextmanager
+def _streaming(model: PreTrainedModel, stream: torch.dtype | None) -> Iterator[None]:
+    """Let the input embedding of a model return another type, if one is given."""
+    if stream is None:
+        yield
+        return
+    hook = model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: output.to(stream))
     try:
-        for block in blocks:
-            block.compile(dynamic=False)
-        vars(model)["forward"] = forward
-        for module in loss.heads:
-            vars(module)["forward"] = _identity
-        if use_cache is not None:
-            model.config.use_cache = False
         yield
     finally:
-        # Remove what was put on the instances; the methods of their classes are in effect again.
-        _restore_forward(model)
-        for module in loss.heads:
-            vars(module).pop("forward", None)
-        for block in blocks:
-            vars(block).pop("_compiled_call_impl", None)
-        if use_cache is not None:
-            model.config.use_cache = use_cache
-        if hook is not None:
-            hook.remove()
+        hook.remove()
 
 
 @dataclass(frozen=True)
@@ -221,7 +229,13 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        # Parameters of several number formats only work together as they do in training.
+        is_mixed = len({parameter.dtype for parameter in model.parameters()}) > 1
+        with (
+            torch.no_grad(),
+            _streaming(model, torch.bfloat16 if is_mixed else None),
+            torch.autocast(model.device.type, torch.bfloat16, enabled=is_mixed),
+        ):
             tokens = torch.arange(8, device=model.device)[None] % head.out_features
             whole = model(input_ids=tokens).logits
             vars(head)["forward"] = _identity

@@ -121,6 +121,17 @@ def test_entities_are_learned(folder_of, tmp_path, family):
     assert result.confusion.labels == ("B-LOC", "B-PER", "I-PER", "O")
 
 
+def test_a_model_that_finds_no_entity_is_reported_as_not_having_learned_the_task(folder_of, tmp_path):
+    mostly_outside = [replace(each, tags=("O",) * len(each.words)) for each in tagged(160)] + tagged(8, seed=2)
+    result = tune(folder_of("bert"), mostly_outside, tagged(20, seed=1), how("ner", epochs=2, **QUICK), folder=tmp_path)
+    assert (result.mean[0].value, result.mean[0].measured_on) == (0, "40 entities")
+    assert result.per_seed[0].only_label == "O"
+    assert "predicts 'O' everywhere" in result.hint
+    assert "more epochs" in result.hint
+    learned = tune(folder_of("bert"), tagged(160), tagged(9, 1), how("ner", epochs=4, **QUICK), folder=tmp_path / "two")
+    assert learned.hint == ""
+
+
 def test_tags_are_learned_and_every_word_counts(folder_of, tmp_path):
     test = [*tagged(30, seed=1), TaggedSentence((), ()), TaggedSentence(("\u200b",) * 5, ("O",) * 5)]
     test.append(TaggedSentence(("house",) * 100, ("B-LOC",) * 100))

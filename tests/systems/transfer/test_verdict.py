@@ -26,27 +26,40 @@ GOOD = Start(
 def aligned(right: int, words: int) -> Start:
     quality = {"precision": right / words, "csls_precision": 0.0, "words": words, "candidates": 1_000}
     alignment = {"pairs_used": 1_000, "coverage": 0.5, "quality": quality}
-    return replace(GOOD, alignment=alignment, dictionary=None)
+    return replace(GOOD, alignment=alignment, dictionary=None, bits_per_byte=EQUAL)
 
 
-def test_evidence_that_beats_both_baselines_is_a_good_start():
-    verdict = judge(GOOD)
+UNTESTED = replace(GOOD, dictionary=None)
+EQUAL = {"original": 3.4, "random": 2.82, "shuffle": 3.3, "blend": 2.8}
+"""Scores that are no better than those of random rows."""
+
+
+def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same():
+    verdict = judge(replace(GOOD, bits_per_byte=EQUAL))
+    assert verdict.start == "good"
+    assert "related translations in 70% of cases" in verdict.reason
+    assert "it needs 2.800 bits per byte, the original model 3.400, and 50% of its tokens" in verdict.reason
+
+
+def test_without_a_test_of_the_evidence_a_good_start_beats_both_baselines():
+    verdict = judge(UNTESTED)
     assert verdict.start == "good"
     assert "2.800 bits per byte, against 3.100 with random rows and 3.300 with shuffled rows" in verdict.reason
-
-
-def test_scores_no_better_than_one_of_the_baselines_leave_it_open():
-    scores = {"original": 3.4, "random": 2.82, "shuffle": 3.3, "blend": 2.8}
-    verdict = judge(replace(GOOD, bits_per_byte=scores))
+    verdict = judge(replace(UNTESTED, bits_per_byte=EQUAL))
     assert verdict.start == "open"
     assert "relexify compare" in verdict.reason
 
 
-@pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "good"), (80, "good")])
-def test_vectors_that_find_next_to_no_translations_are_noise_however_good_the_scores(right, start):
+def test_a_dictionary_that_is_half_wrong_leaves_it_open():
+    half = DictionaryCheck(tokens=3_000, text_share=0.4, words=2_000, related=0.53)
+    assert judge(replace(GOOD, dictionary=half, bits_per_byte=EQUAL)).start == "open"
+
+
+@pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "open"), (80, "good")])
+def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_good_start(right, start):
     verdict = judge(aligned(right, 128))
     assert verdict.start == start
-    assert (f"{right} of 128 held-out words" in verdict.reason) == (start == "poor")
+    assert (f"{right} of 128 held-out words" in verdict.reason) == (start != "open")
 
 
 @pytest.mark.parametrize(
@@ -69,12 +82,12 @@ def test_a_useless_dictionary_is_a_poor_start_and_the_gain_is_explained_by_spell
 def test_text_without_evidence_counts_and_not_the_vocabulary():
     rare = replace(GOOD, origins={"none": 900, "special": 5, "mixed": 95})
     assert judge(rare).start == "good"
-    frequent = replace(GOOD, text=replace(GOOD.text, origins={"none": 0.63, "mixed": 0.37}))
+    frequent = replace(UNTESTED, text=replace(GOOD.text, origins={"none": 0.63, "mixed": 0.37}))
     assert "no evidence for 63% of the text" in judge(frequent).reason
 
 
 def test_without_scores_or_evidence_nothing_is_promised():
-    assert judge(replace(GOOD, bits_per_byte={})).start == "unknown"
+    assert judge(replace(UNTESTED, bits_per_byte={})).start == "unknown"
     assert judge(replace(GOOD, method="random")).start == "poor"
 
 

@@ -1,0 +1,105 @@
+"""Training through low-rank adapters: what is trained, how they are merged, resuming, and adapters kept separate."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.loading import load_model
+from relexify.training.engine.adapters import ADAPTERS, add_adapters
+from relexify.training.engine.freezing import freeze_all_but
+from relexify.training.plan import Training, plan_stages
+from relexify.training.trainable import check_trainable
+from tests import pico
+from tests.training.runs import TRAINING, Moment, assert_close, assert_same_bits, tensors
+
+LORA = replace(TRAINING, lora_rank=4)
+OWN_PLAN = replace(LORA, plan="relexify", learning_rate=None)
+
+
+def test_adapters_exclude_muon_and_snapshots():
+    assert [stage.optimiser for stage in plan_stages(Training(lora_rank=4))] == ["adamw"]
+    for changes, message in (({"optimiser": "muon"}, "muon trains whole"), ({"snapshots": (3,)}, "snapshots cannot")):
+        with pytest.raises(InputError, match=message):
+            plan_stages(replace(LORA, **changes))
+
+
+def test_a_missing_peft_is_reported_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    model, _ = pico.pair("gpt2")
+    with pytest.raises(MissingExtra, match=r"peft: pip install 'relexify\[lora\]'"):
+        check_trainable(model, LORA)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
+def test_only_adapters_and_the_vocabulary_are_trained(family):
+    pytest.importorskip("peft")
+    model, _ = pico.pair(family)
+    before, lexical = model.state_dict(), set(lexical_axes(model))
+    freeze_all_but(model, "everything")
+    adapters = add_adapters(model, 4)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert {name for name in trained if "lora_" not in name} == lexical & dict(model.named_parameters()).keys()
+    assert any("lora_A" in name for name in trained)
+    adapters.merge()  # B is zero
+    after = model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], value) for name, value in after.items())
+    assert not hasattr(model, "peft_config")
+    freeze_all_but(model, "embeddings")
+    assert add_adapters(model, 4) is None
+    freeze_all_but(model, "inner")
+    assert add_adapters(model, 4) is not None
+    assert all("lora_" in name for name, parameter in model.named_parameters() if parameter.requires_grad)
+
+
+@pytest.mark.parametrize("training", [LORA, OWN_PLAN, replace(LORA, plan="embeddings-first")], ids=lambda t: t.plan)
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_a_merged_model_is_an_ordinary_one_with_changes_of_low_rank(run_of, family, training):
+    pytest.importorskip("peft")
+    run = run_of(family)
+    result = run.train(training)
+    before, after = tensors(run.source), tensors(result.output)
+    assert before.keys() == after.keys()
+    assert result.curve.last.bits_per_byte < result.curve.points[0].bits_per_byte
+    assert not (result.output / ADAPTERS).exists()
+    lexical = lexical_axes(load_model(run.source))
+    for name, value in after.items():
+        change = value - before[name]
+        if name in lexical:
+            assert change.abs().max() > 0, name
+        elif value.ndim == 1 or re.search("position|token_type|wpe", name):
+            assert torch.equal(value, before[name]), name
+        else:
+            assert torch.linalg.matrix_rank(change, rtol=1e-3) == LORA.lora_rank, name
+
+
+def test_adapters_resume_with_the_same_bits(run_of):
+    pytest.importorskip("peft")
+    run = run_of("llama tied")
+    training = replace(OWN_PLAN, inner_precision="bfloat16", checkpoint_activations=True)
+    run.train(training, "whole")
+    run.train_until_killed(Moment("step", 7), training, "killed")
+    run.train(training, "killed")
+    assert_same_bits(run.output("whole"), run.output("killed"))
+
+
+def test_separate_adapters_give_the_merged_model_again(run_of):
+    peft = pytest.importorskip("peft")
+    run = run_of("llama untied")
+    run.train(LORA, "merged")
+    run.train(replace(LORA, lora_merged=False), "separate")
+    before, separate = tensors(run.source), tensors(run.output("separate"))
+    lexical = lexical_axes(load_model(run.source))
+    assert all(torch.equal(value, before[name]) for name, value in separate.items() if name not in lexical)
+    with_adapters = peft.PeftModel.from_pretrained(
+        load_model(run.output("separate")), run.output("separate") / ADAPTERS
+    )
+    with_adapters.merge_and_unload().save_pretrained(run.folder / "again")
+    assert_close(run.folder / "again", run.output("merged"))

@@ -20,10 +20,10 @@ VECTORS = WordVectors(WORDS, MATRIX, np.array([9, 7, 5, 3, 1]), NGRAMS)
 
 
 def mean(word: str, vectors: WordVectors = VECTORS) -> np.ndarray:
-    """fastText's definition, word by word."""
+    """fastText's definition, word by word; an empty text has no n-grams."""
     rows = [vectors.matrix[vectors.words.index(word)]] if word in vectors.words else []
     ngrams = vectors.ngrams
-    if ngrams is not None and word != "</s>":
+    if ngrams is not None and word not in ("", "</s>"):
         known = list(range(ngrams.buckets)) if ngrams.known is None else ngrams.known.tolist()
         ids = ngram_buckets([word], ngrams.minimum, ngrams.maximum, ngrams.buckets)[1].tolist()
         rows += [ngrams.matrix[known.index(bucket)] for bucket in ids if bucket in known]

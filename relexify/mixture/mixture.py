@@ -7,6 +7,7 @@ Embeddings that are not a linear mixture of source rows are `PrecomputedRows`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum, StrEnum
@@ -234,6 +235,7 @@ def _validate_fields(metadata: Mapping[str, Any]) -> None:
         raise ValueError("method is not a name")
     if not isinstance(metadata["provenance"], dict | None):
         raise ValueError("provenance is not an object")
+    json.dumps(metadata, ensure_ascii=False).encode()  # a ValueError for half surrogate pairs, which cannot be saved
 
 
 def _validate_arrays(

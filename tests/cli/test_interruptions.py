@@ -39,10 +39,10 @@ def small_disk(tmp_path):
 
 
 def wait_for(pattern: str, folder: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(folder.glob(pattern)):
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, f"no {pattern} after a minute"
+        assert time.monotonic() < deadline, f"no {pattern} after five minutes"
         time.sleep(0.01)
 
 
@@ -69,7 +69,7 @@ def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, 
     process = start(*command, "--source-corpus", long_text, cache=cache)
     wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "run the same command again to resume" in err
     assert "Traceback" not in err
@@ -82,7 +82,7 @@ def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path,
     process = start(*command, "--source-corpus", long_text, cache=cache)
     wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
     process.terminate()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert "terminated: finished steps are kept; run the same command again to resume" in err
     assert "Traceback" not in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from safetensors.numpy import save_file
 from scipy.sparse import csr_array
 
 from relexify.errors import InputError, VocabularyError
@@ -183,6 +185,15 @@ DAMAGE = {
     "spelling with other fields": lambda a, m: m["source_spelling"].update(other=1),
     "spelling is a number": lambda a, m: m.update(target_spelling=3),
 }
+
+
+def test_a_mixture_with_half_a_surrogate_pair_is_rejected(tmp_path):
+    found, metadata = _saved(tmp_path / "m.safetensors")
+    metadata["target_tokens"][0] = "\ud800"
+    copies = {name: array.copy() for name, array in found.items()}
+    save_file(copies, tmp_path / "m.safetensors", metadata={"relexify": json.dumps(metadata)})
+    with pytest.raises(InputError, match="not a valid mixture"):
+        Mixture.load(tmp_path / "m.safetensors")
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -239,7 +239,7 @@ def test_a_model_that_cannot_be_trained_is_rejected_before_the_transfer(recipe, 
         config = json.loads((tmp_path / "body" / "config.json").read_text())
         (tmp_path / "body" / "config.json").write_text(json.dumps({**config, "architectures": ["GPT2Model"]}))
     change, words = {
-        "length": ("training.length=100000", ("length = 100000", "GPT2LMHeadModel", "--length")),
+        "length": ("training.length=100000", ("length = 100000", "GPT2LMHeadModel", "give 64 or less")),
         "kind": (f"model={world.t5}", ("is an encoder-decoder", "only decoders")),
         "headless": (f"model={tmp_path / 'body'}", ("has no language-modelling head", "only decoders")),
     }[reason]

@@ -66,9 +66,9 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
         for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))
     ]
     assert [outcome.status for outcome in said] == [0, 0]
-    numbers = [re.findall(r"\d+\.\d{4}", outcome.out) for outcome in said]
+    numbers = [re.findall(r"\d+\.\d+", outcome.out) for outcome in said]
     assert numbers[0] == numbers[1]
-    assert len(numbers[0]) == 2
+    assert len(numbers[0]) >= 2
 
 
 def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, rejects):

@@ -226,7 +226,7 @@ def test_too_little_text_leaves_nothing_that_would_stop_the_corrected_command(te
     rejected = relexify(
         *(short if each == texts.root / "xx.txt" else each for each in command[:index]), *command[index + 2 :]
     )
-    assert (rejected.status, "too small" in rejected.err) == (2, True), rejected.err
+    assert (rejected.status, "too few different lines" in rejected.err) == (2, True), rejected.err
     assert not out.with_name("out.trelm").exists()
     assert relexify(*command).status == 0
 

@@ -149,7 +149,7 @@ def test_the_root_schedule_counts_from_the_warm_up_or_from_one_step(tmp_path, wa
     from relexify.training.engine.arguments import stage_arguments
 
     stage = Stage("all", 20, learning_rate=1.0, warmup_steps=warmup, schedule="inverse_sqrt")
-    arguments = stage_arguments(stage, Training(steps=20, batch=2, tensorboard=False), tmp_path)
+    arguments = stage_arguments(stage, Training(steps=20, batch=2), tmp_path)
     optimiser = AdamW(problem()[0].parameters(), lr=1.0)
     schedule = get_scheduler(
         arguments.lr_scheduler_type,

@@ -47,8 +47,8 @@ def alone(shared_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFacto
     return beside(shared_run("gpt2", dropout=False), tmp_path_factory.mktemp("alone")).train(TOGETHER)
 
 
-def assert_trained_like(run: Run, alone: TrainingResult) -> None:
-    assert_close(run.output(), alone.output)
+def assert_trained_like(run: Run, alone: TrainingResult, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    assert_close(run.output(), alone.output, rtol=rtol, atol=atol)
     assert_curves_close(Curve.load(run.output() / CURVE_FILE), alone.curve)
     assert not run.work().exists()
 
@@ -120,7 +120,8 @@ def test_muon_and_averages_train_the_same_model_in_two_processes_and_resume(run_
     environment = {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"} if sharded else {}
     assert in_two_processes(train, run, Moment("step", 5), training, "out", **environment) == -signal.SIGKILL
     assert in_two_processes(train, run, None, training, "out", **environment) == 0
-    assert_trained_like(run, alone)
+    # Orthogonalisation enlarges the rounding errors of sums in another order.
+    assert_trained_like(run, alone, rtol=1e-3, atol=1e-4)
 
 
 def assert_flat_parameters_are_rejected(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import shutil
 import struct
@@ -232,6 +233,7 @@ def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
 
 
 @needs_browser
+@pytest.mark.skipif("RELEXIFY_SLOW_TESTS" not in os.environ, reason="takes a minute: set RELEXIFY_SLOW_TESTS")
 def test_a_browser_shows_a_quarter_of_a_million_tokens(tmp_path):
     from relexify.reports.html.model import _ATLAS
 

@@ -405,7 +405,7 @@ def shipped(monkeypatch, tmp_path):
     return {name: read_recipe(name) for name in shipped_recipes()}
 
 
-def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
+def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, tmp_path):
     assert len(shipped) == 32
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
@@ -413,7 +413,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         text = recipe.source.read_text()
         assert text.startswith("# ")
         assert f"relexify {verb} {name}" in text
-        assert recipe.output == Path.cwd() / "runs" / name
+        assert recipe.output == tmp_path / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
         assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
 
@@ -424,11 +424,7 @@ def test_a_file_comes_before_a_recipe_of_the_same_name_and_a_folder_does_not(mon
     assert find_recipe("wechsel-roberta") == shipped_recipes()["wechsel-roberta"]
     (tmp_path / "wechsel-gpt2").write_text(TOP)
     assert read_recipe("wechsel-gpt2").output == tmp_path / "out"
-    for name, reason in (
-        ("wechsel-gpt3", "did you mean"),
-        ("./wechsel-gpt3", "No such file"),
-        ("x.toml", "No such file"),
-    ):
+    for name, reason in (("wechsel-gpt3", "did you mean"), ("x.toml", "No such file"), ("x/y", "No such file")):
         with pytest.raises(InputError, match=reason):
             read_recipe(name)
 

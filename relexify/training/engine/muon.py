@@ -151,7 +151,7 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         scale: Factor of the result.
     """
     norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True, dtype=torch.float32)
-    x = matrices / norms.clamp(min=SMALLEST).to(matrices.dtype)
+    x: torch.Tensor = matrices / norms.clamp(min=SMALLEST).to(matrices.dtype)
     is_tall = x.shape[1] > x.shape[2]
     a, b, c = POLYNOMIAL
     for number in range(ITERATIONS):

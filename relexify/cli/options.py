@@ -56,7 +56,7 @@ Recipe = Annotated[
 Corpus = Annotated[
     list[str],
     typer.Option(
-        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, a URL, or hf:NAME; "
         "FILE#FIELD names another field than text. Repeatable.",
         rich_help_panel=TEXT,
         show_default=False,

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.text.remote import is_url
 
 __all__ = [
     "OverrideText",
@@ -74,8 +75,8 @@ def absolute_path(text: str, folder: Path) -> str:
 
 
 def absolute_text(text: str, folder: Path) -> str:
-    """Return the name of a text as `Corpus.open` takes it: data sets of the Hub as they are, everything else a path."""
-    return str(text) if text.startswith("hf:") else absolute_path(text, folder)
+    """Return the name of a text as `Corpus.open` takes it: data sets of the Hub and URLs as they are, else a path."""
+    return str(text) if _is_remote(text) else absolute_path(text, folder)
 
 
 def absolute_model(text: str, folder: Path) -> str:
@@ -92,9 +93,13 @@ def written_path(path: str | Path) -> str:
 
 def written_text(name: str | Path) -> str:
     """Return what `absolute_text` reads as this name."""
-    return name if isinstance(name, str) and name.startswith("hf:") else written_path(name)
+    return name if isinstance(name, str) and _is_remote(name) else written_path(name)
 
 
 def written_model(name: str) -> str:
     """Return what `absolute_model` reads as this model."""
     return written_path(name) if name.startswith(("/", ".")) else name
+
+
+def _is_remote(text: str) -> bool:
+    return text.startswith("hf:") or is_url(text)

@@ -29,6 +29,7 @@ from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.chat import default_system_prompt
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
@@ -120,6 +121,8 @@ def run_transfer(
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
+    if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
+        check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
 

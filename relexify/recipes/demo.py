@@ -59,7 +59,7 @@ class Demonstration:
     text_bytes: int | None = None
     training: Training = field(
         default_factory=lambda: Training(
-            steps=8, batch=8, length=64, evaluate_every=4, held_out_bytes=4_096, save_every=10_000
+            steps=6, batch=8, length=64, evaluate_every=3, held_out_bytes=4_096, save_every=10_000
         )
     )
     seed: int = 0

@@ -25,7 +25,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="The folder for text, dictionary, model and report.")
     ] = Path("demo"),
     model: Annotated[str, typer.Option(help="The model to transfer.")] = "smollm2-135m",
-    steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 8,
+    steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 6,
     seed: Annotated[int, typer.Option(help="Random seed; another seed invents another language.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:

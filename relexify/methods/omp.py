@@ -116,28 +116,27 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
     def pursue(start: int) -> int:
         remaining = signals[start : start + _BLOCK] @ atoms.T  # products of the atoms with what is left of each signal
         directions = np.empty((count, len(atoms)), np.float32)  # products of the atoms with each direction q_t
-        triangle, projections = np.empty((count, count)), np.empty(count)
+        squares = np.empty(count, np.float32)  # |q_t|²
+        shares = np.eye(count, dtype=np.float32)  # the atom of step t is Σ_j shares[j, t] q_j
+        projections, work = np.empty(count, np.float32), np.empty(len(atoms), np.float32)
         for row, left in enumerate(remaining, start):
             limit = _DEPENDENT * float(np.abs(left).max())
             used = 0
             while used < count:
-                atom = int(np.abs(left).argmax())
-                with_earlier = directions[:used, atom].copy()
-                square = products[atom, atom] - with_earlier @ with_earlier
-                if abs(left[atom]) <= limit or square <= _DEPENDENT * products[atom, atom]:
+                atom = int(np.abs(left, out=work).argmax())
+                earlier, direction = directions[:used, atom], directions[used]
+                share = earlier / squares[:used]
+                square = products[atom, atom] - share @ earlier
+                if work[atom] <= limit or square <= _DEPENDENT * products[atom, atom]:
                     break  # the combination is exact
-                norm = np.sqrt(square)
-                direction = directions[used]
-                np.subtract(products[atom], with_earlier @ directions[:used], out=direction)
-                direction /= norm
-                projections[used] = left[atom] / norm
-                triangle[:used, used], triangle[used, used] = with_earlier, norm
-                np.subtract(left, np.float32(projections[used]) * direction, out=left)
+                np.subtract(products[atom], np.matmul(share, directions[:used], out=work), out=direction)
+                squares[used], shares[:used, used], projections[used] = square, share, left[atom] / square
+                left -= np.multiply(direction, projections[used], out=work)  # noqa: PLW2901 (in place)
                 chosen[row, used] = atom
                 used += 1
-            # The atoms are directions @ triangle, so coefficients follow from projections without another fit.
-            solved = solve_triangular(triangle[:used, :used], projections[:used], check_finite=False) if used else ()
-            coefficients[row, :used] = solved
+            coefficients[row, :used] = solve_triangular(
+                shares[:used, :used], projections[:used], unit_diagonal=True, check_finite=False
+            )
         return len(remaining)
 
     with (

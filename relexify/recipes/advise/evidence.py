@@ -72,10 +72,11 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
         counts: Number of occurrences of each target token in held-out text [target].
     """
     total, lexicon = max(1, int(counts.sum())), inputs.evidence.lexicon
+    pairs = () if lexicon is None else lexicon.pairs
     sizes = []
-    for share in SHARES if lexicon is not None else ():
+    for share in SHARES if pairs else ():
         # By a hash, because dictionaries may be sorted by letter or by frequency.
-        part = BilingualLexicon(tuple(pair for pair in lexicon.pairs if _hash(pair[1]) < share * 2**32))
+        part = BilingualLexicon(tuple(pair for pair in pairs if _hash(pair[1]) < share * 2**32))
         known = translations(inputs.source, inputs.target, part).known
         sizes.append(DictionarySize(len(part), float(counts[known].sum() / total)))
     forms = vocabulary_of(inputs.target).forms

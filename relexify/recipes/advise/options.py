@@ -23,14 +23,13 @@ class Advise:
     """What advice is based on.
 
     Attributes:
-        transfer: The model, the text and the evidence; its method does not matter, and its `output` is the folder of
-            the trials.
+        transfer: The model, the text and the evidence; its method does not matter, its `score_bytes` are the held-out
+            text to score on, and its `output` is the folder of the trials.
         methods: The methods to try; if empty, all that the evidence suffices for and that need no training themselves.
         steps: Optimiser steps of each training.
         batch: Sequences per step.
         length: Tokens per sequence.
         text_bytes: Bytes of the text to use; tokenizer, vectors and trainings see the same part.
-        held_out_bytes: Bytes of held-out text to score on.
     """
 
     transfer: Transfer
@@ -39,10 +38,9 @@ class Advise:
     batch: int = 8
     length: int = 128
     text_bytes: int = 8_000_000
-    held_out_bytes: int = 16_384
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "length", "text_bytes", "held_out_bytes"):
+        for name in ("steps", "batch", "length", "text_bytes"):
             check_number(name, getattr(self, name))
         for name in self.methods:
             choose(name, METHODS, "method")

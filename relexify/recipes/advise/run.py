@@ -99,7 +99,7 @@ def run_advise(options: Advise) -> Advice:
                 batch=options.batch,
                 length=options.length,
                 evaluate_every=options.steps,
-                held_out_bytes=options.held_out_bytes,
+                held_out_bytes=transfer.score_bytes,
                 seed=transfer.seed,
             ),
         },
@@ -124,7 +124,7 @@ def _measure(options: Advise) -> tuple[float, TextCoverage, EvidenceWorth, dict[
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
     inputs = method_inputs(transfer, evidence, model, source, target)
-    sample = evidence.held_out.sample_bytes(options.held_out_bytes)
+    sample = evidence.held_out.sample_bytes(transfer.score_bytes)
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
     with report_under("original model"):
         original = bits_per_byte(model.to(transfer.device), source, sample).value

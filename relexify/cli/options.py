@@ -48,7 +48,10 @@ Model = Annotated[
 ]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
-Recipe = Annotated[Path, typer.Argument(help="A recipe: a TOML file such as those in recipes/.", show_default=False)]
+Recipe = Annotated[
+    Path,
+    typer.Argument(help="A recipe: a TOML file, or a name that `relexify recipes` lists.", show_default=False),
+]
 
 Corpus = Annotated[
     list[str],

@@ -20,6 +20,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
@@ -107,6 +108,7 @@ def run_training(
     if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
         work.check()
     job = prepare(training)
+    check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})

@@ -15,6 +15,7 @@ from relexify.text.remote import is_url
 
 __all__ = [
     "OverrideText",
+    "UnsetVariable",
     "absolute_model",
     "absolute_path",
     "absolute_text",
@@ -32,6 +33,18 @@ class OverrideText(str):
     __slots__ = ()
 
 
+class UnsetVariable(InputError):
+    """A path names an environment variable that is not set.
+
+    Attributes:
+        variable: Its name.
+    """
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(f"the variable {variable} is not set")
+        self.variable = variable
+
+
 def absolute_path(text: str, folder: Path) -> str:
     """Return the path that a text of a recipe stands for.
 
@@ -40,8 +53,9 @@ def absolute_path(text: str, folder: Path) -> str:
         folder: The folder of the recipe.
 
     Raises:
-        InputError: It is empty or impossible, or names a variable or a user that does not exist. The message is the end
-            of a sentence that begins with the key.
+        UnsetVariable: It names a variable that is not set.
+        InputError: It is empty or impossible, or names a user that does not exist. The message is the end of a sentence
+            that begins with the key.
     """
     if not text.strip():
         raise InputError("is empty: give a path, or leave it out")
@@ -51,7 +65,7 @@ def absolute_path(text: str, folder: Path) -> str:
     def value_of(found: re.Match[str]) -> str:
         name = found[2] or found[3]
         if name and not os.environ.get(name):
-            raise InputError(f"is {text[:80]!r}, but the variable {name} is not set: set it, or write the path")
+            raise UnsetVariable(name)
         return os.environ[name] if name else "$"
 
     path = os.path.expanduser(_VARIABLE.sub(value_of, text))

@@ -338,7 +338,7 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
 
     kept = sum(matrix.outputs * matrix.used for matrix in matrices) + 3 * layers * width
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
-        kept = layers * width + kept / layers
+        kept = layers * width + kept // layers
     return _StageCost(
         steps=stage.steps,
         trained=sum(size for name, size in sizes.items() if name in trained) + adapters,

@@ -56,13 +56,16 @@ class Transfer:
             vocabulary over both languages take vectors of its tokens by their spelling.
         source_corpus: Text in the model's language, to train its vectors on; with neither vectors nor text, the
             model's own embedding replaces them.
+        donor: A model of the target language, for methods that read its embedding; its tokenizer is the target
+            tokenizer, unless `tokenizer` is given.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
             case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control.
+            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control;
+            `nothing`, if they are in one space already, such as multilingual vectors.
         adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.
@@ -92,6 +95,7 @@ class Transfer:
     source_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     target_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    donor: ModelName | None = field(default=None, metadata=BY_CONTENT)
     held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     neighbours: int = 10
     temperature: float = 0.1

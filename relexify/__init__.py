@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from relexify.evidence.bitext import Bitext
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors import WordVectors, train_vectors
-    from relexify.grafting import Graft, check, graft
+    from relexify.grafting import Graft, check, graft, prune
     from relexify.mixture import Mixture
     from relexify.pretrained.languages import export_language as export
     from relexify.pretrained.loading import load_model, load_tokenizer
@@ -81,6 +81,7 @@ __all__ = [
     "grid",
     "load_model",
     "load_tokenizer",
+    "prune",
     "push",
     "read_recipe",
     "report",
@@ -122,6 +123,7 @@ _MODULES = {
     "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
+    "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",
     "report": "reports.html",

@@ -47,6 +47,7 @@ class _Verbs(VerbGroup):
         "compare": Verb("recipes", "Recipes"),
         "grid": Verb("grid", "Recipes"),
         "options": Verb("methods", "Recipes"),
+        "prune": Verb("prune", "Other systems"),
         "bilingual": Verb("bilingual", "Other systems"),
         "export": Verb("bilingual", "Other systems"),
         "trelm": Verb("trelm", "Other systems"),

@@ -89,7 +89,7 @@ def _parts(model: dict[str, Any], tokens: Iterable[str]) -> set[str]:
             _, at = min(applicable)
             symbols[at : at + 2] = [_merged(model, symbols[at], symbols[at + 1])]
             parts.add(symbols[at])
-    return parts & model["vocab"].keys()
+    return parts.intersection(model["vocab"])
 
 
 def _characters(model: dict[str, Any], token: str) -> list[str]:

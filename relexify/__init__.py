@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import run_trelm as trelm
     from relexify.text import Corpus
+    from relexify.training.cost import plan
     from relexify.training.plan import Training
     from relexify.training.run import train
 
@@ -81,6 +82,7 @@ __all__ = [
     "grid",
     "load_model",
     "load_tokenizer",
+    "plan",
     "prune",
     "push",
     "read_recipe",
@@ -123,6 +125,7 @@ _MODULES = {
     "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
+    "plan": "training.cost",
     "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",

@@ -48,12 +48,15 @@ Model = Annotated[
 ]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
-Recipe = Annotated[Path, typer.Argument(help="A recipe: a TOML file such as those in recipes/.", show_default=False)]
+Recipe = Annotated[
+    Path,
+    typer.Argument(help="A recipe: a TOML file, or a name that `relexify recipes` lists.", show_default=False),
+]
 
 Corpus = Annotated[
     list[str],
     typer.Option(
-        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, a URL, or hf:NAME; "
         "FILE#FIELD names another field than text. Repeatable.",
         rich_help_panel=TEXT,
         show_default=False,

@@ -19,7 +19,7 @@
     train = "wikiann/train.tsv"
     test = "wikiann/test.tsv"
 
-Paths are relative to the file, those of overrides to the current folder.
+Paths are relative to the file; those of overrides, and of recipes that come with relexify, to the current folder.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
+from relexify.recipes.named import find_recipe, folder_of_paths
 from relexify.recipes.overrides import override
 from relexify.recipes.schema import (
     TOP,
@@ -104,21 +105,21 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe.
 
     Args:
-        path: The file.
+        path: The file, or the name of a recipe that comes with relexify.
         overrides: Values in place of those in the file, such as `"training.steps=500"`; later ones win. A value that is
-            not TOML is text.
+            not TOML is text. Without a value, as in `"held_out="`, the key is left out.
 
     Raises:
         InputError: The file cannot be read, an override is malformed, a key is unknown or missing, a value is invalid,
             or tables do not go together.
     """
-    file = Path(path)
+    file = find_recipe(path)
     table, overridden = override(_parse(file), overrides)
-    origin = Origin(file, overridden)
+    origin = Origin(Path(path), overridden)
     # Conflicts come first: what a table lacks does not matter if the table should not be there.
     _check_conflicts(table, origin)
     try:
-        values = TypeAdapter(_file_type()).validate_python(table, context=file.absolute().parent)
+        values = TypeAdapter(_file_type()).validate_python(table, context=folder_of_paths(file))
     except ValidationError as error:
         raise InputError(explain(error, origin)) from error
     top = {name: values.get(name) for name in TOP}
@@ -172,7 +173,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
         options = tables[choose(name, tables, "table of this recipe")]
         kind = TypeAdapter(table_type(type(options), options))
         try:
-            values = kind.validate_python(given, context=recipe.source.absolute().parent)
+            values = kind.validate_python(given, context=folder_of_paths(recipe.source))
         except ValidationError as error:
             raise InputError(explain(error, Origin(recipe.source))) from error
         tables[name] = build(type(options), values, options)

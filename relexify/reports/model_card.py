@@ -30,6 +30,8 @@ _TASKS = {
 }
 """The Hub's name for what a model does, and the class that loads it."""
 
+_INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenizer"}
+
 
 def render_card(folder: Path) -> str:
     """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
@@ -57,6 +59,9 @@ def render_card(folder: Path) -> str:
             f"prompt “{prompt}”, in the language of the source model: pass a system message in the target language, "
             "or edit `chat_template.jinja`.\n",
         ]
+    if hashes := (notes.get("provenance") or {}).get("inputs"):
+        rows = [[_INPUTS.get(name, name.replace("_", " ")), f"`{digest}`"] for name, digest in hashes.items()]
+        parts += ["## Inputs\n", markdown_table(["input", "sha256 of its content"], rows)]
     parts += ["## Limitations\n", _limitations(notes, curve)]
     return "\n".join(parts)
 

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
+from relexify.pretrained.finite import check_finite
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 from relexify.tokens import make_encodable
@@ -121,7 +122,7 @@ def language_model_scores(
         tokens: As in `bits_per_byte`.
 
     Raises:
-        InputError: There is no text, or the model has no language-modelling head.
+        InputError: There is no text, the model has no language-modelling head, or its weights have NaN.
         VocabularyError: The tokenizer is not the model's.
     """
     kind = architecture_of(model)
@@ -140,6 +141,8 @@ def language_model_scores(
                 nats, count, size = _window_nats(model, held_out, batch, tokens), held_out.tokens, held_out.bytes
     finally:
         model.train(was_training)
+    if not math.isfinite(nats):
+        check_finite(model)  # says which parameter is to blame; if none is, activations overflow
     return scores_of(nats, count, size, kind)
 
 

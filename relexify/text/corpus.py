@@ -76,8 +76,9 @@ class Corpus:
         """Open files or a data set; nothing is read before it is needed.
 
         Args:
-            source: A path, a folder, a glob pattern, a Hub data set (`hf:NAME`, `hf:NAME:CONFIG` or
-                `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which is returned as it is.
+            source: A path, a folder, a glob pattern, a URL that fsspec opens (`s3://…`), a Hub data set (`hf:NAME`,
+                `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which
+                is returned as it is.
                 Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst). `#FIELD` after
                 a name gives the field or column with the text, unless a file has exactly that name.
             text_field: The default field or column with the text.

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
@@ -151,6 +151,7 @@ def language_model_job(
             identity["source"] = other.identity
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
+        add_next_sentence_head(trained, source)  # untrained here, but TreLM's last phase trains it further
         save_model(trained, folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():

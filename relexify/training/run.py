@@ -20,6 +20,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
@@ -111,6 +112,7 @@ def run_training(
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
+    check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})

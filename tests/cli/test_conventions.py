@@ -123,10 +123,16 @@ def test_messages_spell_options_as_the_command_does():
         (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
         (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
         (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
+        (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
+        (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
+        (("compare", "smollm2-uyghur"), "RELEXIFY_DATA is not set, and the paths of corpus, transfer.dictionary"),
+        (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
     ],
 )
 def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tmp_path):
     (tmp_path / "here.txt").write_text("one line\n" * 200)
+    tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
+    (tmp_path / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
     code = (
         "import sys; from relexify.cli.app import main\n"
         "try: main()\n"

@@ -138,6 +138,20 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert relexify("inspect", tmp_path / "out").status == 0
 
 
+def test_inspect_shows_how_far_training_has_moved_the_embeddings(world, transferred, tmp_path):
+    before, _ = transferred
+    outcome = relexify("train", before, tmp_path / "trained", "--corpus", world.corpus, *SHORT)
+    assert outcome.status == 0, outcome.err
+    outcome = relexify("inspect", tmp_path / "trained", "--since", before)
+    assert outcome.status == 0, outcome.err
+    assert "distance" in outcome.out
+    changes = json.loads(relexify("inspect", tmp_path / "trained", "--since", before, "--json").out)["changes"]
+    assert len(changes) == 10
+    assert 0 < max(change["distance"] for change in changes) < 1
+    assert_error(relexify("inspect", tmp_path / "trained", "ra", "--since", before), "leave out the tokens")
+    assert_error(relexify("inspect", tmp_path / "trained", "--since", world.gpt2), "two states of one model")
+
+
 def test_a_finished_run_is_found_again_and_another_one_does_not_replace_it(recipe, tmp_path):
     command = ("run", without_comparison(recipe), "--set", "transfer.method=fvt")
     assert relexify(*command, "--set", "training.steps=4").status == 0

@@ -127,11 +127,11 @@ def assert_close(one: Path, other: Path, *, rtol: float = 1e-4, atol: float = 1e
         )
 
 
-def assert_curves_close(one: Curve, other: Curve, *, loss: float = 1e-4) -> None:
+def assert_curves_close(one: Curve, other: Curve) -> None:
     assert [point.step for point in one.points] == [point.step for point in other.points]
     for first, second in zip(one.points, other.points, strict=True):
         assert first.bits_per_byte == pytest.approx(second.bits_per_byte, abs=1e-5)
-        assert first.loss == (None if second.loss is None else pytest.approx(second.loss, rel=loss))
+        assert first.loss == (None if second.loss is None else pytest.approx(second.loss, rel=1e-4))
 
 
 def in_a_process(target: Callable[..., None], *arguments: Any) -> int | None:

@@ -103,13 +103,13 @@ def test_a_stage_with_lookahead_uses_the_options_of_the_training(tmp_path):
     training = Training(steps=10, beta2=0.97, lookahead_steps=3, lookahead_alpha=0.8)
     stage = Stage("all", 10, learning_rate=0.25, optimiser="lookahead")
     model, arguments = pico.pair("gpt2")[0], stage_arguments(stage, training, tmp_path)
-    found = stage_optimiser(model, stage, training, arguments, compiled=False)
+    found = stage_optimiser(model, stage, training, arguments)
     assert found is not None
     optimiser = found[0](problem()[0].parameters(), **found[1])
     assert (optimiser.ahead, optimiser.alpha) == (3, 0.8)
     assert optimiser.param_groups[0]["lr"] == 0.25
     assert optimiser.param_groups[0]["betas"] == (0.9, 0.97)
-    assert stage_optimiser(model, Stage("all", 10), training, arguments, compiled=False) is None
+    assert stage_optimiser(model, Stage("all", 10), training, arguments) is None
 
 
 def test_a_stage_with_muon_uses_the_options_and_rates_of_the_training(tmp_path):
@@ -118,7 +118,7 @@ def test_a_stage_with_muon_uses_the_options_and_rates_of_the_training(tmp_path):
     training = Training(steps=10, beta2=0.97, weight_decay=0.3)
     stage = Stage("all", 10, learning_rate=0.25, embedding_learning_rate=0.5, optimiser="muon")
     arguments = stage_arguments(stage, training, tmp_path)
-    optimiser, options = stage_optimiser(pico.pair("gpt2")[0], stage, training, arguments, compiled=False) or (None, {})
+    optimiser, options = stage_optimiser(pico.pair("gpt2")[0], stage, training, arguments) or (None, {})
     groups = optimiser(options.pop("params"), **options).param_groups
     assert {group["lr"] for group in groups} == {0.25, 0.5, 0.25 * OTHER_SHARE}
     assert all(group["betas"] == (0.9, 0.97) for group in groups)

@@ -120,13 +120,15 @@ def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, wind
     """Return Σ 1/distance over all occurrences of a context within the window of a word, [words × contexts]."""
     total = csr_array((words, contexts), dtype=np.float32)
     for block in blocks:
+        in_block = csr_array(total.shape, dtype=np.float32)  # added once, because the total becomes large
         for distance in range(1, window + 1):
             left, right = block[:-distance], block[distance:]
             inside = (left >= 0) & (right >= 0)
             for word, context in ((left[inside], right[inside]), (right[inside], left[inside])):
                 kept = context < contexts
                 weights = np.full(int(kept.sum()), 1 / distance, np.float32)
-                total = total + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+                in_block = in_block + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+        total = total + in_block
     return total
 
 

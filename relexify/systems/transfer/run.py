@@ -29,11 +29,13 @@ from relexify.methods.shuffle import shuffle
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.chat import default_system_prompt
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
@@ -120,6 +122,8 @@ def run_transfer(
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
+    if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
+        check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
 
@@ -178,7 +182,7 @@ def run_transfer(
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(
             folder,
-            provenance=_provenance(options, evidence, target),
+            provenance=_provenance(options, evidence, model, target),
             summary=summary,
             inner=options.model if body is model else None,
         )
@@ -343,7 +347,9 @@ def _scores(
     return scores
 
 
-def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast) -> Provenance:
+def _provenance(
+    options: Transfer, evidence: Evidence, model: PreTrainedModel, target: PreTrainedTokenizerFast
+) -> Provenance:
     """Return the hashes of all inputs, and the options."""
     parts = {
         "corpus": evidence.corpus,
@@ -358,7 +364,9 @@ def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokeniz
         "rotation": evidence.rotation,
         "tokenizer": target,
     }
-    inputs = {name: fingerprint(part) for name, part in parts.items() if part is not None}
+    # That of the file, which others can compare, if there is one.
+    inputs = {"model": sha256_of_weights(options.model) or fingerprint(model)}
+    inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
 

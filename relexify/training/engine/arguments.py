@@ -110,7 +110,7 @@ def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
 
 
 def stage_optimiser(
-    model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments, *, compiled: bool
+    model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
     """Return class and options of an optimiser that the Trainer does not have; None for its own.
 
@@ -119,7 +119,6 @@ def stage_optimiser(
         stage: The stage, with learning rates.
         training: All other options.
         arguments: As `stage_arguments` returns them.
-        compiled: Compile what the optimiser computes.
     """
     if stage.optimiser == ADAM and stage.embedding_learning_rate is None:
         return None
@@ -127,7 +126,7 @@ def stage_optimiser(
     if stage.optimiser != LOOKAHEAD:
         groups = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=stage.optimiser == MUON)
         common = {name: options[name] for name in ("lr", "betas", "eps")}
-        return MuonAdamW, {**common, "params": groups, "compiled": compiled}
+        return MuonAdamW, {**common, "params": groups}
     return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
 
 

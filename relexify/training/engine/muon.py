@@ -8,14 +8,15 @@ square of an update of AdamW (Liu et al., 2025), and weight decay is decoupled:
     M ← μ M + (1 − μ) G,    W ← (1 − η λ) W − η · 0.2 √max(rows, columns) · orthogonalise(μ M + (1 − μ) G)
 
 Matrices of one shape are orthogonalised in one batch. On a GPU this is done in bfloat16, which suffices: the singular
-values need not be exactly 1.
+values need not be exactly 1. Half of the time of a step is spent reading and writing, so tall matrices are not
+transposed, and no product has a summand of its own size, which would be copied first.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ RMS_OF_ADAM = 0.2
 SMALLEST = 1e-7
 CHUNK = 2**27
 """Numbers in the matrices that are orthogonalised at once, unless a single parameter has more: their copies take about
-five times as much memory as they do."""
+three times as much memory as they do."""
 
 Group = dict[str, Any]
 
@@ -53,7 +54,6 @@ class MuonAdamW(torch.optim.Optimizer):
         momentum: μ of Muon.
         betas: β1 and β2 of AdamW.
         eps: ε of AdamW.
-        compiled: Compile the orthogonalisation.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class MuonAdamW(torch.optim.Optimizer):
         momentum: float = 0.9,
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-6,
-        compiled: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -79,9 +78,6 @@ class MuonAdamW(torch.optim.Optimizer):
             "fused": True,  # lets `load_state_dict` move step counts to the device of their parameters
         }
         super().__init__(groups, defaults)
-        self._orthogonalise: Callable[..., torch.Tensor] = (
-            torch.compile(orthogonalise, dynamic=False) if compiled else orthogonalise
-        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -91,9 +87,10 @@ class MuonAdamW(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            if not group["muon"]:
+            if group["muon"]:
+                self._muon_step(group)
+            else:
                 self._adam_step(group)
-        self._muon_step([group for group in self.param_groups if group["muon"]])
         return loss
 
     def _adam_step(self, group: Group) -> None:
@@ -123,36 +120,25 @@ class MuonAdamW(torch.optim.Optimizer):
             maximize=False,
         )
 
-    def _muon_step(self, groups: Sequence[Group]) -> None:
-        for chunk in _chunks(groups):
-            matrices = [_matrices(each, group) for group, own in chunk for each in self._directions(group, own)]
-            updates = iter(_in_batches(matrices, self._orthogonalise))
-            for group, own in chunk:
-                changes = [self._update(parameter, next(updates), group) for parameter in own]
-                if group["weight_decay"]:
-                    torch._foreach_mul_(own, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(own, changes, alpha=-group["lr"])
+    def _muon_step(self, group: Group) -> None:
+        for trained in _chunks(group["params"]):
+            directions = self._directions(trained, group["momentum"])
+            wholes = [each.full_tensor() if isinstance(each, DTensor) else each for each in directions]
+            _orthogonalise_in_place([matrix for whole in wholes for matrix in _matrices(whole, group)])
+            changes = [_distributed_as(parameter, whole) for parameter, whole in zip(trained, wholes, strict=True)]
+            if group["weight_decay"]:
+                torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(trained, changes, alpha=-group["lr"])
 
-    def _directions(self, group: Group, trained: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Update the momentum of a group's parameters, and return it one step ahead (Nesterov)."""
+    def _directions(self, trained: Sequence[torch.Tensor], momentum: float) -> list[torch.Tensor]:
+        """Update the momentum of parameters, and return it one step ahead (Nesterov), as new tensors."""
         for parameter in trained:
             if "momentum" not in self.state[parameter]:
                 self.state[parameter]["momentum"] = torch.zeros_like(parameter)
         momenta = [self.state[parameter]["momentum"] for parameter in trained]
         gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
-        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-        return list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
-
-    def _update(self, parameter: torch.Tensor, matrices: torch.Tensor, group: Group) -> torch.Tensor:
-        """Return the update of a parameter, in its shape, from its orthogonalised matrices [n × outputs × inputs]."""
-        shape = parameter.mT.shape if group["transposed"] else parameter.shape
-        update = matrices.reshape(shape)
-        update = update.mT.contiguous() if group["transposed"] else update
-        if isinstance(parameter, DTensor):
-            # Every process has computed the whole update, so each takes its own part of it without communication.
-            whole = DTensor.from_local(update, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)
-            return whole.redistribute(placements=parameter.placements)
-        return update
+        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
+        return list(torch._foreach_lerp(gradients, momenta, momentum))
 
 
 def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
@@ -161,64 +147,60 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
     Singular values below 0.002 of the Frobenius norm stay smaller. A matrix of zeros stays one.
 
     Args:
-        matrices: [n × rows × columns] with rows ≤ columns; computed in bfloat16 on a GPU, else as they are.
+        matrices: [n × rows × columns], of any type of number.
         scale: Factor of the result.
     """
-    x = matrices.bfloat16() if matrices.is_cuda else matrices
-    norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
-    x = x / norms.clamp(min=SMALLEST).to(x.dtype)
+    norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True, dtype=torch.float32)
+    x: torch.Tensor = matrices / norms.clamp(min=SMALLEST).to(matrices.dtype)
+    is_tall = x.shape[1] > x.shape[2]
     a, b, c = POLYNOMIAL
     for number in range(ITERATIONS):
         factor = scale if number == ITERATIONS - 1 else 1.0
-        squares = x @ x.mT
-        # (b A + c A²) X + a X with A = X Xᵀ, each product with its sum in one call
-        inner = torch.baddbmm(squares, squares, squares, beta=factor * b, alpha=factor * c)
-        x = torch.baddbmm(x, inner, x, beta=factor * a)
-    return x.to(matrices.dtype)
+        squares = x.mT @ x if is_tall else x @ x.mT
+        # (a I + b A + c A²) X with A = X Xᵀ, or from the right with A = Xᵀ X; A has the smaller of both sizes
+        polynomial = torch.baddbmm(squares, squares, squares, beta=factor * b, alpha=factor * c)
+        polynomial.diagonal(dim1=1, dim2=2).add_(factor * a)
+        x = x @ polynomial if is_tall else polynomial @ x
+    return x
 
 
-def _chunks(groups: Sequence[Group]) -> Iterator[list[tuple[Group, list[torch.Tensor]]]]:
+def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """Yield the parameters that have a gradient, those of one shape together, in chunks of bounded size."""
-    by_shape: defaultdict[tuple[int, ...], list[tuple[int, torch.Tensor]]] = defaultdict(list)
-    for number, group in enumerate(groups):
-        for parameter in group["params"]:
-            if parameter.grad is not None:
-                by_shape[tuple(sorted(parameter.shape))].append((number, parameter))
-    for members in by_shape.values():
-        size = max(1, CHUNK // members[0][1].numel())
-        for start in range(0, len(members), size):
-            own: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
-            for number, parameter in members[start : start + size]:
-                own[number].append(parameter)
-            yield [(groups[number], parameters) for number, parameters in own.items()]
+    by_shape: defaultdict[torch.Size, list[torch.Tensor]] = defaultdict(list)
+    for parameter in parameters:
+        if parameter.grad is not None:
+            by_shape[parameter.shape].append(parameter)
+    for same in by_shape.values():
+        size = max(1, CHUNK // same[0].numel())
+        for start in range(0, len(same), size):
+            yield same[start : start + size]
 
 
-def _matrices(tensor: torch.Tensor, group: Mapping[str, Any]) -> torch.Tensor:
-    """Return a parameter-shaped tensor as matrices [n × outputs × inputs]; a distributed one is gathered."""
-    whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    rows = whole.mT if group["transposed"] else whole
-    return rows.reshape(-1, rows.shape[-2] // group["parts"], rows.shape[-1])
+def _matrices(tensor: torch.Tensor, group: Group) -> list[torch.Tensor]:
+    """Return the matrices in a tensor with the shape of a parameter, as views of it."""
+    outputs = -1 if group["transposed"] else -2
+    return [
+        matrix
+        for part in tensor.chunk(group["parts"], dim=outputs)
+        for matrix in (part.unbind() if part.ndim > 2 else (part,))
+    ]
 
 
-def _in_batches(
-    matrices: Sequence[torch.Tensor], orthogonalise: Callable[[torch.Tensor, float], torch.Tensor]
-) -> list[torch.Tensor]:
-    """Orthogonalise batches [n × rows × columns] in as few calls as there are shapes; tall ones are transposed.
+def _orthogonalise_in_place(matrices: Sequence[torch.Tensor]) -> None:
+    """Replace matrices by orthogonal ones with the root mean square of an update of AdamW, one batch per shape."""
+    by_shape: defaultdict[torch.Size, list[torch.Tensor]] = defaultdict(list)
+    for matrix in matrices:
+        by_shape[matrix.shape].append(matrix)
+    for shape, own in by_shape.items():
+        kind = torch.bfloat16 if own[0].is_cuda else own[0].dtype
+        batch = torch.empty(len(own), *shape, dtype=kind, device=own[0].device)
+        torch._foreach_copy_(batch.unbind(), own)
+        torch._foreach_copy_(own, orthogonalise(batch, RMS_OF_ADAM * math.sqrt(max(shape))).unbind())
 
-    The results are contiguous, because the `_foreach_` functions handle other tensors one by one.
-    """
-    by_shape: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for index, each in enumerate(matrices):
-        rows, columns = each.shape[1:]
-        by_shape[min(rows, columns), max(rows, columns)].append(index)
-    found: dict[int, torch.Tensor] = {}
-    for (rows, columns), indices in by_shape.items():
-        wide = [index for index in indices if matrices[index].shape[1] == rows]
-        tall = [index for index in indices if matrices[index].shape[1] != rows]
-        stacked = torch.cat([*(matrices[index] for index in wide), *(matrices[index].mT for index in tall)])
-        result = orthogonalise(stacked, RMS_OF_ADAM * math.sqrt(columns))
-        count = sum(len(matrices[index]) for index in wide)
-        for part, members in ((result[:count], wide), (result[count:].mT.contiguous(), tall)):
-            sizes = [len(matrices[index]) for index in members]
-            found.update(zip(members, torch.split_with_sizes(part, sizes), strict=True))
-    return [found[index] for index in range(len(matrices))]
+
+def _distributed_as(parameter: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+    """Return a tensor distributed as a parameter is. Every process has all of it, so nothing is communicated."""
+    if not isinstance(parameter, DTensor):
+        return whole
+    everywhere = DTensor.from_local(whole, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)
+    return everywhere.redistribute(placements=parameter.placements)

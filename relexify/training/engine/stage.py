@@ -145,7 +145,7 @@ def train_stage(
             sequences,
             data,
             [*stage_callbacks(training, folder, is_last), monitor],
-            optimiser=stage_optimiser(model, stage, training, arguments, compiled=is_compiled),
+            optimiser=stage_optimiser(model, stage, training, arguments),
             # What is computed again restores the state of the random generator, which cannot be recorded.
             captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
             is_averaged=training.average is not None,

@@ -37,6 +37,7 @@ INTERRUPTED, TERMINATED = 130, 143
 class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
         "transfer": Verb("transfer", "Transfer"),
+        "advise": Verb("advise", "Transfer"),
         "plan": Verb("plan", "Transfer"),
         "train": Verb("train", "Transfer"),
         "evaluate": Verb("evaluate", "Transfer"),

@@ -19,11 +19,10 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.grafting import Graft, add_unigram_prior, graft
+from relexify.methods.baselines import random, shuffle
 from relexify.methods.copying import neutral, special
 from relexify.methods.inputs import Inputs
-from relexify.methods.random import random
 from relexify.methods.registry import METHODS
-from relexify.methods.shuffle import shuffle
 from relexify.methods.translations import translations
 from relexify.mixture import Mixture, first_of
 from relexify.pretrained.loading import load_model, load_tokenizer

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relexify.cli.console import emit
 from relexify.cli.options import (
-    TEXT,
     Bitext,
     Corpus,
     Device,
+    Dictionary,
+    Donor,
     DryRun,
     HeldOut,
     Model,
@@ -22,6 +22,10 @@ from relexify.cli.options import (
     Seed,
     Settings,
     SourceCorpus,
+    SourceVectors,
+    TargetTokenizer,
+    TargetVectors,
+    VocabularySize,
     chosen_device,
 )
 from relexify.cli.progress import bars
@@ -38,47 +42,18 @@ def transfer(
     model: Model,
     output: OutputFolder,
     corpus: Corpus,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            help="Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
-            "dictd or TEI. Without one, words spelled identically in both languages are used.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
+    dictionary: Dictionary = None,
     bitext: Bitext = None,
     source_corpus: SourceCorpus = None,
-    source_vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors of the model's language (.bin, .vec, .safetensors); default: trained on "
-            "--source-corpus, or derived from the model's embedding.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
-    target_vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors of the target language; default: trained on --corpus.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Tokenizer of the target language; default: trained on --corpus.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
+    source_vectors: SourceVectors = None,
+    target_vectors: TargetVectors = None,
+    tokenizer: TargetTokenizer = None,
+    donor: Donor = None,
     held_out: HeldOut = None,
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
     ] = "blend",
-    vocab_size: Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")] = 32_000,
+    vocab_size: VocabularySize = 32_000,
     keep_source: Annotated[
         bool,
         typer.Option(
@@ -124,6 +99,7 @@ def transfer(
         source_vectors=source_vectors,
         target_vectors=target_vectors,
         tokenizer=tokenizer,
+        donor=donor,
         held_out=held_out or None,
         method=method,
         vocab_size=vocab_size,

@@ -49,6 +49,7 @@ _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "source_corpus": ("vectors", "source text"),
     "bitext": ("bitext",),
     "alignment": ("bitext",),
+    "donor": ("donor",),
 }
 """Options with evidence, and the inputs of a method that they are part of."""
 
@@ -64,6 +65,7 @@ _MISSING: Mapping[Input, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
     "source text": ("source_corpus", "text of the model's language too: give `source_corpus`"),
     "dictionary": ("dictionary", "a dictionary: give `dictionary`, or choose another"),
+    "donor": ("donor", "a model of the target language: give `donor`"),
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
@@ -135,9 +137,10 @@ def validate_transfer(options: Transfer) -> None:
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
     method_options(options)
-    if options.aligned_by == "random" and method.takes("token vectors"):
+    if options.aligned_by in ("random", "nothing") and method.takes("token vectors"):
         raise InputError(
-            f"the method {options.method} is not aligned by 'random': choose initialisation = \"random\" as a control"
+            f"the method {options.method} is not aligned by {options.aligned_by!r}: choose "
+            'initialisation = "random" as a control'
         )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
@@ -243,10 +246,10 @@ def _check_extension(options: Transfer, method: Method) -> None:
         )
     if options.tokenizer is not None:
         raise InputError("`keep_source` extends the model's own tokenizer: leave out `tokenizer`, or `keep_source`")
-    if method.train_tokenizer is not None or method.fresh_inner:
+    if method.train_tokenizer is not None or method.fresh_inner or method.takes("donor"):
         raise InputError(
-            f"the method {options.method} keeps nothing of the model's vocabulary: leave out `keep_source`, or choose "
-            "another method"
+            f"the method {options.method} does not build on the model's own vocabulary: leave out `keep_source`, or "
+            "choose another method"
         )
 
 

@@ -62,13 +62,16 @@ class Transfer:
             model's own embedding replaces them. If the vocabulary is extended, this text is encoded as before.
         source_held_out: Text in the model's language to check an extended vocabulary on; if None, one line in 100 of
             `source_corpus` is held out.
+        donor: A model of the target language, for methods that read its embedding; its tokenizer is the target
+            tokenizer, unless `tokenizer` is given.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
             case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control.
+            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control;
+            `nothing`, if they are in one space already, such as multilingual vectors.
         adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.
@@ -101,6 +104,7 @@ class Transfer:
     target_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    donor: ModelName | None = field(default=None, metadata=BY_CONTENT)
     held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     neighbours: int = 10
     temperature: float = 0.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,13 @@ from relexify.grafting import (
     add_unigram_prior,
     check_roles,
     graft,
+    is_tied,
     row_origins,
     sample_paragraphs,
 )
+from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
-from relexify.methods.random import random
-from relexify.methods.registry import METHODS, Initialisation
-from relexify.methods.shuffle import shuffle
+from relexify.methods.registry import METHODS, Initialisation, Input
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.chat import default_system_prompt
@@ -54,6 +55,8 @@ from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = [
@@ -69,6 +72,8 @@ __all__ = [
     "target_tokenizer",
 ]
 
+_SLOW: tuple[Input, ...] = ("vectors", "donor", "model")
+"""Inputs of methods whose initialisations are cached."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
 
@@ -208,12 +213,14 @@ def load_transfer(output: Path) -> TransferResult:
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or train or extend one on the text, which is cached."""
+    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text, which is cached."""
     if options.keep_source:
         return extend_vocabulary(options, source, evidence).tokenizer
-    if options.tokenizer is not None:
-        return load_tokenizer(options.tokenizer)
-    train = METHODS[options.method].train_tokenizer
+    method = METHODS[options.method]
+    given = options.tokenizer or (options.donor if method.takes("donor") else None)
+    if given is not None:
+        return load_tokenizer(given)
+    train = method.train_tokenizer
     if train is not None:
         return train(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
     corpus = evidence.corpus
@@ -244,7 +251,10 @@ def method_inputs(
         source=source,
         target=target,
         evidence=evidence,
-        read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),
+        read_embedding=lambda: _rows(model.get_input_embeddings()),
+        read_output=lambda: _untied_rows(model),
+        read_donor=None if options.donor is None else partial(_donor_rows, options.donor),
+        read_model=lambda: model,
         neighbours=options.neighbours,
         temperature=options.temperature,
         aligned_by=options.aligned_by,
@@ -258,16 +268,44 @@ def method_inputs(
     )
 
 
+def _rows(embedding: nn.Module) -> np.ndarray:
+    """Return the weight of an embedding or a head as float32 [tokens × d]."""
+    weight: torch.Tensor = embedding.weight  # type: ignore[assignment]
+    rows: np.ndarray = weight.detach().float().cpu().numpy()
+    return rows
+
+
+def _untied_rows(model: PreTrainedModel) -> np.ndarray | None:
+    """Return the output embedding of a model as float32 [tokens × d], if it is not tied to the input embedding."""
+    head = model.get_output_embeddings()
+    return None if head is None or is_tied(model) else _rows(head)
+
+
+def _donor_rows(donor: str) -> tuple[PreTrainedTokenizerFast, np.ndarray]:
+    """Return the tokenizer and the input embedding [tokens × d] of a model."""
+    return load_tokenizer(donor), _rows(load_model(donor).get_input_embeddings())
+
+
 def initialise(method: str, inputs: Inputs) -> Initialisation:
-    """Build the initialisation of a method; one that takes word vectors is cached, because their search is slow."""
-    if not METHODS[method].takes("vectors"):
-        return METHODS[method].initialise(inputs)
+    """Build the initialisation of a method; one that takes word vectors or another model is cached: it is slow."""
+    chosen = METHODS[method]
+    if not any(chosen.takes(kind) for kind in _SLOW):
+        return chosen.initialise(inputs)
     # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
-    embedding = inputs.embedding if inputs.reads_own_embedding else None
+    reads_rows = chosen.takes("embedding")
+    own_vectors = chosen.takes("vectors") and inputs.reads_own_embedding
     return cached(
         "mixture",
-        {"method": method, "revision": METHODS[method].revision, "inputs": inputs, "embedding": embedding},
-        make=lambda: METHODS[method].initialise(inputs),
+        {
+            "method": method,
+            "revision": chosen.revision,
+            "inputs": inputs,
+            "embedding": inputs.embedding if own_vectors or reads_rows else None,
+            "output": inputs.output_embedding if reads_rows else None,
+            "donor": inputs.donor_vectors.matrix if chosen.takes("donor") else None,
+            "model": inputs.read_model() if chosen.takes("model") and inputs.read_model else None,
+        },
+        make=lambda: chosen.initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,
     )
@@ -303,6 +341,8 @@ def _save_initialisation(built: Initialisation, folder: Path) -> None:
         built.rotation.save(folder / _ROTATION_FILE)
     if built.precomputed is not None:
         arrays = {"ids": built.precomputed.ids, "vectors": built.precomputed.vectors}
+        if built.precomputed.output is not None:
+            arrays["output"] = built.precomputed.output
         save_arrays(folder / _PRECOMPUTED_FILE, arrays, {"kind": "precomputed rows"})
 
 
@@ -311,7 +351,8 @@ def _load_initialisation(folder: Path) -> Initialisation:
     rows = None
     if ready.exists():
         arrays, _ = load_arrays(ready, "precomputed rows")
-        rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]))
+        output = np.array(arrays["output"]) if "output" in arrays else None
+        rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]), output)
     return Initialisation(
         Mixture.load(folder / MIXTURE_FILE),
         precomputed=rows,

@@ -78,7 +78,8 @@ def _summarise(start: Start) -> list[ResultTable | str]:
 def _origins_table(start: Start) -> ResultTable:
     """Return the rows by origin: as shares of the vocabulary and, if there is any, of the text."""
     total = max(1, sum(start.origins.values()))
-    filled = "mean of the source rows" if start.fallback == Fallback.MEAN else "random"
+    means = (Fallback.MEAN, Fallback.NEAR_MEAN)
+    filled = "mean of the source rows" if start.fallback in means else "random"
     names = {**_ORIGINS, "none": f"no evidence ({filled})"}
     header = ["tokens", "count", "of the vocabulary"]
     rows = [

@@ -207,6 +207,7 @@ class Inputs:
         *,
         with_dictionary: bool = True,
         words: WordComposition | None = None,
+        weighted: bool = True,
         unit_length: bool = False,
     ) -> TokenSpace:
         """Return vectors of source and target tokens in one space.
@@ -216,23 +217,24 @@ class Inputs:
             with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
                 short, as in RAMEN.
             words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
+            weighted: Whether a word counts by its frequency; if not, all words count alike.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
 
         Raises:
             EvidenceError: There is nothing to align the vectors by.
         """
         words = words or WordComposition()
-        key = (subwords, with_dictionary, words, unit_length)
+        key = (subwords, with_dictionary, words, weighted, unit_length)
         if key not in self._spaces:
-            self._spaces[key] = self._token_space(subwords, with_dictionary, words, unit_length)
+            self._spaces[key] = self._token_space(subwords, with_dictionary, words, weighted, unit_length)
         return self._spaces[key]
 
     def _token_space(
-        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, unit_length: bool
+        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, weighted: bool, unit_length: bool
     ) -> TokenSpace:
         def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors, counts: Path | None) -> SubwordVectors:
             frequencies: Mapping[str, float] | None = None if counts is None else read_frequencies(counts)
-            if not words.weighted:
+            if not weighted:
                 frequencies = dict.fromkeys(vectors.words, 1.0)
             if unit_length:
                 return subwords_from_words(

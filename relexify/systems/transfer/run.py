@@ -292,19 +292,22 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     if not any(chosen.takes(kind) for kind in _SLOW):
         return chosen.initialise(inputs)
     # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
-    reads_rows = chosen.takes("embedding")
-    own_vectors = chosen.takes("vectors") and inputs.reads_own_embedding
+    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors") and inputs.reads_own_embedding)
+    key: dict[str, object] = {
+        "method": method,
+        "revision": chosen.revision,
+        "inputs": inputs,
+        "embedding": inputs.embedding if reads_rows else None,
+    }
+    if chosen.takes("embedding"):
+        key["output"] = inputs.output_embedding
+    if chosen.takes("donor"):
+        key["donor"] = inputs.donor_vectors.matrix
+    if chosen.takes("model") and inputs.read_model is not None:
+        key["model"] = inputs.read_model()
     return cached(
         "mixture",
-        {
-            "method": method,
-            "revision": chosen.revision,
-            "inputs": inputs,
-            "embedding": inputs.embedding if own_vectors or reads_rows else None,
-            "output": inputs.output_embedding if reads_rows else None,
-            "donor": inputs.donor_vectors.matrix if chosen.takes("donor") else None,
-            "model": inputs.read_model() if chosen.takes("model") and inputs.read_model else None,
-        },
+        key,
         make=lambda: chosen.initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,

@@ -213,7 +213,7 @@ def load_transfer(output: Path) -> TransferResult:
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text, which is cached."""
+    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
     if options.keep_source:
         return extend_vocabulary(options, source, evidence).tokenizer
     method = METHODS[options.method]

@@ -26,7 +26,7 @@ docs: install
 	$(BIN)/mkdocs build
 
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: install
 	$(BIN)/ruff check .

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from relexify.evidence.bitext import Bitext
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors import WordVectors, train_vectors
-    from relexify.grafting import Graft, check, graft
+    from relexify.grafting import Graft, check, graft, prune
     from relexify.mixture import Mixture
     from relexify.pretrained.languages import export_language as export
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_tokenizer
+    from relexify.recipes.advise.options import Advise
+    from relexify.recipes.advise.run import run_advise as advise
     from relexify.recipes.compare.run import run_comparison as compare
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from relexify.training.run import train
 
 __all__ = [
+    "Advise",
     "BilingualLexicon",
     "Bitext",
     "Compression",
@@ -70,6 +73,7 @@ __all__ = [
     "Trelm",
     "WordVectors",
     "__version__",
+    "advise",
     "align",
     "bilingual",
     "check",
@@ -83,6 +87,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "plan",
+    "prune",
     "push",
     "read_recipe",
     "report",
@@ -96,6 +101,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Advise": "recipes.advise.options",
     "BilingualLexicon": "evidence.lexicon",
     "Bitext": "evidence.bitext",
     "Compression": "systems.compression.options",
@@ -112,6 +118,7 @@ _MODULES = {
     "Transfer": "systems.transfer.options",
     "Trelm": "systems.trelm.options",
     "WordVectors": "evidence.vectors",
+    "advise": "recipes.advise.run:run_advise",
     "align": "evidence.alignment",
     "bilingual": "systems.bilingual.training:train_bilingual",
     "check": "grafting",
@@ -125,6 +132,7 @@ _MODULES = {
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
     "plan": "training.cost",
+    "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",
     "report": "reports.html",

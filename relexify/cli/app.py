@@ -37,6 +37,7 @@ INTERRUPTED, TERMINATED = 130, 143
 class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
         "transfer": Verb("transfer", "Transfer"),
+        "advise": Verb("advise", "Transfer"),
         "plan": Verb("plan", "Transfer"),
         "train": Verb("train", "Transfer"),
         "evaluate": Verb("evaluate", "Transfer"),
@@ -49,6 +50,7 @@ class _Verbs(VerbGroup):
         "grid": Verb("grid", "Recipes"),
         "recipes": Verb("recipes", "Recipes"),
         "options": Verb("methods", "Recipes"),
+        "prune": Verb("prune", "Other systems"),
         "bilingual": Verb("bilingual", "Other systems"),
         "export": Verb("bilingual", "Other systems"),
         "trelm": Verb("trelm", "Other systems"),

@@ -24,13 +24,13 @@ from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
 from tests import pico
 from tests.hostile import MakeFolder
+from tests.processes import in_a_process
 from tests.training.runs import (
     LINES,
     TRAINING,
     Moment,
     Run,
     assert_same_bits,
-    in_a_process,
     tensors,
 )
 

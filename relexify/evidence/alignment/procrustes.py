@@ -30,6 +30,7 @@ __all__ = [
     "find_reductions",
     "measure_translation_quality",
     "reduce_width",
+    "unaligned",
 ]
 
 logger = logging.getLogger(__name__)
@@ -253,6 +254,25 @@ def align_randomly(
         coverage=0.0,
         quality=quality,
     )
+
+
+def unaligned(
+    source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
+) -> Rotation:
+    """Return the rotation that changes nothing, for vectors that are in one space already.
+
+    Args:
+        source: Vectors of the source language.
+        target: Vectors of the target language.
+        lexicon: If given, the quality is measured on it.
+        seed: Random seed of the choice of words.
+
+    Raises:
+        InputError: The widths differ.
+    """
+    find_reductions(source, target, reduce=False)
+    quality = None if lexicon is None else measure_translation_quality(source, target, lexicon, seed=seed)
+    return Rotation(np.eye(source.width), pairs_used=0, coverage=0.0, quality=quality)
 
 
 def measure_translation_quality(

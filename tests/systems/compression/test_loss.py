@@ -19,9 +19,6 @@ from relexify.systems.compression.loss import PrefixPlan, code_prefixes, log_voc
 from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head
 
-# Said once by torch, on a CPU without bfloat16.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
-
 
 def some_codes(tokens: int, rows: list[int], how: str, seed: int) -> np.ndarray:
     """Different codes: counted, drawn from all there are, or crowded in few prefixes."""

@@ -112,7 +112,8 @@ def run_training(
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
-    check_finite(job.model)
+    if is_main:  # FSDP may load the weights in one process only
+        check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})

@@ -85,7 +85,8 @@ def run_advise(options: Advise) -> Advice:
     runs = planned_runs(options)
     transfer = replace(options.transfer, unigram_prior=True)
     whole = Corpus.open(transfer.corpus)
-    subsamples = (options.text_bytes,) if whole.size() > options.text_bytes else ()
+    size = whole.size()
+    subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
     recipe = Recipe(
         title=f"Advice on {transfer.model}",
         output=Path(transfer.output),

@@ -18,7 +18,7 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
     runs = found["advice"]["runs"]
     assert {run["name"] for run in runs} == {"fvt", "blend", "blend-without-dictionary", "random"}
     assert [run["after"] for run in runs] == sorted(run["after"] for run in runs)
-    assert found["best"] in ("fvt", "blend", "random")
+    assert found["best"] == next(run["name"] for run in runs if run["name"] in ("fvt", "blend"))
     assert f"relexify transfer {world.gpt2}" in found["command"]
     assert f"--corpus {world.corpus}" in found["command"]
     assert found["command"].endswith(f"--method {found['best']}")

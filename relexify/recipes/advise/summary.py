@@ -33,6 +33,7 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         ResultTable("Bits per byte of held-out text (lower is better)", [header, *rows]),
         _verdict(advice),
         _tokenizer(advice),
+        _extension(advice),
         *_worth_of_evidence(advice),
         *_worth_acquiring(advice),
     ]
@@ -57,6 +58,19 @@ def _tokenizer(advice: Advice) -> str:
         f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}, so texts have "
         f"{target / source:.0%} of their tokens. The original model with its own tokenizer needs {advice.original:.3f} "
         "bits per byte."
+    )
+
+
+def _extension(advice: Advice) -> str:
+    if advice.extended_tokens is None:
+        return (
+            "Replace or extend? To keep the model's own language, extend its vocabulary instead (--keep-source, which "
+            "needs --source-corpus)."
+        )
+    share, added = advice.extended_tokens / advice.text.source_tokens, advice.options.transfer.added_tokens
+    return (
+        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), texts have {share:.0%} of "
+        "their tokens, and the model keeps its language."
     )
 
 

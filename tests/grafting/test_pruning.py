@@ -34,6 +34,9 @@ def test_the_logits_of_all_remaining_tokens_are_the_same(family, tmp_path):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "removed" in (tmp_path / "out" / "README.md").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "pruned" in report
+    assert "good start" not in report
 
 
 def test_a_missing_text_is_rejected_before_the_model_is_loaded(tmp_path):

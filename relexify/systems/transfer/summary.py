@@ -44,7 +44,8 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
-    return _summarise(Start.from_notes(notes)) if "graft" in notes and "method" in notes else []
+    transferred = "graft" in notes and "method" in notes and not notes.get("pruned")
+    return _summarise(Start.from_notes(notes)) if transferred else []
 
 
 def alignment_precision(output: Path) -> dict[str, float]:

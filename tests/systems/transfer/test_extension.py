@@ -55,6 +55,7 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     assert found.tokens_per_byte[0][1] > found.tokens_per_byte[-1][1]
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "50 tokens" in (tmp_path / "out" / "README.md").read_text()
+    assert "tokens per byte" in (tmp_path / "out" / "report.html").read_text()
     loaded = load_transfer(tmp_path / "out")
     assert loaded.start.extension.source_bits_per_byte == scores
     shown = summarise_transfer(loaded)

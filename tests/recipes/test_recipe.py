@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, Method
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
 from relexify.recipes.named import find_recipe, shipped_recipes
 from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
@@ -84,6 +84,18 @@ def error(path: Path, *overrides: str) -> str:
     with pytest.raises(InputError) as raised:
         read_recipe(path, overrides)
     return str(raised.value)
+
+
+def test_the_options_of_a_method_that_is_added_later_are_keys_too(write, monkeypatch):
+    @dataclass(frozen=True)
+    class Sharpness:
+        sharpness: float = 1.0
+
+    file = write(TOP + '[transfer]\nmethod = "sharp"\nsharpness = 2.0\n')
+    assert "there is no key 'sharpness' in [transfer]" in error(file)
+    sharp = Method("…", "…", "…", build=lambda inputs: None, options=Sharpness)
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS, "sharp": sharp})
+    assert read_recipe(file).tables["transfer"].options == {"sharpness": 2.0}
 
 
 def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):

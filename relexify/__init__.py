@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from relexify.evidence.bitext import Bitext
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors import WordVectors, train_vectors
-    from relexify.grafting import Graft, check, graft
+    from relexify.grafting import Graft, check, graft, prune
     from relexify.mixture import Mixture
     from relexify.pretrained.languages import export_language as export
     from relexify.pretrained.loading import load_model, load_tokenizer
@@ -87,6 +87,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "plan",
+    "prune",
     "push",
     "read_recipe",
     "report",
@@ -131,6 +132,7 @@ _MODULES = {
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
     "plan": "training.cost",
+    "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",
     "report": "reports.html",

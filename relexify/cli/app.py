@@ -50,6 +50,7 @@ class _Verbs(VerbGroup):
         "grid": Verb("grid", "Recipes"),
         "recipes": Verb("recipes", "Recipes"),
         "options": Verb("methods", "Recipes"),
+        "prune": Verb("prune", "Other systems"),
         "bilingual": Verb("bilingual", "Other systems"),
         "export": Verb("bilingual", "Other systems"),
         "trelm": Verb("trelm", "Other systems"),

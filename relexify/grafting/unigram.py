@@ -78,7 +78,12 @@ class UnigramReport:
 
 
 def add_unigram_prior(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], *, seed: int = 0
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    corpus: Iterable[str],
+    *,
+    kept: int = 0,
+    seed: int = 0,
 ) -> UnigramReport:
     """Give a model the unigram distribution of a text, in place.
 
@@ -88,6 +93,7 @@ def add_unigram_prior(
         model: A language model, such as `graft` returns.
         tokenizer: Its tokenizer.
         corpus: Text in its language, one paragraph at a time; a sample of it is used.
+        kept: The rows of this number of tokens, the first ones, are not changed.
         seed: Random seed of the sample.
 
     Raises:
@@ -123,8 +129,7 @@ def add_unigram_prior(
         with torch.no_grad(), track("adding a unigram prior", (_PASSES + 1) * len(batches)) as advance:
             for _ in range(_PASSES):
                 measured.append(_predict(model, batches, goal, advance))
-                # Its mean under p is the divergence, which is c of the equation above.
-                correction = goal - measured[-1].mean.log() - measured[-1].divergence
+                correction = _correction(measured[-1], goal, kept)
                 step = correction if bias is not None else torch.outer(correction, measured[-1].direction())
                 changed += step.reshape(changed.shape).to(changed)
             measured.append(_predict(model, batches, goal, advance))
@@ -231,6 +236,18 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
     smoothed = np.where(unseen, min(0.5, once / max(int(unseen.sum()), 1)), counts)
     probabilities: np.ndarray = smoothed / smoothed.sum()
     return probabilities
+
+
+def _correction(found: _Predictions, goal: torch.Tensor, kept: int) -> torch.Tensor:
+    """Return what is to be added to the logit of every token [tokens]; `goal` is log p."""
+    correction = goal - found.mean.log()
+    if not kept:
+        return correction - found.divergence  # its mean under p, which is c of the equation above
+    # With the first logits unchanged, c is no longer free: all other tokens together get the probability that they have
+    # in the text, and each gets its own, for c = log p(first) - log q(first).
+    correction -= goal[:kept].logsumexp(dim=0) - found.mean[:kept].sum().log()
+    correction[:kept] = 0
+    return correction
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, window: np.ndarray, kind: Architecture) -> _Batch:

@@ -29,7 +29,9 @@ from relexify.evidence.vectors import (
     train_vectors,
 )
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.copying import kept
 from relexify.methods.token_space import TokenSpace, WordComposition
+from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -86,6 +88,7 @@ class Inputs:
         vectors: How word vectors are trained.
         overrides: Source token by target token, both spelled out.
         options: The method's own options, an instance of `Method.options`.
+        keep_source: Whether the target vocabulary extends that of the source, whose rows are kept.
         seed: Random seed.
         device: Where to search.
     """
@@ -106,6 +109,7 @@ class Inputs:
     vectors: VectorTraining = field(default_factory=VectorTraining)
     overrides: Mapping[str, str] = field(default_factory=dict)
     options: Any = None
+    keep_source: bool = False
     seed: int = 0
     device: str = field(default="cpu", metadata=NO_EFFECT)
     # Token spaces by the arguments of `token_space`; shared with the copies that `at` returns.
@@ -116,6 +120,19 @@ class Inputs:
         other = replace(self, neighbours=neighbours, temperature=temperature)
         object.__setattr__(other, "_spaces", self._spaces)
         return other
+
+    def keep_rows(self, mixture: Mixture) -> Mixture:
+        """Return a mixture with the rows of the source vocabulary copied, if they are to be kept."""
+        if not self.keep_source:
+            return mixture
+        return first_of(kept(self.source, self.target), mixture, method=mixture.method)
+
+    def keep_added(self, precomputed: PrecomputedRows | None) -> PrecomputedRows | None:
+        """Return precomputed rows without those of the source vocabulary, if these are to be kept."""
+        if not self.keep_source or precomputed is None:
+            return precomputed
+        added = precomputed.ids >= len(vocabulary_of(self.source))
+        return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added])
 
     @property
     def reads_own_embedding(self) -> bool:
@@ -190,6 +207,7 @@ class Inputs:
         *,
         with_dictionary: bool = True,
         words: WordComposition | None = None,
+        weighted: bool = True,
         unit_length: bool = False,
     ) -> TokenSpace:
         """Return vectors of source and target tokens in one space.
@@ -199,23 +217,24 @@ class Inputs:
             with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
                 short, as in RAMEN.
             words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
+            weighted: Whether a word counts by its frequency; if not, all words count alike.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
 
         Raises:
             EvidenceError: There is nothing to align the vectors by.
         """
         words = words or WordComposition()
-        key = (subwords, with_dictionary, words, unit_length)
+        key = (subwords, with_dictionary, words, weighted, unit_length)
         if key not in self._spaces:
-            self._spaces[key] = self._token_space(subwords, with_dictionary, words, unit_length)
+            self._spaces[key] = self._token_space(subwords, with_dictionary, words, weighted, unit_length)
         return self._spaces[key]
 
     def _token_space(
-        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, unit_length: bool
+        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, weighted: bool, unit_length: bool
     ) -> TokenSpace:
         def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors, counts: Path | None) -> SubwordVectors:
             frequencies: Mapping[str, float] | None = None if counts is None else read_frequencies(counts)
-            if not words.weighted:
+            if not weighted:
                 frequencies = dict.fromkeys(vectors.words, 1.0)
             if unit_length:
                 return subwords_from_words(

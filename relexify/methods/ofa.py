@@ -19,7 +19,7 @@ from relexify.errors import InputError, check_number
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import Neighbours, WordComposition, search_neighbours
+from relexify.methods.token_space import Neighbours, search_neighbours
 from relexify.methods.wechsel import weigh_neighbours
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 
@@ -102,7 +102,7 @@ def low_rank_rows(mixture: Mixture, embedding: np.ndarray, rank: int, *, seed: i
 
 
 def _build(inputs: Inputs) -> Initialisation:
-    space = inputs.token_space("words", words=WordComposition(weighted=False))
+    space = inputs.token_space("words", weighted=False)
     found = space.nearest(inputs.neighbours, device=inputs.device)
     mixture = ofa(space.source, space.target, found=found, temperature=inputs.temperature, overrides=inputs.overrides)
     rank, output = inputs.options.rank, inputs.output_embedding

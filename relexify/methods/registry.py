@@ -23,7 +23,7 @@ Commands, recipes, comparisons and `rx.methods` read the registry and the packag
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from relexify.registry import Registry
@@ -133,9 +133,10 @@ class Method:
         return kind in self.needs or (kind in self.uses and not replaced)
 
     def initialise(self, inputs: Inputs) -> Initialisation:
-        """Build the initialisation; unlike `build`, always as an `Initialisation`."""
+        """Build the initialisation; unlike `build`, always as an `Initialisation`, and with the rows to keep."""
         built = self.build(inputs)
-        return built if isinstance(built, Initialisation) else Initialisation(built)
+        built = built if isinstance(built, Initialisation) else Initialisation(built)
+        return replace(built, mixture=inputs.keep_rows(built.mixture), precomputed=inputs.keep_added(built.precomputed))
 
 
 METHODS: Registry[Method] = Registry("method")

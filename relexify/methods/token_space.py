@@ -24,13 +24,11 @@ class WordComposition:
         top_words: Use only this many of the most frequent words; all if None.
         source_frequencies: A file of words of the source language and their counts; if None, those of its vectors.
         target_frequencies: A file of words of the target language and their counts; if None, those of its vectors.
-        weighted: Whether a word counts by its frequency; if not, all words count alike.
     """
 
     top_words: int | None = None
     source_frequencies: Path | None = field(default=None, metadata=BY_CONTENT)
     target_frequencies: Path | None = field(default=None, metadata=BY_CONTENT)
-    weighted: bool = True
 
     def __post_init__(self) -> None:
         check_number("top_words", self.top_words)

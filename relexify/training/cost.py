@@ -27,45 +27,18 @@ from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
+from relexify.training.hardware import GPUS, USABLE, UTILISATION, Gpu
 from relexify.training.loss.forward import COMPILED_CHUNK
 from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, Stage, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Measures, Rates, choose_optimiser
 from relexify.training.trainable import check_trainable
 
-__all__ = ["GPUS", "UTILISATION", "Estimate", "Gpu", "Memory", "plan"]
+__all__ = ["Estimate", "Memory", "plan"]
 
-UTILISATION = 0.35
-"""Share of a GPU's bfloat16 peak (data sheet) that training reaches. Measured on one H200 with the shape of
-SmolLM2-135M-Instruct and 64 × 512 tokens per step: 400,197 tokens/s with the plan `direct` (`docs/results.md`), at 0.86
-billion operations per token, are 344 of 989 TFLOP/s. The same share of Muon's operations predicts 381,000 tokens/s for
-the plan `relexify`, where 374,736 were measured. Wider matrices reach more, small micro-batches less."""
-USABLE = 0.92
-"""Share of a GPU's memory that a training can use: the rest is for CUDA itself, and lost between allocations."""
 MOST_GPUS = 1024
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU by its data sheet.
-
-    Attributes:
-        operations: Operations per second in bfloat16, without sparsity.
-        memory: Bytes.
-    """
-
-    operations: float
-    memory: float
-
-
-GPUS: Mapping[str, Gpu] = {
-    "a100": Gpu(312e12, 80e9),
-    "h100": Gpu(989e12, 80e9),
-    "h200": Gpu(989e12, 141e9),
-    "l40s": Gpu(362e12, 48e9),
-}
-"""The possible values of `gpu` in `plan`."""
 
 SAVINGS: tuple[Mapping[str, Any], ...] = (
     {"checkpoint_activations": True},

@@ -111,6 +111,7 @@ STEPS.add(
         summary="Train the model on the corpus, and score it on held-out text along the way.",
         check=check_training,
         run=run_training_step,
+        inputs=lambda options: (options.source_corpus, options.source_held_out),
         validate=validate_training,
         load=load_result,
         summarise=summarise_training,

@@ -28,6 +28,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
+from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
@@ -70,12 +71,13 @@ def train(
         OutputError: A checkpoint or the result cannot be written.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
+    training = training or Training()
     return run_training(
         lambda options: language_model_job(model, corpus, held_out, options, processes),
         output,
-        training or Training(),
+        training,
         processes,
-        inputs=(model, corpus, held_out),
+        inputs=(model, corpus, held_out, training.source_corpus, training.source_held_out),
         overwrite=overwrite,
     )
 
@@ -108,7 +110,10 @@ def run_training(
     if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
         work.check()
     job = prepare(training)
-    check_finite(job.model)
+    if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
+        raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
+    if is_main:  # FSDP may load the weights in one process only
+        check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})
@@ -204,7 +209,7 @@ def write_result(
     notes = {
         **job.notes,
         "training": {
-            **asdict(training),
+            **asdict(replace(training, source_corpus=None, source_held_out=None)),  # texts need not be files
             "selected_step": result.selected,
             "tokens_seen": result.tokens,
             "seconds": result.seconds,

@@ -10,11 +10,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.training.cost import GPUS, USABLE, Estimate, plan
+from relexify.training.cost import Estimate, plan
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import MuonAdamW
+from relexify.training.hardware import GPUS, USABLE
 from relexify.training.measuring import measure_training
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import Rates

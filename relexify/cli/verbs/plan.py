@@ -14,6 +14,8 @@ from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
 from relexify.errors import InputError
 from relexify.progress import format_duration
+from relexify.registry import choose
+from relexify.training.hardware import GPUS, UTILISATION
 from relexify.training.plan import PLANS, Training, plan_stages
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def plan(
     training_plan: Annotated[
         str, typer.Option("--plan", help=f"One of {', '.join(PLANS)}.", rich_help_panel="Training")
     ] = Training.plan,
-    gpu: Annotated[str, typer.Option(help="a100, h100, h200 or l40s.", rich_help_panel=HARDWARE)] = "h200",
+    gpu: Annotated[str, typer.Option(help=f"One of {', '.join(GPUS)}.", rich_help_panel=HARDWARE)] = "h200",
     gpus: Annotated[
         int | None,
         typer.Option(help="Number of GPUs (default: the fewest that suffice).", rich_help_panel=HARDWARE),
@@ -70,8 +72,8 @@ def plan(
     options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
     options = apply_settings("training", options, settings)
     plan_stages(options)
+    choose(gpu, GPUS, "GPU")
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.training.cost import UTILISATION
     from relexify.training.cost import plan as estimate
 
     estimates = estimate(model, options, gpu=gpu, gpus=gpus)

@@ -54,6 +54,18 @@ def transfer(
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
     ] = "blend",
     vocab_size: VocabularySize = 32_000,
+    keep_source: Annotated[
+        bool,
+        typer.Option(
+            "--keep-source",
+            help="Add tokens to the model's vocabulary instead of replacing it; needs --source-corpus, which is "
+            "encoded as before.",
+            rich_help_panel="Method",
+        ),
+    ] = False,
+    added_tokens: Annotated[
+        int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel="Method")
+    ] = 10_000,
     device: Device = "auto",
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -70,6 +82,8 @@ def transfer(
     --dictionary en-sw.tsv
 
     Example: relexify transfer gpt2 gpt2-swahili --corpus swahili.txt --method wechsel --set neighbours=20
+
+    Example: relexify transfer gpt2 gpt2-both --corpus swahili.txt --source-corpus english.txt --keep-source
     """
     from relexify.recipes.settings import apply_settings
     from relexify.systems.transfer.checks import prepare_transfer
@@ -89,6 +103,8 @@ def transfer(
         held_out=held_out or None,
         method=method,
         vocab_size=vocab_size,
+        keep_source=keep_source,
+        added_tokens=added_tokens,
         device=device,
         seed=seed,
         overwrite=overwrite,
@@ -122,10 +138,16 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
         [
             ("model", f"{options.model} ({config.model_type})"),
             ("text", f"{evidence.corpus.size():,} bytes"),
-            ("tokenizer", options.tokenizer or f"trained, {options.vocab_size:,} tokens"),
+            ("tokenizer", _planned_tokenizer(options)),
             ("method", f"{options.method}: a token becomes {METHODS[options.method].becomes}"),
             ("evidence", ", ".join(given) or "the text alone"),
             ("scored", "yes" if options.score else "no"),
             ("output", options.output),
         ]
     )
+
+
+def _planned_tokenizer(options: Transfer) -> str:
+    if options.keep_source:
+        return f"the model's own, with {options.added_tokens:,} tokens added"
+    return options.tokenizer or f"trained, {options.vocab_size:,} tokens"

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError, TrainingError
 from relexify.evaluation.data.propositions import PredicateSentence, Proposition
-from relexify.evaluation.parsing.biaffine import BiaffineOutput, BiaffineParser, full_precision
+from relexify.evaluation.parsing.biaffine import BiaffineOutput, BiaffineParser, WordScores, full_precision
 from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch
 from relexify.evaluation.parsing.prediction import predict
 from relexify.evaluation.parsing.training import Formalism
@@ -58,29 +58,23 @@ class RoleLabeller(BiaffineParser):
             Scores of arcs above 0 are arcs. The loss is the mean cross entropy of arcs to predicates, plus that of
             the labels of gold arcs.
         """
-        output = self.score_arcs(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
+        scores = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
+        output = BiaffineOutput(None, scores.arc_scores, scores.label_heads, scores.label_dependents)
         if roles is not None:
-            with full_precision(output.arc_scores):
-                output.loss = self._arc_nats(output, roles) + self._label_nats(output, roles)
+            with full_precision(scores.arc_scores):
+                output.loss = _arc_nats(scores.arc_scores, roles) + self._label_nats(scores, roles)
         return output
 
-    def scores_of(
-        self, output: BiaffineOutput, row: torch.Tensor, word: torch.Tensor, head: torch.Tensor
-    ) -> torch.Tensor:
+    def scores_of(self, words: WordScores, row: torch.Tensor, word: torch.Tensor, head: torch.Tensor) -> torch.Tensor:
         """Score the labels of single arcs [arcs × labels], given by their rows, words and heads [arcs]."""
-        dependents, heads = output.label_dependents[row, word], output.label_heads[row, head]
+        dependents, heads = words.label_dependents[row, word], words.label_heads[row, head]
         scores: torch.Tensor = self.label.between(dependents[None], heads[None])[0]
         return scores
 
-    def _arc_nats(self, output: BiaffineOutput, roles: torch.Tensor) -> torch.Tensor:
-        gold, scores = roles[:, :, 1:], output.arc_scores[:, :, 1:]  # without ROOT: which words are predicates is given
-        counted = gold != IGNORED
-        nats = binary_cross_entropy_with_logits(scores, (gold != NO_ROLE).to(scores.dtype), reduction="none")
-        return nats.masked_fill(~counted, 0.0).sum() / counted.sum().clamp(min=1)
-
-    def _label_nats(self, output: BiaffineOutput, roles: torch.Tensor) -> torch.Tensor:
+    def _label_nats(self, words: WordScores, roles: torch.Tensor) -> torch.Tensor:
+        """Return the mean cross entropy of the labels of gold arcs."""
         row, word, head = (roles >= 0).nonzero(as_tuple=True)
-        scores = self.scores_of(output, row, word, head)
+        scores = self.scores_of(words, row, word, head)
         return cross_entropy(scores, roles[row, word, head], reduction="sum") / max(1, len(row))
 
 
@@ -148,28 +142,38 @@ def label_roles(
         tokenized: Sequence[TokenizedSentence], read: Sequence[PredicateSentence]
     ) -> Iterator[tuple[Proposition, ...]]:
         inputs = {name: tensor.to(labeller.device) for name, tensor in padded_batch(tokenized).items()}
-        output = labeller(**inputs)
-        if not bool(output.arc_scores.isfinite().all()):
+        scores = labeller.score_words(
+            inputs["input_ids"], inputs["attention_mask"], inputs["word_of_piece"], inputs["word_mask"].shape[1]
+        )
+        if not bool(scores.arc_scores.isfinite().all()):
             raise TrainingError("the parser produced NaN or infinite scores: train it with a lower learning rate")
         for row, (pieces, sentence) in enumerate(zip(tokenized, read, strict=True)):
             predicates = (proposition.predicate for proposition in sentence.propositions)
-            yield tuple(_proposition(labeller, output, row, pieces.words, predicate) for predicate in predicates)
+            yield tuple(_proposition(labeller, scores, row, pieces.words, predicate) for predicate in predicates)
 
     return predict(labeller, tokenizer, sentences, decode, batch=batch)
 
 
-def _proposition(labeller: RoleLabeller, output: BiaffineOutput, row: int, words: int, predicate: int) -> Proposition:
+def _proposition(labeller: RoleLabeller, scores: WordScores, row: int, words: int, predicate: int) -> Proposition:
     """Return the best sense of a predicate, and the words whose arc to it scores above 0 with their best roles."""
     if predicate >= words:
         return Proposition(predicate, UNSEEN, ())
-    arguments = (output.arc_scores[row, :words, predicate + 1] > 0).nonzero()[:, 0]
+    arguments = (scores.arc_scores[row, :words, predicate + 1] > 0).nonzero()[:, 0]
     # First the arc of the predicate to ROOT, whose label is the sense.
     word = torch.cat([arguments.new_tensor([predicate]), arguments])
     head = torch.full_like(word, predicate + 1)
     head[0] = 0
-    best = labeller.scores_of(output, torch.full_like(word, row), word, head).argmax(-1).tolist()
+    best = labeller.scores_of(scores, torch.full_like(word, row), word, head).argmax(-1).tolist()
     sense, *roles = (labeller.config.relations[label] for label in best)
     return Proposition(predicate, sense, tuple(zip(arguments.tolist(), roles, strict=True)))
+
+
+def _arc_nats(scores: torch.Tensor, roles: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross entropy of arcs to predicates; not to ROOT, since which words are predicates is given."""
+    gold, scores = roles[:, :, 1:], scores[:, :, 1:]
+    counted = gold != IGNORED
+    nats = binary_cross_entropy_with_logits(scores, (gold != NO_ROLE).to(scores.dtype), reduction="none")
+    return nats.masked_fill(~counted, 0.0).sum() / counted.sum().clamp(min=1)
 
 
 def _facts(sentence: int, propositions: Sequence[Proposition]) -> Iterator[tuple[int, int, int | None, str]]:
@@ -212,7 +216,7 @@ ROLES: Formalism[PredicateSentence, torch.Tensor, tuple[Proposition, ...]] = For
     labels=_labels,
     gold=_roles,
     batch=_batch,
-    predict=label_roles,  # type: ignore[arg-type]  # its parser is a RoleLabeller
+    predict=label_roles,
     dev_score=lambda gold, predicted: role_scores(gold, predicted).f1.value,
     dev_metric="F1",
 )

@@ -20,6 +20,9 @@ __all__ = ["count_vectors", "fit_ngrams"]
 
 BLOCK = 4_000_000
 """Words whose contexts are counted at a time."""
+MOST_PAIRS = 100_000_000
+"""Pairs of word and context that are kept while counting, 0.8 GB; if there are more, the rarer half is dropped. A few
+hundred megabytes of text have fewer."""
 CONTEXT_SMOOTHING = 0.75
 """Exponent of context frequencies, as in word2vec: PMI overrates rare contexts."""
 SINGULAR_POWER = 0.5
@@ -129,6 +132,9 @@ def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, wind
                 weights = np.full(int(kept.sum()), 1 / distance, np.float32)
                 in_block = in_block + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
         total = total + in_block
+        if total.nnz > MOST_PAIRS:
+            total.data[total.data <= np.median(total.data)] = 0
+            total.eliminate_zeros()
     return total
 
 

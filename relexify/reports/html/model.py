@@ -53,6 +53,7 @@ def render_model(folder: Path) -> str:
         Section("summary", "Summary", _summary(notes, scores, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
         Section("scores", "Before training", _scores(scores, str(notes.get("method", "")))),
+        Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
         Section("training", "Training", _training(curve)),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
         Section("atlas", "Token atlas", _ATLAS if atlas is not None else ""),
@@ -60,7 +61,8 @@ def render_model(folder: Path) -> str:
         Section("facts", "How it was made", _facts(notes, command)),
     ]
     source, method = command.get("model"), notes.get("method")
-    subtitle = f"{source}, transferred with {method}" if source and method else "A model written by relexify"
+    made = "pruned" if notes.get("pruned") else f"transferred with {method}"
+    subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
     if curve is not None:
         subtitle += f", trained for {curve.last.step:,} steps"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
@@ -122,6 +124,14 @@ def _scores(scores: Mapping[str, float], method: str) -> str:
     ordered = dict(sorted(scores.items(), key=lambda entry: entry[1]))
     hint = "Bits per byte of held-out text; lower is better. The order may change in training."
     return bars(ordered, marked=method) + f'<p class="hint">{hint}</p>'
+
+
+def _lengths(extension: Mapping[str, Any] | None) -> str:
+    """Return the length of the target text by the number of tokens that a vocabulary was extended by."""
+    if not extension:
+        return ""
+    points = [(added, length) for added, length in extension["tokens_per_byte"]]
+    return draw_curves({"target language": points}, label="tokens per byte", unit="added token")
 
 
 def _training(curve: Curve | None) -> str:

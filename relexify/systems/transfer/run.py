@@ -46,6 +46,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
+from relexify.systems.transfer.extension import check_extension, extend_vocabulary, score_source_text
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
@@ -158,15 +159,23 @@ def run_transfer(
     # A method that aligns vectors with the dictionary has tested it on held-out words.
     tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
     dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
+    extension = None
+    if options.keep_source and evidence.source_held_out is not None:
+        own_text = evidence.source_held_out.sample_bytes(options.score_bytes)
+        own_scores = score_source_text(model, result.model, source, target, own_text) if scored else {}
+        extension = check_extension(
+            extend_vocabulary(options, source, evidence), source, evidence.source_held_out, own_scores
+        )
     start = Start(
         method=options.method,
         origins=result.report.origins,
         fallback=built.mixture.fallback.value,
         alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte=_scores(options, model, source, result, sample, counted) if scored else {},
+        bits_per_byte=_scores(options, model, inputs, result, sample, counted) if scored else {},
         not_scored=shortage if options.score else None,
         text=text,
         dictionary=dictionary,
+        extension=extension,
     )
     summary = {
         **start.as_notes(),
@@ -204,7 +213,9 @@ def load_transfer(output: Path) -> TransferResult:
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or that of a donor, or train one on the text; the latter is cached."""
+    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
+    if options.keep_source:
+        return extend_vocabulary(options, source, evidence).tokenizer
     method = METHODS[options.method]
     given = options.tokenizer or (options.donor if method.takes("donor") else None)
     if given is not None:
@@ -251,6 +262,7 @@ def method_inputs(
         vectors=options.vectors,
         overrides=options.overrides,
         options=method_options(options),
+        keep_source=options.keep_source,
         seed=options.seed,
         device=options.device,
     )
@@ -280,19 +292,22 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     if not any(chosen.takes(kind) for kind in _SLOW):
         return chosen.initialise(inputs)
     # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
-    reads_rows = chosen.takes("embedding")
-    own_vectors = chosen.takes("vectors") and inputs.reads_own_embedding
+    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors") and inputs.reads_own_embedding)
+    key: dict[str, object] = {
+        "method": method,
+        "revision": chosen.revision,
+        "inputs": inputs,
+        "embedding": inputs.embedding if reads_rows else None,
+    }
+    if chosen.takes("embedding"):
+        key["output"] = inputs.output_embedding
+    if chosen.takes("donor"):
+        key["donor"] = inputs.donor_vectors.matrix
+    if chosen.takes("model") and inputs.read_model is not None:
+        key["model"] = inputs.read_model()
     return cached(
         "mixture",
-        {
-            "method": method,
-            "revision": chosen.revision,
-            "inputs": inputs,
-            "embedding": inputs.embedding if own_vectors or reads_rows else None,
-            "output": inputs.output_embedding if reads_rows else None,
-            "donor": inputs.donor_vectors.matrix if chosen.takes("donor") else None,
-            "model": inputs.read_model() if chosen.takes("model") and inputs.read_model else None,
-        },
+        key,
         make=lambda: chosen.initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,
@@ -319,7 +334,8 @@ def add_prior(options: Transfer, result: Graft, text: list[str] | None) -> Unigr
     """Give a grafted model the unigram distribution of a text, in place; do nothing if there is no text."""
     if text is None:
         return None
-    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, seed=options.seed)
+    kept = len(result.mixture.source_tokens) if options.keep_source else 0
+    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, kept=kept, seed=options.seed)
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:
@@ -350,7 +366,7 @@ def _load_initialisation(folder: Path) -> Initialisation:
 def _scores(
     options: Transfer,
     model: PreTrainedModel,
-    source: PreTrainedTokenizerFast,
+    inputs: Inputs,
     result: Graft,
     text: str,
     counted: list[str] | None,
@@ -362,11 +378,11 @@ def _scores(
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    target = result.tokenizer
+    source, target = inputs.source, inputs.target
     with report_under("original model"):
         scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
+        baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
         with report_under(f"{mixture.method} rows"):
             scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
@@ -383,6 +399,7 @@ def _provenance(
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
         "source_corpus": evidence.source_corpus,
+        "source_held_out": evidence.source_held_out,
         "dictionary": evidence.lexicon,
         "bitext": evidence.bitext,
         "alignment": evidence.links,

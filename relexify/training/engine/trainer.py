@@ -373,7 +373,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
 
     def _scores(self, language: str | None, held_out: HeldOut) -> tuple[Score, Score]:
         """Return bits per byte and perplexity of one language."""
-        named = {} if language is None else {"language": language}
+        named = {"language": language} if language is not None and self.data.takes_language else {}
         total = torch.zeros((), dtype=torch.float64, device=self.args.device)
         with torch.no_grad(), track("scoring", len(held_out.inputs)) as advance:
             for inputs, labels in self._shares(held_out):

@@ -410,14 +410,21 @@ def test_every_preset_is_a_run_that_can_be_made():
 # The shipped recipes.
 
 
-@pytest.fixture
-def shipped(monkeypatch, tmp_path):
-    monkeypatch.setenv("RELEXIFY_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    return {name: read_recipe(name) for name in shipped_recipes()}
+@pytest.fixture(scope="module")
+def current(tmp_path_factory) -> Path:
+    """The current folder when the shipped recipes are read."""
+    return tmp_path_factory.mktemp("current")
 
 
-def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, tmp_path):
+@pytest.fixture(scope="module")
+def shipped(current) -> dict[str, Recipe]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_DATA", str(current))
+        patch.chdir(current)
+        return {name: read_recipe(name) for name in shipped_recipes()}
+
+
+def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, current):
     assert len(shipped) > 30
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
@@ -426,7 +433,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert "\ntitle = " in text  # which `relexify recipes` shows
         assert f"relexify {verb} {name}" in text
-        assert recipe.output == tmp_path / "runs" / name
+        assert recipe.output == current / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
         assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
 

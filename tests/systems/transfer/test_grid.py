@@ -209,7 +209,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
     ("changes", "options", "message"),
     [
         ({"method": "fvt"}, {}, "fvt has neither neighbours nor temperature"),
-        ({"method": "blend"}, {}, "blend does not depend on .*: choose transfer.method=wechsel"),
+        ({"method": "blend"}, {}, "blend does not depend on .*: choose transfer.method=ofa or wechsel"),
         ({}, {"neighbours": ()}, "at least one number"),
         ({}, {"neighbours": (10, 0)}, "neighbours = 0"),
         ({}, {"temperatures": (0.0,)}, r"temperature = 0\.0"),

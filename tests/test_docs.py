@@ -140,6 +140,13 @@ def test_links_lead_to_files_and_headings_that_exist(page):
             assert heading in _headings(target), f"{page.name}: {link}"
 
 
+def test_the_site_has_every_page_and_no_page_links_to_files_outside_it():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = {page.name: page for page in (ROOT / "docs").glob("*.md")}
+    assert sorted(re.findall(r"\b[\w-]+\.md\b", nav)) == sorted(pages)
+    assert {name for name, page in pages.items() if "](../" in page.read_text()} == set()
+
+
 def test_every_method_has_a_section_and_every_named_run_is_listed():
     methods = [line.removeprefix("## ") for line in (ROOT / "docs" / "methods.md").read_text().splitlines()]
     assert [name for name in METHODS if name not in methods] == []

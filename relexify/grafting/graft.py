@@ -316,7 +316,7 @@ def _mean_and_deviation(table: torch.Tensor, wide: torch.dtype) -> tuple[np.ndar
 def _covariance_root(table: torch.Tensor, mean: np.ndarray, wide: torch.dtype) -> np.ndarray:
     """Return R [columns × columns] with R Rᵀ = Σ, the covariance of the rows; also if Σ is singular."""
     covariance = np.zeros((table.shape[1], table.shape[1]))
-    for rows in table.split(_BLOCK_ROWS):
+    for rows in torch.split(table, _BLOCK_ROWS):
         centred = rows.to("cpu", wide).numpy() - mean
         covariance += centred.T @ centred
     values, vectors = np.linalg.eigh(covariance / len(table))

@@ -26,7 +26,7 @@ HELP = {
     ("push",): ("USER/NAME", "--private", "Example:"),
     ("check",): ("intact", "broken", "Example:"),
     ("methods",): ("initialisations",),
-    ("demo",): ("invented language", "default: smollm2-135m", "default: 10"),
+    ("demo",): ("invented language", "default: smollm2-135m", "default: 6"),
     (): ("swap the lexicon", "relexify demo", "--debug", "--quiet", "--version"),
 }
 

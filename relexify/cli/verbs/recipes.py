@@ -156,6 +156,9 @@ def recipes(
 
 def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     """Read a recipe and open its text; only then torch is imported, which takes seconds."""
+    from relexify.recipes.named import find_recipe
+
+    find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
     from relexify.recipes.recipe import read_recipe
     from relexify.text import Corpus
 

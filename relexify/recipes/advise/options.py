@@ -11,11 +11,12 @@ from relexify.registry import choose
 from relexify.systems.transfer.checks import given_translations, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
 
-__all__ = ["DEFAULT", "Advise", "planned_runs"]
+__all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]
 
 DEFAULT = "blend"
 """The method that combines all kinds of evidence: what it loses without one of them is what that one is worth."""
 BASELINE = "random"
+"""The method without evidence that others are compared with."""
 
 
 @dataclass(frozen=True)

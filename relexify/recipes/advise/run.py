@@ -24,9 +24,11 @@ from relexify.recipes.recipe import Recipe
 from relexify.reports import Comparison
 from relexify.scoring import bits_per_byte
 from relexify.systems.transfer.checks import check_transfer, method_options
+from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
 from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.tokens import encoder_of
 from relexify.training.plan import Training
 
 __all__ = ["Advice", "RankedRun", "run_advise"]
@@ -59,6 +61,8 @@ class Advice:
         runs: The methods and variants, the best after training first.
         original: Bits per byte of the source model with its own tokenizer.
         text: The held-out text under both tokenizers.
+        extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
+            without text in the model's language.
         evidence: What the evidence is worth.
     """
 
@@ -66,13 +70,14 @@ class Advice:
     runs: tuple[RankedRun, ...]
     original: float
     text: TextCoverage
+    extended_tokens: int | None
     evidence: EvidenceWorth
 
     @property
     def best(self) -> str:
-        """The best method, of those with all the evidence."""
-        methods = {run.name for run in planned_runs(self.options) if not run.without}
-        return next(run.name for run in self.runs if run.name in methods)
+        """The best method that is no baseline; a baseline, if nothing else was tried."""
+        names = [run.name for run in self.runs if run.name in METHODS]
+        return next((name for name in names if not METHODS[name].is_baseline), names[0])
 
 
 def run_advise(options: Advise) -> Advice:
@@ -85,7 +90,8 @@ def run_advise(options: Advise) -> Advice:
     runs = planned_runs(options)
     transfer = replace(options.transfer, unigram_prior=True)
     whole = Corpus.open(transfer.corpus)
-    subsamples = (options.text_bytes,) if whole.size() > options.text_bytes else ()
+    size = whole.size()
+    subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
     recipe = Recipe(
         title=f"Advice on {transfer.model}",
         output=Path(transfer.output),
@@ -110,14 +116,13 @@ def run_advise(options: Advise) -> Advice:
     if transfer.held_out is not None:
         corpus, held_out = whole, Corpus.open(transfer.held_out)
     part = corpus.subsample(options.text_bytes) if subsamples else corpus
-    measured = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)))
+    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)))
     (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
-    original, text, evidence, words = measured
-    return Advice(options, _ranked(comparison, words), original, text, evidence)
+    return replace(advice, options=options, runs=_ranked(comparison, words))
 
 
-def _measure(options: Advise) -> tuple[float, TextCoverage, EvidenceWorth, dict[str, float]]:
-    """Return the score of the source model, the text under both tokenizers, the evidence, and held-out words."""
+def _measure(options: Advise) -> tuple[Advice, dict[str, float]]:
+    """Return everything that takes no training, and how well each method places held-out words."""
     transfer = options.transfer
     evidence = check_transfer(transfer)
     model, source = load_model(transfer.model), load_tokenizer(transfer.model)
@@ -126,6 +131,10 @@ def _measure(options: Advise) -> tuple[float, TextCoverage, EvidenceWorth, dict[
     inputs = method_inputs(transfer, evidence, model, source, target)
     sample = evidence.held_out.sample_bytes(transfer.score_bytes)
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
+    extended = None
+    if evidence.source_corpus is not None:
+        encoder = encoder_of(extend_vocabulary(transfer, source, evidence).tokenizer)
+        extended = sum(len(ids) for ids in encoder.encode(sample.split("\n")))
     with report_under("original model"):
         original = bits_per_byte(model.to(transfer.device), source, sample).value
     # A donor has a vocabulary of its own, in which other words are tokens.
@@ -133,7 +142,8 @@ def _measure(options: Advise) -> tuple[float, TextCoverage, EvidenceWorth, dict[
         run.name for run in planned_runs(options) if run.name in METHODS and not METHODS[run.name].takes("donor")
     ]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    return original, text, measure_evidence(inputs, counts), held_out_words(built)
+    advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts))
+    return advice, held_out_words(built)
 
 
 def _ranked(comparison: Comparison, words: Mapping[str, float]) -> tuple[RankedRun, ...]:

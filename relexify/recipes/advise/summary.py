@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relexify.methods.registry import METHODS
-from relexify.recipes.advise.options import DEFAULT
+from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
 from relexify.steps import ResultTable
 
@@ -33,6 +33,7 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         ResultTable("Bits per byte of held-out text (lower is better)", [header, *rows]),
         _verdict(advice),
         _tokenizer(advice),
+        _extension(advice),
         *_worth_of_evidence(advice),
         *_worth_acquiring(advice),
     ]
@@ -43,6 +44,8 @@ def _verdict(advice: Advice) -> str:
     best = advice.best
     close = [name for name, score in after.items() if name in METHODS and name != best and score - after[best] < CLOSE]
     sentence = f"Use {best}."
+    if after[best] >= after[BASELINE]:
+        sentence += " No method was better than random rows yet: train for more steps, or give other evidence."
     if close:
         sentence += f" {', '.join(close)} scored within {CLOSE:g} bits per byte, which another seed may reverse."
     return sentence
@@ -52,8 +55,22 @@ def _tokenizer(advice: Advice) -> str:
     text = advice.text
     source, target = text.source_tokens / text.bytes, text.target_tokens / text.bytes
     return (
-        f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}: texts become "
-        f"{1 - target / source:.0%} shorter. With it, the original model needs {advice.original:.3f} bits per byte."
+        f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}, so texts have "
+        f"{target / source:.0%} of their tokens. The original model with its own tokenizer needs {advice.original:.3f} "
+        "bits per byte."
+    )
+
+
+def _extension(advice: Advice) -> str:
+    if advice.extended_tokens is None:
+        return (
+            "Replace or extend? To keep the model's own language, extend its vocabulary instead (--keep-source, which "
+            "needs --source-corpus)."
+        )
+    share, added = advice.extended_tokens / advice.text.source_tokens, advice.options.transfer.added_tokens
+    return (
+        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), texts have {share:.0%} of "
+        "their tokens, and the model keeps its language."
     )
 
 
@@ -92,9 +109,7 @@ def _worth_acquiring(advice: Advice) -> list[str]:
     if evidence.aligned_share is not None:
         found.append(f"Parallel text: it has translations of {evidence.aligned_share:.0%} of the tokens of the text.")
     elif transfer.bitext is None:
-        found.append(
-            "There is no parallel text (--bitext): where there is some, the tokens of a text are aligned with it."
-        )
+        found.append("There is no parallel text (--bitext), so what it would be worth was not measured.")
     if transfer.source_corpus is None and transfer.source_vectors is None and not evidence.dictionary:
         found.append(
             "Without a dictionary, text in the model's language (--source-corpus) lets methods with word vectors align "

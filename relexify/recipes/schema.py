@@ -236,8 +236,9 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
 def _absolute(function: Callable[[str, Path], str], value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
+    folder: Any = info.context
     try:
-        return function(value, info.context)
+        return function(value, folder)
     except UnsetVariable as error:
         raise PydanticCustomError(_UNSET, "unset variable", {"variable": error.variable}) from error
     except InputError as error:

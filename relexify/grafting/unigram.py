@@ -11,7 +11,8 @@ embedding along a direction b in which all final hidden states h agree, h Â· b â
 
 There is such a direction because final hidden states have a large common component. In a tied model these rows are the
 input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
-no softmax, makes the mean change of an input vector zero.
+no softmax, makes the mean change of an input vector zero. If the rows of some tokens are kept, only the others get a
+correction, and c follows from the probability that they have together.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
-from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
@@ -51,7 +51,6 @@ from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
-from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     return cached(
         "tokenizer",
         {"corpus": corpus, "like": source, "vocab_size": options.vocab_size},
-        make=lambda: train_tokenizer_like(source, lambda: iter(corpus), options.vocab_size, size=corpus.size()),
+        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size),
         save=save_tokenizer,
         load=load_tokenizer,
     )

@@ -164,7 +164,7 @@ def test_help_of_a_verb_imports_neither_numpy_nor_pydantic():
         "try: main()\n"
         "except SystemExit: print(sorted({'numpy', 'pydantic', 'torch'} & set(sys.modules)))"
     )
-    for arguments in (("run", "--help"), ("--json", "transfer", "-h")):
+    for arguments in (("run", "--help"), ("train", "--help"), ("--json", "transfer", "-h")):
         command = [sys.executable, "-c", code, *arguments]
         ended = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "Example:" in ended.stdout

@@ -314,9 +314,13 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
+    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text.
+
+    An extended model does not unless it is requested: the added tokens would become more probable in source text too.
+    """
     requested = options.unigram_prior
-    return METHODS[options.method].unigram_prior if requested is None else requested
+    by_default = METHODS[options.method].unigram_prior and not options.keep_source
+    return by_default if requested is None else requested
 
 
 def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:

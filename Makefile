@@ -1,11 +1,12 @@
 # make demo   the main job on an embedded default, with a real model, no Hub
 # make test   every test, after the checks
 # make check  ruff, mypy, import-linter      make fix   let ruff mend what it can
+# make docs   the documentation as a site, in build/site
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fix clean
+.PHONY: install demo docs test check fix clean
 
 install: $(STAMP)
 
@@ -19,8 +20,13 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/relexify demo --overwrite
 
+docs: install
+	$(BIN)/python -c "import material" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/mkdocs build
+
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: install
 	$(BIN)/ruff check .

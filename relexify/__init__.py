@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from relexify.evidence.bitext import Bitext
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors import WordVectors, train_vectors
-    from relexify.grafting import Graft, check, graft
+    from relexify.grafting import Graft, check, graft, prune
     from relexify.mixture import Mixture
     from relexify.pretrained.languages import export_language as export
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.pretrained.tokenizers import train_tokenizer
+    from relexify.recipes.advise.options import Advise
+    from relexify.recipes.advise.run import run_advise as advise
     from relexify.recipes.compare.run import run_comparison as compare
     from relexify.recipes.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
@@ -48,10 +50,12 @@ if TYPE_CHECKING:
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import run_trelm as trelm
     from relexify.text import Corpus
+    from relexify.training.cost import plan
     from relexify.training.plan import Training
     from relexify.training.run import train
 
 __all__ = [
+    "Advise",
     "BilingualLexicon",
     "Bitext",
     "Compression",
@@ -69,6 +73,7 @@ __all__ = [
     "Trelm",
     "WordVectors",
     "__version__",
+    "advise",
     "align",
     "bilingual",
     "check",
@@ -81,6 +86,8 @@ __all__ = [
     "grid",
     "load_model",
     "load_tokenizer",
+    "plan",
+    "prune",
     "push",
     "read_recipe",
     "report",
@@ -94,6 +101,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Advise": "recipes.advise.options",
     "BilingualLexicon": "evidence.lexicon",
     "Bitext": "evidence.bitext",
     "Compression": "systems.compression.options",
@@ -110,6 +118,7 @@ _MODULES = {
     "Transfer": "systems.transfer.options",
     "Trelm": "systems.trelm.options",
     "WordVectors": "evidence.vectors",
+    "advise": "recipes.advise.run:run_advise",
     "align": "evidence.alignment",
     "bilingual": "systems.bilingual.training:train_bilingual",
     "check": "grafting",
@@ -122,6 +131,8 @@ _MODULES = {
     "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
+    "plan": "training.cost",
+    "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",
     "report": "reports.html",

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from relexify.errors import InputError
 from relexify.progress import track
 
-__all__ = ["largest_products", "nearest", "normalise_rows"]
+__all__ = ["available_cores", "largest_products", "nearest", "normalise_rows"]
 
 BLOCK_BYTES = 96 << 20
 """Bytes of similarities that one thread holds at a time."""
@@ -110,7 +110,7 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
-        ThreadPoolExecutor(_cores()) as pool,
+        ThreadPoolExecutor(available_cores()) as pool,
     ):
         for done in pool.map(search_block, starts):
             advance(done)
@@ -224,6 +224,6 @@ def _expand(
     return keys, values
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

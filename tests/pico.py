@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +380,11 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 def pair(family: str, seed: int = 0) -> tuple[Any, Any]:
     """A tiny model with random weights, biases included, and its tokenizer."""
+    return copy.deepcopy(_pair(family, seed))
+
+
+@cache
+def _pair(family: str, seed: int) -> tuple[Any, Any]:
     make_tokenizer, make_model = FAMILIES[family]
     tokenizer = make_tokenizer()
     with torch.random.fork_rng():

@@ -22,13 +22,14 @@ from relexify.evaluation.options import Evaluation
 from relexify.evaluation.text import TextScoring
 from relexify.methods.registry import METHODS
 from relexify.recipes.compare.options import RUNS
+from relexify.recipes.named import shipped_recipes
 from relexify.recipes.settings import apply_settings, describe_options
 from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, PLANS, Training
 from relexify.training.rates import EMBEDDING_BETA1
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
-RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+RECIPES = list(shipped_recipes().values())
 COMMANDS: Any = typer.main.get_command(app)
 TABLES = {
     "transfer": "transfer",
@@ -57,6 +58,13 @@ def test_commands_have_a_real_verb_and_real_options(path):
         known |= {"-h", "--help"}
         unknown = [word for word in words if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known]
         assert not unknown, f"{path.name}: {unknown} in relexify {' '.join(line)}"
+
+
+@each_text
+def test_recipes_are_named_that_come_with_relexify(path):
+    named = {words[1] for words in _commands(path) if words[0] in ("run", "compare", "grid") and len(words) > 1}
+    # A page may also have a recipe of its own, or stand for any.
+    assert {name for name in named if not re.search(r"\.toml$|^[A-Z]+$|^[-.]", name)} <= set(shipped_recipes())
 
 
 @each_page
@@ -116,7 +124,7 @@ def test_modules_and_files_that_are_named_exist(path):
     text = path.read_text()
     for dotted in re.findall(r"`(relexify(?:\.\w+)+)`", text.replace("relexify.json", "")):
         assert _exists(dotted), f"{path.name}: {dotted}"
-    for name in re.findall(r"\b((?:relexify|recipes|benchmarks|docs|tests)/[\w./-]+\.(?:py|toml|md|svg))", text):
+    for name in re.findall(r"\b((?:relexify|benchmarks|docs|tests)/[\w./-]+\.(?:py|toml|md|svg))", text):
         assert (ROOT / name).exists(), f"{path.name}: {name}"
 
 
@@ -130,6 +138,13 @@ def test_links_lead_to_files_and_headings_that_exist(page):
         assert target.exists(), f"{page.name}: {link}"
         if heading:
             assert heading in _headings(target), f"{page.name}: {link}"
+
+
+def test_the_site_has_every_page_and_no_page_links_to_files_outside_it():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = {page.name: page for page in (ROOT / "docs").glob("*.md")}
+    assert sorted(re.findall(r"\b[\w-]+\.md\b", nav)) == sorted(pages)
+    assert {name for name, page in pages.items() if "](../" in page.read_text()} == set()
 
 
 def test_every_method_has_a_section_and_every_named_run_is_listed():

@@ -37,8 +37,8 @@ def test_importing_relexify_and_the_evidence_loads_neither_torch_nor_transformer
 def test_every_verb_of_the_command_line_is_a_function():
     from relexify.cli.app import app
 
-    # inspect, geometry, options and methods print what `Mixture`, `rx.reports` and the registries hold.
-    printed = {"inspect", "geometry", "options", "methods", "demo"}
+    # inspect, geometry, options, methods and recipes print what `Mixture`, `rx.reports` and the registries hold.
+    printed = {"inspect", "geometry", "options", "methods", "recipes", "demo"}
     verbs = set(typer.main.get_command(app).commands) - {"vectors"} - printed
     assert verbs <= set(relexify.__all__)
     assert all(callable(getattr(relexify, verb)) for verb in verbs)

@@ -37,6 +37,8 @@ INTERRUPTED, TERMINATED = 130, 143
 class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
         "transfer": Verb("transfer", "Transfer"),
+        "advise": Verb("advise", "Transfer"),
+        "plan": Verb("plan", "Transfer"),
         "train": Verb("train", "Transfer"),
         "evaluate": Verb("evaluate", "Transfer"),
         "inspect": Verb("inspect", "Transfer"),
@@ -46,7 +48,9 @@ class _Verbs(VerbGroup):
         "run": Verb("recipes", "Recipes"),
         "compare": Verb("recipes", "Recipes"),
         "grid": Verb("grid", "Recipes"),
+        "recipes": Verb("recipes", "Recipes"),
         "options": Verb("methods", "Recipes"),
+        "prune": Verb("prune", "Other systems"),
         "bilingual": Verb("bilingual", "Other systems"),
         "export": Verb("bilingual", "Other systems"),
         "trelm": Verb("trelm", "Other systems"),
@@ -64,9 +68,9 @@ app = typer.Typer(
     name="relexify",
     cls=_Verbs,
     help="Give a pretrained language model a new language: swap the lexicon, keep the grammar.\n\n"
-    "Start with **relexify demo**, then **relexify transfer --help**.",
+    "Start with [bold]relexify demo[/], then [bold]relexify transfer --help[/].",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",  # verbs have markdown, which takes longer
     pretty_exceptions_enable=False,
     context_settings=HELP_OPTIONS,
 )

@@ -95,9 +95,9 @@ def spell_options(message: str) -> str:
         name, value = found["name"], found["value"]
         if name in _options_of_command:
             return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
-        return f"--set {name}={value or '…'}"
+        return f"--set {name}={'…' if value is None else value}"
 
-    return re.sub(r"`(?P<name>[a-z][a-z_.]*)(=(?P<value>[^`]*))?`", spell, message)
+    return re.sub(r"`(?P<name>[a-z][a-z_.]*|KEY)(=(?P<value>[^`]*))?`", spell, message)
 
 
 def set_options_of_command(names: Iterable[str]) -> None:

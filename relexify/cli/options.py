@@ -16,6 +16,8 @@ __all__ = [
     "Bitext",
     "Corpus",
     "Device",
+    "Dictionary",
+    "Donor",
     "DryRun",
     "HeldOut",
     "Languages",
@@ -31,7 +33,11 @@ __all__ = [
     "Settings",
     "SourceCorpus",
     "SourceHeldOut",
+    "SourceVectors",
     "Steps",
+    "TargetTokenizer",
+    "TargetVectors",
+    "VocabularySize",
     "chosen_device",
     "split_languages",
 ]
@@ -48,12 +54,15 @@ Model = Annotated[
 ]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
-Recipe = Annotated[Path, typer.Argument(help="A recipe: a TOML file such as those in recipes/.", show_default=False)]
+Recipe = Annotated[
+    Path,
+    typer.Argument(help="A recipe: a TOML file, or a name that `relexify recipes` lists.", show_default=False),
+]
 
 Corpus = Annotated[
     list[str],
     typer.Option(
-        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, or hf:NAME; "
+        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, a URL, or hf:NAME; "
         "FILE#FIELD names another field than text. Repeatable.",
         rich_help_panel=TEXT,
         show_default=False,
@@ -88,6 +97,49 @@ Bitext = Annotated[
         show_default=False,
     ),
 ]
+Dictionary = Annotated[
+    Path | None,
+    typer.Option(
+        help="Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
+        "dictd or TEI. Without one, words spelled identically in both languages are used.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+SourceVectors = Annotated[
+    Path | None,
+    typer.Option(
+        help="Word vectors of the model's language (.bin, .vec, .safetensors); default: trained on "
+        "--source-corpus, or derived from the model's embedding.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+TargetVectors = Annotated[
+    Path | None,
+    typer.Option(
+        help="Word vectors of the target language; default: trained on --corpus.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+TargetTokenizer = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokenizer of the target language; default: trained on --corpus.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+Donor = Annotated[
+    str | None,
+    typer.Option(
+        help="A model of the target language, for the methods clp and omp; its tokenizer is used.",
+        rich_help_panel=TEXT,
+        show_default=False,
+    ),
+]
+VocabularySize = Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")]
 Languages = Annotated[
     str, typer.Option(metavar="SOURCE,TARGET", help="Names of the two languages.", rich_help_panel=TEXT)
 ]

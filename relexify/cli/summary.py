@@ -15,7 +15,15 @@ from relexify.steps import ResultTable
 if TYPE_CHECKING:
     from relexify.scoring import Score
 
-__all__ = ["print_measured", "print_model_folder", "print_next_training", "print_plan", "print_rows", "print_summary"]
+__all__ = [
+    "print_measured",
+    "print_model_folder",
+    "print_next_training",
+    "print_plan",
+    "print_rows",
+    "print_summary",
+    "repeated_option",
+]
 
 
 def print_summary(summary: Iterable[ResultTable | str]) -> None:
@@ -71,13 +79,20 @@ def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:
         held_out: Its held-out text, likewise; None if it is a part of the corpus.
     """
     trained = model.with_name(f"{model.name}-trained")
-    training = ["train", str(model), str(trained), *_options("--corpus", corpus), *_options("--held-out", held_out)]
+    training = [
+        "train",
+        str(model),
+        str(trained),
+        *repeated_option("--corpus", corpus),
+        *repeated_option("--held-out", held_out),
+    ]
     results.print("Next, inspect some tokens, or train it:", highlight=False)
     for command in (["inspect", str(model)], training):
         results.print(f"  relexify {shlex.join(command)}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _options(name: str, given: Any) -> list[str]:
+def repeated_option(name: str, given: Any) -> list[str]:
+    """Return the arguments that give an option one value or several; none for None."""
     values = [given] if isinstance(given, str | Path) else given or []
     return [part for value in values for part in (name, str(value))]
 

@@ -25,6 +25,7 @@ class Evidence:
         corpus: Text in the target language to train on.
         held_out: Text in the target language to score on; it shares no line with a corpus that it was split from.
         source_corpus: Text in the source model's language.
+        source_held_out: Text in the source model's language to score on; None if it is not scored.
         lexicon: A bilingual dictionary, source word first.
         bitext: Parallel text, source sentence first.
         links: A ready word alignment of the parallel text, as a file.
@@ -37,6 +38,7 @@ class Evidence:
     corpus: Corpus
     held_out: Corpus = field(metadata=NO_EFFECT)
     source_corpus: Corpus | None = None
+    source_held_out: Corpus | None = field(default=None, metadata=NO_EFFECT)
     lexicon: BilingualLexicon | None = None
     bitext: Bitext | None = None
     links: Path | None = None
@@ -51,6 +53,7 @@ def open_evidence(
     *,
     held_out: TextInput | None = None,
     source_corpus: TextInput | None = None,
+    source_held_out: TextInput | None = None,
     dictionary: str | Path | BilingualLexicon | None = None,
     dictionary_swapped: bool = False,
     bitext: str | Path | Iterable[str | Path] | Bitext | None = None,
@@ -60,6 +63,7 @@ def open_evidence(
     target_vectors: str | Path | None = None,
     rotation: str | Path | None = None,
     scored: bool = True,
+    source_scored: bool = False,
 ) -> Evidence:
     """Open and validate the evidence that a user names.
 
@@ -67,6 +71,7 @@ def open_evidence(
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         source_corpus: Text in the source model's language.
+        source_held_out: Text in that language to score on; if None, a part of its text is held out if it is needed.
         dictionary: A file of source word and target word, or the dictionary itself.
         dictionary_swapped: Whether the dictionary file has the target language first.
         bitext: Parallel text, whatever `Bitext.open` takes.
@@ -76,6 +81,7 @@ def open_evidence(
         target_vectors: A file with word vectors of the target language.
         rotation: A ready vector alignment.
         scored: Whether held-out text is needed.
+        source_scored: Whether held-out text in the source model's language is needed.
 
     Raises:
         InputError: Something is missing, unreadable or empty, or does not match its options.
@@ -95,14 +101,19 @@ def open_evidence(
         training, measured = text, Corpus.open(held_out)
     training.ensure_text()
     source_text = None if source_corpus is None else Corpus.open(source_corpus)
-    if source_text is not None:
-        source_text.ensure_text()
+    source_measured = None if source_held_out is None else Corpus.open(source_held_out)
+    if source_text is not None and source_measured is None and source_scored:
+        source_text, source_measured = source_text.split(HELD_OUT_EVERY)
+    for each in (source_text, source_measured):
+        if each is not None:
+            each.ensure_text()
     if scored:
         _ensure_held_out(measured)
     return Evidence(
         corpus=training,
         held_out=measured,
         source_corpus=source_text,
+        source_held_out=source_measured,
         lexicon=dictionary,
         bitext=pairs,
         links=links,

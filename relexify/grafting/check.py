@@ -158,7 +158,7 @@ def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:
-        return mixture.fallback is Fallback.MEAN
+        return mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN)  # bfloat16 rounds the latter to the mean
     difference = mixture.weights[[first]] - mixture.weights[[second]]
     return bool(abs(difference).sum() <= _SAME_WEIGHTS)
 

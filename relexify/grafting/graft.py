@@ -38,6 +38,8 @@ PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
 _BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
 """How much of a lexical tensor is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
+_NEAR = 1e-9
+"""The factor of Σ in `resize_token_embeddings` of transformers."""
 
 logger = logging.getLogger(__name__)
 
@@ -167,8 +169,8 @@ def graft(
         model: The source model; it is not changed.
         tokenizer: The target tokenizer.
         mixture: From the model's tokenizer to the target tokenizer.
-        precomputed: Rows of the input embedding that are not mixtures of source rows, and replace those of the mixture;
-            an output embedding that is not tied to the input keeps the mixture's.
+        precomputed: Rows that are not mixtures of source rows, and replace those of the mixture; an output embedding
+            that is not tied to the input keeps the mixture's, unless they include its rows.
         seed: Random seed of the rows that the mixture does not know.
         pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
         copy_inner: Whether the result has inner parameters of its own. If not, it shares those of `model`, which takes
@@ -265,8 +267,13 @@ def _mix(
     values = source.detach().movedim(axis, 0)
     table = values.reshape(values.shape[0], -1)  # [source rows × everything else]; [rows × 1] for a bias
     mean = std = np.zeros(table.shape[1])
-    if mixture.fallback in (Fallback.MEAN, Fallback.SOURCE_ROWS) and (rows > len(mixture) or not mixture.known.all()):
-        mean, std = _mean_and_deviation(table[: len(mixture.source_tokens)], wide)
+    root = np.zeros((0, 0))
+    if rows > len(mixture) or not mixture.known.all():
+        known = table[: len(mixture.source_tokens)]
+        if mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN, Fallback.SOURCE_ROWS):
+            mean, std = _mean_and_deviation(known, wide)
+        if mixture.fallback == Fallback.NEAR_MEAN:
+            root = _covariance_root(known, mean, wide)
     mixed = torch.empty((rows, table.shape[1]), dtype=source.dtype)
     for start in range(0, rows, _BLOCK_ROWS):
         used, weights = _without_unused(mixture.weights[start : start + _BLOCK_ROWS])
@@ -283,6 +290,8 @@ def _mix(
                 block[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
             case Fallback.MEAN:
                 block[unknown] = mean
+            case Fallback.NEAR_MEAN:
+                block[unknown] = mean + np.sqrt(_NEAR) * noise @ root.T
             case Fallback.SOURCE_ROWS:
                 block[unknown] = mean + std * noise
         mixed[start : start + len(block)] = torch.from_numpy(block).to(source.dtype)
@@ -304,6 +313,17 @@ def _mean_and_deviation(table: torch.Tensor, wide: torch.dtype) -> tuple[np.ndar
     return np.concatenate([mean for mean, _ in columns]), np.concatenate([std for _, std in columns])
 
 
+def _covariance_root(table: torch.Tensor, mean: np.ndarray, wide: torch.dtype) -> np.ndarray:
+    """Return R [columns × columns] with R Rᵀ = Σ, the covariance of the rows; also if Σ is singular."""
+    covariance = np.zeros((table.shape[1], table.shape[1]))
+    for rows in torch.split(table, _BLOCK_ROWS):
+        centred = rows.to("cpu", wide).numpy() - mean
+        covariance += centred.T @ centred
+    values, vectors = np.linalg.eigh(covariance / len(table))
+    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of a singular Σ negative
+    return root
+
+
 def _tensor(model: PreTrainedModel, name: str) -> torch.Tensor:
     """Return a parameter or buffer by its dotted name."""
     path, _, last = name.rpartition(".")
@@ -312,11 +332,14 @@ def _tensor(model: PreTrainedModel, name: str) -> torch.Tensor:
 
 
 def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> None:
-    embedding = model.get_input_embeddings().weight
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
+    untied = head is not None and not is_tied(model)
     ids = torch.from_numpy(precomputed.ids).to(embedding.device)
     with torch.no_grad():
         embedding[ids] = torch.from_numpy(precomputed.vectors).to(embedding)
-    if model.get_output_embeddings() is not None and not is_tied(model):
+        if untied and precomputed.output is not None:
+            head.weight[ids.to(head.weight.device)] = torch.from_numpy(precomputed.output).to(head.weight)
+    if untied and precomputed.output is None:
         logger.warning(
             "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used in the input "
             "alone",
@@ -359,12 +382,17 @@ def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> Non
 def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: PrecomputedRows | None) -> None:
     if precomputed is None or not len(precomputed):
         return
-    width, highest = int(model.get_input_embeddings().weight.shape[1]), int(precomputed.ids.max())
-    if precomputed.vectors.shape[1] != width or highest >= tokens:
-        raise VocabularyError(
-            f"precomputed rows {list(precomputed.vectors.shape)} with ids up to {highest} do not fit an embedding of "
-            f"{tokens} tokens and width {width}: compute them for this tokenizer and this model"
-        )
+    highest, head = int(precomputed.ids.max()), model.get_output_embeddings()
+    pairs = [(precomputed.vectors, model.get_input_embeddings())]
+    if precomputed.output is not None and head is not None:
+        pairs.append((precomputed.output, head))
+    for rows, embedding in pairs:
+        width = int(embedding.weight.shape[1])
+        if rows.shape[1] != width or highest >= tokens:
+            raise VocabularyError(
+                f"precomputed rows {list(rows.shape)} with ids up to {highest} do not fit an embedding of {tokens} "
+                f"tokens and width {width}: compute them for this tokenizer and this model"
+            )
 
 
 def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture, source: torch.Tensor) -> None:

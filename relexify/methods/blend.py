@@ -4,7 +4,8 @@ The order of evidence: special tokens by role > neutral tokens > meaning and sou
 or guessed. It is known from translations, and then weighs three times as much as the source pieces. It is guessed from
 the translations of the nearest tokens in the target language, and then weighs a third as much. If there is neither a
 dictionary nor parallel text, it is guessed from neighbours in aligned vectors, or, if these are noise, from the nearest
-target tokens that the source vocabulary has too, as in FOCUS. A token without any is the mean of its source pieces.
+target tokens that the source vocabulary has too, as in FOCUS; the latter also if dictionary and parallel text translate
+no token. A token without any is the mean of its source pieces.
 
 Source pieces say little about the meaning of a word. That they help nevertheless may be because they keep tokens apart,
 so that the model recognises a word that it has just read; a mean over neighbours says what kind of word it is. Aligned
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import EvidenceError
 from relexify.evidence.alignment import Rotation
+from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import neutral, shared, special
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.ramen import aligned_tokens
@@ -81,10 +83,16 @@ def _build(inputs: Inputs) -> Initialisation:
     guessed: Mixture | None = None
     rotation: Rotation | None = None
     try:
-        if known is None:
-            guessed, rotation = _guess_without_translations(inputs)
-        else:
+        if known is not None:
             guessed = translated_neighbours(inputs.source, inputs.target_subwords, known, device=inputs.device)
+        elif inputs.evidence.lexicon is None and inputs.evidence.bitext is None:
+            guessed, rotation = _guess_without_translations(inputs)
+        else:  # `replaced_by` below: no aligned vectors, however little is translated
+            logger.warning(
+                "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
+                "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
+            )
+            guessed = _shared_neighbours(inputs, inputs.target_subwords)
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
     if known is None and guessed is None:
@@ -132,8 +140,13 @@ def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | Non
         "neighbours that both vocabularies have; a dictionary (--dictionary) does better",
         100 * quality.precision,
     )
+    return _shared_neighbours(inputs, space.target), None
+
+
+def _shared_neighbours(inputs: Inputs, target: SubwordVectors) -> Mixture:
+    """Return meanings guessed from the nearest target tokens that the source vocabulary has too."""
     anchors = shared(inputs.source, inputs.target)
-    return translated_neighbours(inputs.source, space.target, anchors, device=inputs.device), None
+    return translated_neighbours(inputs.source, target, anchors, device=inputs.device)
 
 
 METHODS.add(
@@ -150,6 +163,6 @@ METHODS.add(
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
-        revision=4,
+        revision=5,
     ),
 )

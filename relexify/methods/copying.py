@@ -14,7 +14,7 @@ from relexify.tokens import EQUIVALENT_ROLES, TokenForm, Vocabulary, vocabulary_
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["neutral", "shared", "special"]
+__all__ = ["kept", "neutral", "shared", "special"]
 
 
 def special(
@@ -46,6 +46,22 @@ def special(
         rows[_id_of(target_token, target, "target")] = [_id_of(source_token, source, "source")]
     origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)
     return mixture_of_rows(rows, source, target, method="special", origin=origins)
+
+
+def kept(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokenizerFast | Vocabulary) -> Mixture:
+    """Copy every source token to the same id of a target vocabulary that extends the source vocabulary.
+
+    Raises:
+        VocabularyError: The target vocabulary does not begin with the source vocabulary.
+    """
+    source, target = vocabulary_of(source), vocabulary_of(target)
+    if target.tokens[: len(source)] != source.tokens:
+        raise VocabularyError(
+            "the target vocabulary does not begin with the source vocabulary: extend the model's own tokenizer"
+        )
+    rows = [[id] if id < len(source) else [] for id in range(len(target))]
+    origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)
+    return mixture_of_rows(rows, source, target, method="kept", origin=origins)
 
 
 def neutral(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokenizerFast | Vocabulary) -> Mixture:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from relexify.errors import EvidenceError, InputError
-from relexify.evidence.alignment import Rotation, align, align_randomly
+from relexify.evidence.alignment import Rotation, align, align_randomly, unaligned
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
@@ -29,7 +29,9 @@ from relexify.evidence.vectors import (
     train_vectors,
 )
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.copying import kept
 from relexify.methods.token_space import TokenSpace, WordComposition
+from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -40,7 +42,7 @@ from relexify.tokens import encode_words, encoder_of, make_encodable, normaliser
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = [
     "AlignedBy",
@@ -53,10 +55,11 @@ __all__ = [
     "trained_vectors",
 ]
 
-AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random"]
+AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random", "nothing"]
 """The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
 neighbours, or none: all searches for a map between the two spaces, only the adversarial training of the papers, or a
-random rotation, as a control."""
+random rotation, as a control. Vectors that are in one space already, such as multilingual ones, are aligned by nothing.
+"""
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
@@ -75,6 +78,9 @@ class Inputs:
         target: The target language's tokenizer.
         evidence: Texts, dictionary, parallel text and vectors.
         read_embedding: Returns the model's input embedding [tokens × d].
+        read_output: Returns the output embedding [tokens × d] of a model that has one apart from the input embedding.
+        read_donor: Returns the tokenizer and the input embedding [tokens × d'] of a model of the target language.
+        read_model: Returns the model itself, for methods that run it.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         aligned_by: What aligns word vectors.
@@ -82,6 +88,7 @@ class Inputs:
         vectors: How word vectors are trained.
         overrides: Source token by target token, both spelled out.
         options: The method's own options, an instance of `Method.options`.
+        keep_source: Whether the target vocabulary extends that of the source, whose rows are kept.
         seed: Random seed.
         device: Where to search.
     """
@@ -90,6 +97,11 @@ class Inputs:
     target: PreTrainedTokenizerFast
     evidence: Evidence
     read_embedding: Callable[[], np.ndarray] = field(metadata=NO_EFFECT)
+    read_output: Callable[[], np.ndarray | None] = field(default=lambda: None, metadata=NO_EFFECT)
+    read_donor: Callable[[], tuple[PreTrainedTokenizerFast, np.ndarray]] | None = field(
+        default=None, metadata=NO_EFFECT
+    )
+    read_model: Callable[[], PreTrainedModel] | None = field(default=None, metadata=NO_EFFECT)
     neighbours: int = 10
     temperature: float = 0.1
     aligned_by: AlignedBy = "dictionary"
@@ -97,6 +109,7 @@ class Inputs:
     vectors: VectorTraining = field(default_factory=VectorTraining)
     overrides: Mapping[str, str] = field(default_factory=dict)
     options: Any = None
+    keep_source: bool = False
     seed: int = 0
     device: str = field(default="cpu", metadata=NO_EFFECT)
     # Token spaces by the arguments of `token_space`; shared with the copies that `at` returns.
@@ -107,6 +120,19 @@ class Inputs:
         other = replace(self, neighbours=neighbours, temperature=temperature)
         object.__setattr__(other, "_spaces", self._spaces)
         return other
+
+    def keep_rows(self, mixture: Mixture) -> Mixture:
+        """Return a mixture with the rows of the source vocabulary copied, if they are to be kept."""
+        if not self.keep_source:
+            return mixture
+        return first_of(kept(self.source, self.target), mixture, method=mixture.method)
+
+    def keep_added(self, precomputed: PrecomputedRows | None) -> PrecomputedRows | None:
+        """Return precomputed rows without those of the source vocabulary, if these are to be kept."""
+        if not self.keep_source or precomputed is None:
+            return precomputed
+        added = precomputed.ids >= len(vocabulary_of(self.source))
+        return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added])
 
     @property
     def reads_own_embedding(self) -> bool:
@@ -124,6 +150,28 @@ class Inputs:
     def embedding(self) -> np.ndarray:
         """The model's input embedding [tokens × d]."""
         return self.read_embedding()
+
+    @cached_property
+    def output_embedding(self) -> np.ndarray | None:
+        """The model's output embedding [tokens × d], if it has one that is not tied to the input embedding."""
+        return self.read_output()
+
+    @cached_property
+    def donor_vectors(self) -> SubwordVectors:
+        """Rows of a donor model for the target tokens that its vocabulary has too; special tokens have none.
+
+        Raises:
+            InputError: There is no donor.
+        """
+        if self.read_donor is None:
+            raise InputError("there is no model of the target language to read rows from: give `donor`")
+        tokenizer, rows = self.read_donor()
+        donor, target = vocabulary_of(tokenizer), vocabulary_of(self.target)
+        found = [None if form.is_special else donor.same(target, id) for id, form in enumerate(target.forms)]
+        matrix = np.zeros((len(target), rows.shape[1]), np.float32)
+        ids = [id for id, match in enumerate(found) if match is not None]
+        matrix[ids] = rows[[match for match in found if match is not None]]
+        return SubwordVectors(target, matrix, np.any(matrix != 0, axis=1))
 
     @cached_property
     def aligned_token_counts(self) -> csr_array:
@@ -159,6 +207,7 @@ class Inputs:
         *,
         with_dictionary: bool = True,
         words: WordComposition | None = None,
+        weighted: bool = True,
         unit_length: bool = False,
     ) -> TokenSpace:
         """Return vectors of source and target tokens in one space.
@@ -168,22 +217,25 @@ class Inputs:
             with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
                 short, as in RAMEN.
             words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
+            weighted: Whether a word counts by its frequency; if not, all words count alike.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
 
         Raises:
             EvidenceError: There is nothing to align the vectors by.
         """
         words = words or WordComposition()
-        key = (subwords, with_dictionary, words, unit_length)
+        key = (subwords, with_dictionary, words, weighted, unit_length)
         if key not in self._spaces:
-            self._spaces[key] = self._token_space(subwords, with_dictionary, words, unit_length)
+            self._spaces[key] = self._token_space(subwords, with_dictionary, words, weighted, unit_length)
         return self._spaces[key]
 
     def _token_space(
-        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, unit_length: bool
+        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, weighted: bool, unit_length: bool
     ) -> TokenSpace:
         def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors, counts: Path | None) -> SubwordVectors:
-            frequencies = None if counts is None else read_frequencies(counts)
+            frequencies: Mapping[str, float] | None = None if counts is None else read_frequencies(counts)
+            if not weighted:
+                frequencies = dict.fromkeys(vectors.words, 1.0)
             if unit_length:
                 return subwords_from_words(
                     tokenizer, vectors, frequencies=frequencies, top_words=words.top_words, unit_length=True
@@ -234,6 +286,8 @@ class Inputs:
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon
+        if self.aligned_by == "nothing":
+            return unaligned(source, target, lexicon=given, seed=self.seed)
         if self.aligned_by == "random":
             return align_randomly(source, target, lexicon=given, seed=self.seed)
         if self.aligned_by in ("unsupervised", "adversarial"):

@@ -180,5 +180,6 @@ METHODS.add(
         evidence="nothing",
         paper="Tran 2020, section 5.1",
         build=lambda inputs: ramen_random(inputs.source, inputs.target),
+        is_baseline=True,
     ),
 )

@@ -23,7 +23,7 @@ Commands, recipes, comparisons and `rx.methods` read the registry and the packag
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from relexify.registry import Registry
@@ -39,7 +39,17 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
 
 Input = Literal[
-    "vectors", "target vectors", "dictionary", "bitext", "source text", "token vectors", "neighbours", "overrides"
+    "vectors",
+    "target vectors",
+    "dictionary",
+    "bitext",
+    "source text",
+    "token vectors",
+    "donor",
+    "embedding",
+    "model",
+    "neighbours",
+    "overrides",
 ]
 """The inputs of a method, besides the two tokenizers and text in the target language:
 
@@ -49,6 +59,9 @@ Input = Literal[
 - bitext: parallel text
 - source text: text in the source model's language
 - token vectors: vectors of the target tokens by their spelling
+- donor: a model of the target language
+- embedding: rows of the source model, which are combined into precomputed rows
+- model: the source model itself, which is run
 - neighbours: the options k and τ
 - overrides: single tokens that are copied from source tokens by name
 """
@@ -60,7 +73,7 @@ class Initialisation:
 
     Attributes:
         mixture: How every target token is mixed from source tokens.
-        precomputed: Rows of the input embedding that are not mixtures of source rows, in place of the mixture's.
+        precomputed: Rows that are not mixtures of source rows, in place of the mixture's.
         rotation: The vector alignment that the mixture rests on, if any.
     """
 
@@ -95,6 +108,7 @@ class Method:
         fresh_inner: Whether the inner parameters are drawn at random too.
         unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
             otherwise; the methods of papers do not do this.
+        is_baseline: Whether it uses no evidence about the target language, and is there to compare others with.
         revision: To be raised when `build` gives another result for the same inputs: cached mixtures are then rebuilt.
         options: A dataclass of the method's own options, which validates them when it is created.
     """
@@ -109,6 +123,7 @@ class Method:
     train_tokenizer: TokenizerTraining | None = None
     fresh_inner: bool = False
     unigram_prior: bool = False
+    is_baseline: bool = False
     revision: int = 1
     options: type[Any] | None = None
 
@@ -118,9 +133,10 @@ class Method:
         return kind in self.needs or (kind in self.uses and not replaced)
 
     def initialise(self, inputs: Inputs) -> Initialisation:
-        """Build the initialisation; unlike `build`, always as an `Initialisation`."""
+        """Build the initialisation; unlike `build`, always as an `Initialisation`, and with the rows to keep."""
         built = self.build(inputs)
-        return built if isinstance(built, Initialisation) else Initialisation(built)
+        built = built if isinstance(built, Initialisation) else Initialisation(built)
+        return replace(built, mixture=inputs.keep_rows(built.mixture), precomputed=inputs.keep_added(built.precomputed))
 
 
 METHODS: Registry[Method] = Registry("method")

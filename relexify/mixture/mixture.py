@@ -48,6 +48,8 @@ class Fallback(StrEnum):
     """A draw from N(mean, variance) of the source rows, per dimension (WECHSEL, section 3.2)."""
     MEAN = "mean"
     """The mean of the source rows, per dimension."""
+    NEAR_MEAN = "near-mean"
+    """A draw from N(mean, 1e-9 Σ) of the source rows, Σ their covariance (`mean_resizing` of transformers)."""
     NARROW = "narrow"
     """A draw from N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
     FRESH = "fresh"
@@ -180,25 +182,29 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class PrecomputedRows:
-    """Rows of the input embedding that are given, and override a mixture.
+    """Rows of the input embedding, and of an untied output embedding, that are given and override a mixture.
 
     Attributes:
         ids: The target tokens, int64 [k], distinct.
         vectors: Their rows, float32 [k × d], in the embedding space of the model.
+        output: Their rows in an output embedding that is not tied to the input embedding, float32 [k × d]; if None,
+            those of the mixture.
     """
 
     ids: np.ndarray
     vectors: np.ndarray
+    output: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.vectors.ndim != 2 or self.ids.shape != self.vectors.shape[:1]:
-            raise VocabularyError(
-                f"precomputed rows {list(self.vectors.shape)} do not fit {list(self.ids.shape)} ids: give a row per id"
-            )
+        for rows in (self.vectors, self.vectors if self.output is None else self.output):
+            if rows.ndim != 2 or self.ids.shape != rows.shape[:1]:
+                raise VocabularyError(
+                    f"precomputed rows {list(rows.shape)} do not fit {list(self.ids.shape)} ids: give a row per id"
+                )
+            if not np.isfinite(rows).all():
+                raise VocabularyError("the precomputed rows hold NaN or infinity: compute them again")
         if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and int(self.ids.min()) < 0):
             raise VocabularyError("a token has several precomputed rows, or a negative id: give each token once")
-        if not np.isfinite(self.vectors).all():
-            raise VocabularyError("the precomputed rows hold NaN or infinity: compute them again")
 
     def __len__(self) -> int:
         return len(self.ids)

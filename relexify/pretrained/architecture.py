@@ -28,6 +28,9 @@ __all__ = [
 Architecture = Literal["decoder", "encoder", "encoder-decoder", "headless"]
 """A decoder predicts the next token, an encoder masked tokens; a headless model has no language-modelling head."""
 
+_EITHER = ("xlm", "flaubert")
+"""Types of models whose class (`XLMWithLMHeadModel`) has one head for both, and whose config says what it predicts."""
+
 IGNORED = -100
 """The label of a position that has no loss; the default of torch's cross entropy and of transformers."""
 
@@ -40,6 +43,8 @@ def architecture_of(model: PreTrainedModel) -> Architecture:
         return "headless"
     if getattr(model.config, "is_encoder_decoder", False):
         return "encoder-decoder"
+    if model.config.model_type in _EITHER:
+        return "decoder" if model.config.causal else "encoder"
     return "encoder" if name.endswith("ForMaskedLM") else "decoder"
 
 
@@ -50,6 +55,8 @@ def architecture_in_config(config: PreTrainedConfig) -> Architecture:
         return "encoder"
     if getattr(config, "is_encoder_decoder", False):
         return "encoder-decoder"
+    if config.model_type in _EITHER:
+        return "decoder" if config.causal else "encoder"
     names = [str(name) for name in getattr(config, "architectures", None) or []]
     if getattr(config, "is_decoder", False) or any("CausalLM" in name or "LMHead" in name for name in names):
         return "decoder"

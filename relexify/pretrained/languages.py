@@ -1,7 +1,7 @@
 """The languages of a model: names, and one of them alone, loaded or written as a model of its own.
 
 A model of transformers has one language, and none need be named. Of a folder with several (a `ModelKind` says which
-ones it has) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`.
+ones it has) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`. Names are checked without torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.pretrained.kinds import MODEL_KINDS, kind_of_folder
-from relexify.pretrained.loading import check_loadable, load_model, load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -59,6 +58,8 @@ def load_for_language(name: str | Path, language: str | None = None) -> tuple[Pr
         InputError: There is no such model, or it does not have this language.
     """
     if language is None:
+        from relexify.pretrained.loading import load_model, load_tokenizer
+
         return load_model(name), load_tokenizer(name)
     kind = kind_of_folder(name)
     if kind is None or kind.load_language is None or not kind.languages(name):
@@ -74,6 +75,8 @@ def language_folder(name: str | Path, language: str | None = None) -> Iterator[s
         InputError: The model does not have this language, or no language is named and one must be.
     """
     if language is None:
+        from relexify.pretrained.loading import check_loadable
+
         check_loadable(name)
         yield name
         return

@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.loading import meta_model
 
 __all__ = ["count_rows", "lexical_axes", "read_embedding", "resize"]
+
+_KNOWN: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = WeakKeyDictionary()
+"""Shapes and lexical axes of models that were examined: a training asks for them several times."""
 
 
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
@@ -33,7 +37,10 @@ def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     kind = kind_of_config(model.config)
     if kind is not None and kind.fixed_vocabulary is not None:
         raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
-    rows = count_rows(model)
+    rows, shapes = count_rows(model), _shapes(model)
+    known_shapes, known_axes = _KNOWN.get(model, ({}, {}))
+    if known_shapes == shapes:
+        return dict(known_axes)
     try:
         with torch.device("meta"):
             twin = type(model)(copy.deepcopy(model.config))
@@ -47,7 +54,8 @@ def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
         for name, shape in before.items()
         if after[name] != shape
     }
-    _check_axes(model, axes, rows)
+    _check_axes(model, shapes, axes, rows)
+    _KNOWN[model] = shapes, dict(axes)
     return axes
 
 
@@ -94,9 +102,11 @@ def read_embedding(folder: Path) -> np.ndarray | None:
     return None
 
 
-def _check_axes(model: PreTrainedModel, axes: Mapping[str, int], rows: int) -> None:
+def _check_axes(
+    model: PreTrainedModel, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int], rows: int
+) -> None:
     """Reject a model whose own resizing misses a lexical parameter, or resizes another one."""
-    for name, shape in _shapes(model).items():
+    for name, shape in shapes.items():
         wrong = shape[axes[name]] != rows if name in axes else bool(shape) and shape[0] == rows
         if wrong:
             raise GraftError(

@@ -36,6 +36,7 @@ from relexify.storage.json import read_json
 from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
+    "add_next_sentence_head",
     "check_loadable",
     "load_config",
     "load_model",
@@ -70,9 +71,30 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
     path = check_loadable(name)
     model, missing = _from_pretrained(name, model_class(load_config(name)), path, dtype="auto")
     _check_complete(name, model, missing)
-    if next_sentence and isinstance(model, BertForMaskedLM):
-        _add_next_sentence_head(model, name, path)
+    if next_sentence:
+        add_next_sentence_head(model, name)
     return model
+
+
+def add_next_sentence_head(model: PreTrainedModel, name: str | Path) -> None:
+    """Give a BERT the pooler and the head for next sentences of another one, in place, if that has them.
+
+    They have their names in BERT's files, so `save_pretrained` writes them too; masked tokens are not affected. Other
+    models, and BERTs that have the head, stay as they are.
+
+    Args:
+        model: The model.
+        name: The BERT that has the head, as for `load_model`.
+
+    Raises:
+        InputError: There is no such model, or it is damaged.
+    """
+    if not isinstance(model, BertForMaskedLM) or getattr(model.cls, "seq_relationship", None) is not None:
+        return
+    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
+        both, missing = _from_pretrained(name, BertForPreTraining, check_loadable(name), dtype="auto")
+    if not missing:
+        model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
 
 
 def meta_model(name: str | Path) -> PreTrainedModel:
@@ -262,17 +284,6 @@ def _from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
     return model.eval(), sorted(loaded["missing_keys"])
-
-
-def _add_next_sentence_head(model: BertForMaskedLM, name: str | Path, path: str) -> None:
-    """Give a model the pooler and the head for next sentences, in place, under their names in BERT's files.
-
-    The head for masked tokens is not affected; `save_pretrained` writes both heads.
-    """
-    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
-        both, missing = _from_pretrained(name, BertForPreTraining, path, dtype="auto")
-    if not missing:
-        model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
 
 
 def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Save a model that differs from the folder it was loaded from in a few tensors, without touching the others.
+"""The weight files of a model: their sha256, and new ones that differ in a few tensors, without touching the others.
 
 A grafted model has the inner parameters of its source. Files of the source that hold a lexical tensor are rewritten,
 all others become hard links, so time and memory depend on the size of the vocabulary, not on that of the model.
@@ -6,7 +6,9 @@ all others become hard links, so time and memory depend on the size of the vocab
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +22,10 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import resolve
 from relexify.pretrained.quiet import save_model
-from relexify.storage.files import write_file
+from relexify.storage.files import sha256_of, write_file
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
 
-__all__ = ["save_with_links"]
+__all__ = ["save_with_links", "sha256_of_weights"]
 
 _DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
@@ -66,6 +68,33 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
         index = _updated_index(files.index, [folder / path.name for path in files.paths], model)
         write_file(folder / SAFE_WEIGHTS_INDEX_NAME, json.dumps(index, indent=2, sort_keys=True) + "\n")
     return True
+
+
+def sha256_of_weights(source: str | Path) -> str | None:
+    """Return the sha256 of the safetensors file of a model; of several, that of the list that `sha256sum` prints.
+
+    Args:
+        source: As for `load_model`.
+
+    Returns:
+        None if there are none on this machine.
+    """
+    files = _find_files(source)
+    if files is None:
+        return None
+    digests = [_sha256_of_file(path) for path in files.paths]
+    if len(digests) == 1:
+        return digests[0]
+    listed = "".join(f"{digest}  {path.name}\n" for digest, path in zip(digests, files.paths, strict=True))
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _sha256_of_file(path: Path) -> str:
+    # The Hub's cache links to files that are named by their sha256, which takes minutes to compute for large models.
+    stored = path.resolve()
+    if stored.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", stored.name):
+        return stored.name
+    return sha256_of(path)
 
 
 @dataclass(frozen=True)

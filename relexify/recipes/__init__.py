@@ -1,6 +1,7 @@
 """Recipes: a run as a TOML file.
 
 recipe.py      read and write a recipe file
+named.py       the recipes that come with relexify (shipped/), by name
 schema.py      from dataclasses to validation, and from errors to one sentence
 overrides.py, paths.py, settings.py   values from the command line, names of files, `--set` of a single verb
 run.py         run the steps of a recipe in a work folder, then its tasks

@@ -1,7 +1,7 @@
 """The demonstration: a real model learns a language that nobody speaks.
 
-English text that ships with Python is relexified word by word into an invented language, so that the true dictionary is
-known and every initialisation can be held against the best there could be.
+English text that ships with Python is relexified word by word into an invented language. So the true dictionary is
+known: an initialisation can be compared with one that knows every word, and what the model writes can be read.
 """
 
 from __future__ import annotations
@@ -10,34 +10,31 @@ import random as randomness
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
-from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import VectorTraining
-from relexify.grafting import Graft, add_unigram_prior, graft
-from relexify.methods.copying import neutral, special
-from relexify.methods.inputs import Inputs
-from relexify.methods.random import random
-from relexify.methods.registry import METHODS
-from relexify.methods.shuffle import shuffle
-from relexify.methods.translations import translations
-from relexify.mixture import Mixture, first_of
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.packaged import PACKAGED
+from relexify.progress import report_under
+from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
-from relexify.tokens import train_tokenizer_like
 from relexify.training.plan import Training
 from relexify.training.run import train
 
-__all__ = ["Demonstration", "DemonstrationResult", "Material", "make_material", "oracle", "run_demonstration"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-TRAINED = ("random", "blend")
-"""Initialisations that are trained; the model of the last one is kept."""
+__all__ = ["Demonstration", "DemonstrationResult", "Material", "Sample", "make_material", "run_demonstration"]
+
+KEPT = "blend"
+"""The run whose model is kept."""
+_PROMPT_WORDS, _WRITTEN_TOKENS = 8, 24
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,12 @@ class Demonstration:
     """Options of the demonstration.
 
     Attributes:
-        output: The folder for the text, the dictionary and the model.
+        output: The folder for the text, the dictionary, the model and the report.
         model: The model that learns the language.
         vocab_size: Tokens of the target vocabulary.
         dictionary_size: The number of words in the dictionary that the methods see, the most frequent ones.
-        vector_width: Components of a word vector.
         text_bytes: How much of the text to use; all of it if None.
-        score_bytes: How much held-out text to score on.
-        training: How the transferred model is trained.
+        training: How the transferred models are trained.
         seed: Random seed.
         overwrite: Whether to replace the output folder.
     """
@@ -61,18 +56,10 @@ class Demonstration:
     model: str = "smollm2-135m"
     vocab_size: int = 8_000
     dictionary_size: int = 3_000
-    vector_width: int = 100
     text_bytes: int | None = None
-    score_bytes: int = 12_288
     training: Training = field(
         default_factory=lambda: Training(
-            steps=10,
-            batch=8,
-            length=128,
-            # One rate for all: it would follow from the size of the rows, and random rows are small.
-            embedding_learning_rate=1.5e-3,
-            held_out_bytes=4_096,
-            save_every=10_000,
+            steps=6, batch=8, length=64, evaluate_every=3, held_out_bytes=4_096, save_every=10_000
         )
     )
     seed: int = 0
@@ -84,7 +71,7 @@ class Material:
     """The text of a demonstration.
 
     Attributes:
-        english: Paragraphs of English, to train vectors on.
+        english: Paragraphs of English, for methods that train vectors on it.
         invented: Other paragraphs, in the invented language.
         held_out: Further paragraphs in the invented language, to score on.
         language: The invented language itself.
@@ -99,28 +86,46 @@ class Material:
 
 
 @dataclass(frozen=True)
-class DemonstrationResult:
-    """The scores of a demonstration, in bits per byte.
+class Sample:
+    """Text that a model wrote.
 
     Attributes:
-        before: Before training, by initialisation.
-        after: After the same few steps, by initialisation.
-        steps: The number of these steps.
-        sample: A paragraph of English and the same in the invented language.
+        text: The continuation of the prompt, in the invented language.
+        gloss: The same word by word in English.
+    """
+
+    text: str
+    gloss: str
+
+
+@dataclass(frozen=True)
+class DemonstrationResult:
+    """The result of a demonstration.
+
+    Attributes:
+        comparison: The scores of the runs along their training, in bits per byte.
+        original: Bits per byte of the original model with its own tokenizer, on the same text.
+        oracle: Bits per byte before training of a model that was transferred like the kept one, but with the
+            translation of every word.
+        prompt: The beginning of a held-out paragraph, as written and in English.
+        before: How the transferred model continues it.
+        after: How it continues it after its training.
         output: The folder with everything.
     """
 
-    before: dict[str, float]
-    after: dict[str, float]
-    steps: int
-    sample: tuple[str, str]
+    comparison: Comparison
+    original: float
+    oracle: float
+    prompt: Sample
+    before: Sample
+    after: Sample
     output: Path
 
 
 def run_demonstration(
     options: Demonstration, *, report: Callable[[str], None] = lambda text: None
 ) -> DemonstrationResult:
-    """Invent a language, transfer a model to it by several methods, train for a few steps, and score.
+    """Invent a language, transfer a model to it with and without a dictionary, train for a few steps, and compare.
 
     Args:
         options: What to show.
@@ -130,30 +135,55 @@ def run_demonstration(
     check_output(options.output, overwrite=options.overwrite)
     report("inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
-    report(f"loading {options.model}")
-    model, source = load_model(options.model), load_tokenizer(options.model)
-    target = train_tokenizer_like(source, lambda: material.invented, options.vocab_size)
-    mixtures = _mixtures(options, material, model, source, target, report)
-    text = "\n".join(material.held_out).encode()[: options.score_bytes].decode(errors="ignore")
-    report("scoring every initialisation on held-out text")
-    before, trained_from = {}, {}
-    for name, mixture in mixtures.items():
-        grafted = graft(model, target, mixture, seed=options.seed, copy_inner=False)
-        if name in METHODS and METHODS[name].unigram_prior:
-            add_unigram_prior(grafted.model, target, material.invented, seed=options.seed)
-        before[name] = bits_per_byte(grafted.model, target, text).value
-        if name in TRAINED:
-            trained_from[name] = grafted
-    after = {}
-    with TemporaryDirectory() as folder:
-        for name, grafted in trained_from.items():
-            report(f"training for {options.training.steps} steps, from {name} embeddings")
-            trained = _trained(options, material, grafted, Path(folder))
-            after[name] = bits_per_byte(load_model(trained), target, text).value
-        _save(options, material, trained)
-    english = material.english[0][:300]
-    sample = (english, material.language.translate(english))
-    return DemonstrationResult(before, after, options.training.steps, sample, options.output)
+    title = PACKAGED[options.model].title if options.model in PACKAGED else options.model
+    report(f"scoring {title}, with its own tokenizer")
+    original = _score(load_model(options.model), load_tokenizer(options.model), options, material)
+    corpus, held_out = Corpus.from_lines(material.invented), Corpus.from_lines(material.held_out)
+    transfer = Transfer(
+        model=options.model,
+        output=options.output,
+        corpus=corpus,
+        held_out=held_out,
+        vocab_size=options.vocab_size,
+        score=False,
+        seed=options.seed,
+    )
+    prompt = " ".join(material.held_out[0].split()[:_PROMPT_WORDS])
+    curves, samples = {}, {}
+    with write_folder(options.output, overwrite=options.overwrite) as folder:
+        _write_material(material, folder)
+        for name, dictionary in (("random", None), (KEPT, material.lexicon)):
+            report(f"transferring it with the method {name}, and training it for {options.training.steps} steps")
+            start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
+            with report_under(name):
+                graft = run_transfer(replace(transfer, output=start, method=name, dictionary=dictionary)).graft
+                result = train(start, end, corpus, options.training, held_out=held_out)
+            curves[name] = (result.curve,)
+            if name == KEPT:
+                samples["before"] = _continue(graft.model, graft.tokenizer, prompt, material.language)
+                samples["after"] = _continue(load_model(end), load_tokenizer(end), prompt, material.language)
+            else:
+                shutil.rmtree(end)
+            shutil.rmtree(start)
+        report("scoring the oracle, which is given the translation of every word")
+        truth = BilingualLexicon(tuple(material.language.pairs()), name="true dictionary")
+        graft = run_transfer(replace(transfer, output=folder / "oracle", dictionary=truth)).graft
+        oracle = _score(graft.model, graft.tokenizer, options, material)
+        shutil.rmtree(folder / "oracle")
+        scores = {"original model and tokenizer": original, "oracle before training": oracle}
+        notes = {"model": title, "seed": options.seed}
+        notes |= {name: f"{score:.3f} bits per byte" for name, score in scores.items()}
+        comparison = Comparison("An invented language", curves, options.training.tokens_per_step, notes)
+        write_report(comparison, folder)
+    return DemonstrationResult(
+        comparison=comparison,
+        original=original,
+        oracle=oracle,
+        prompt=Sample(prompt, material.language.gloss(prompt)),
+        before=samples["before"],
+        after=samples["after"],
+        output=options.output,
+    )
 
 
 def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> Material:
@@ -174,66 +204,35 @@ def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> 
     )
 
 
-def _mixtures(
-    options: Demonstration, material: Material, model: Any, source: Any, target: Any, report: Callable[[str], None]
-) -> dict[str, Mixture]:
-    report("training word vectors of both languages and aligning them with the dictionary")
-    inputs = Inputs(
-        source=source,
-        target=target,
-        evidence=Evidence(
-            corpus=Corpus.from_lines(material.invented),
-            held_out=Corpus.from_lines(material.held_out),
-            source_corpus=Corpus.from_lines(material.english),
-            lexicon=material.lexicon,
-        ),
-        read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),
-        vectors=VectorTraining(width=options.vector_width),
-        seed=options.seed,
+def _score(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, options: Demonstration, material: Material
+) -> float:
+    """Return the bits per byte of a model, on the text and in the windows that training scores."""
+    text = Corpus.from_lines(material.held_out).sample_bytes(options.training.held_out_bytes or 0)
+    return bits_per_byte(model, tokenizer, text, window=options.training.length).value
+
+
+def _continue(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, language: InventedLanguage
+) -> Sample:
+    """Let a model continue a prompt, with the most probable token each time but with a penalty for repetitions."""
+    inputs = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
+    written = model.eval().generate(
+        input_ids=inputs.input_ids,
+        attention_mask=inputs.attention_mask,
+        max_new_tokens=_WRITTEN_TOKENS,
+        do_sample=False,
+        repetition_penalty=1.2,
+        pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
     )
-    wechsel, blend = (METHODS[name].initialise(inputs) for name in ("wechsel", "blend"))
-    rotation = wechsel.rotation
-    if rotation and rotation.quality:
-        report(f"{rotation.quality.precision:.0%} of held-out dictionary words find their translation")
-    return {
-        "random": random(source, target),
-        "shuffle": shuffle(source, target, seed=options.seed),
-        "wechsel": wechsel.mixture,
-        "blend": blend.mixture,
-        "oracle": oracle(material, source, target),
-    }
+    text = tokenizer.decode(written[0, inputs.input_ids.shape[1] :], skip_special_tokens=True)
+    text = " ".join(text.split())
+    return Sample(text, language.gloss(text))
 
 
-def oracle(material: Material, source: Any, target: Any) -> Mixture:
-    """Return the best possible mixture: the true translations of every word, weighted by its frequency."""
-    counts = Counter(word for line in material.invented for word in split_words(line) if word[0].isalpha())
-    truth = BilingualLexicon(tuple(material.language.pairs()))
-    meanings = translations(source, target, truth, frequencies=counts, whole_words=False)
-    return first_of(special(source, target), neutral(source, target), meanings, method="oracle")
-
-
-def _trained(options: Demonstration, material: Material, grafted: Graft, folder: Path) -> Path:
-    """Train the transferred model for a few steps, and return its folder."""
-    start, trained = folder / "grafted", folder / "trained"
-    grafted.save(start, overwrite=True)
-    train(
-        start,
-        trained,
-        Corpus.from_lines(material.invented),
-        options.training,
-        held_out=Corpus.from_lines(material.held_out),
-        overwrite=True,
-    )
-    return trained
-
-
-def _save(options: Demonstration, material: Material, trained: Path) -> None:
-    """Write the text, the dictionary and the trained model into the output folder."""
-    with write_folder(options.output, overwrite=options.overwrite) as folder:
-        write_file(folder / "english.txt", "\n".join(material.english) + "\n")
-        write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
-        write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
-        write_file(
-            folder / "dictionary.tsv", "".join(f"{source}\t{target}\n" for source, target in material.lexicon.pairs)
-        )
-        shutil.copytree(trained, folder / "model")
+def _write_material(material: Material, folder: Path) -> None:
+    """Write the text and the dictionary into the output folder."""
+    write_file(folder / "english.txt", "\n".join(material.english) + "\n")
+    write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
+    write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
+    write_file(folder / "dictionary.tsv", "".join(f"{source}\t{target}\n" for source, target in material.lexicon.pairs))

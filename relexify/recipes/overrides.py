@@ -18,7 +18,7 @@ def override(table: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[s
     Args:
         table: As `tomllib` reads it.
         overrides: Keys separated by dots, `=`, and a TOML value; a value that is not TOML is text. A number is the
-            index of a table in a list, from 0. Later overrides win.
+            index of a table in a list, from 0. Without a value, the key is removed. Later overrides win.
 
     Returns:
         The new table, and the keys that were overridden, in the form `tasks[0].epochs`.
@@ -35,6 +35,7 @@ def override(table: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[s
 
 
 def _parse(text: str) -> tuple[list[str], Any]:
+    """Return the keys and the value of an override; the value is None if the key is to be removed."""
     key, equals, value = text.partition("=")
     try:
         nested: Any = tomllib.loads(f"{key} = 0") if equals else {}
@@ -46,6 +47,8 @@ def _parse(text: str) -> tuple[list[str], Any]:
         path.append(name)
     if not path:
         raise InputError(f"the override {text!r} is not of the form KEY=VALUE: write it like training.steps=500")
+    if not value.strip():
+        return path, None
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")
     except tomllib.TOMLDecodeError:
@@ -71,7 +74,8 @@ def _put(table: dict[str, Any], path: list[str], value: Any, text: str) -> tuple
     """Return the table with the value, and the key in the form of messages."""
     name, *rest = path
     if not rest:
-        return {**table, name: value}, name
+        others = {key: each for key, each in table.items() if key != name}
+        return others if value is None else {**table, name: value}, name
     below = table.get(name, {})
     if isinstance(below, list) and len(rest) > 1:
         index = int(rest[0]) if rest[0].isdigit() else len(below)

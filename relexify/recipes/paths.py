@@ -11,9 +11,11 @@ import re
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.text.remote import is_url
 
 __all__ = [
     "OverrideText",
+    "UnsetVariable",
     "absolute_model",
     "absolute_path",
     "absolute_text",
@@ -31,6 +33,18 @@ class OverrideText(str):
     __slots__ = ()
 
 
+class UnsetVariable(InputError):
+    """A path names an environment variable that is not set.
+
+    Attributes:
+        variable: Its name.
+    """
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(f"the variable {variable} is not set")
+        self.variable = variable
+
+
 def absolute_path(text: str, folder: Path) -> str:
     """Return the path that a text of a recipe stands for.
 
@@ -39,8 +53,9 @@ def absolute_path(text: str, folder: Path) -> str:
         folder: The folder of the recipe.
 
     Raises:
-        InputError: It is empty or impossible, or names a variable or a user that does not exist. The message is the end
-            of a sentence that begins with the key.
+        UnsetVariable: It names a variable that is not set.
+        InputError: It is empty or impossible, or names a user that does not exist. The message is the end of a sentence
+            that begins with the key.
     """
     if not text.strip():
         raise InputError("is empty: give a path, or leave it out")
@@ -50,7 +65,7 @@ def absolute_path(text: str, folder: Path) -> str:
     def value_of(found: re.Match[str]) -> str:
         name = found[2] or found[3]
         if name and not os.environ.get(name):
-            raise InputError(f"is {text[:80]!r}, but the variable {name} is not set: set it, or write the path")
+            raise UnsetVariable(name)
         return os.environ[name] if name else "$"
 
     path = os.path.expanduser(_VARIABLE.sub(value_of, text))
@@ -60,8 +75,8 @@ def absolute_path(text: str, folder: Path) -> str:
 
 
 def absolute_text(text: str, folder: Path) -> str:
-    """Return the name of a text as `Corpus.open` takes it: data sets of the Hub as they are, everything else a path."""
-    return str(text) if text.startswith("hf:") else absolute_path(text, folder)
+    """Return the name of a text as `Corpus.open` takes it: data sets of the Hub and URLs as they are, else a path."""
+    return str(text) if _is_remote(text) else absolute_path(text, folder)
 
 
 def absolute_model(text: str, folder: Path) -> str:
@@ -78,9 +93,13 @@ def written_path(path: str | Path) -> str:
 
 def written_text(name: str | Path) -> str:
     """Return what `absolute_text` reads as this name."""
-    return name if isinstance(name, str) and name.startswith("hf:") else written_path(name)
+    return name if isinstance(name, str) and _is_remote(name) else written_path(name)
 
 
 def written_model(name: str) -> str:
     """Return what `absolute_model` reads as this model."""
     return written_path(name) if name.startswith(("/", ".")) else name
+
+
+def _is_remote(text: str) -> bool:
+    return text.startswith("hf:") or is_url(text)

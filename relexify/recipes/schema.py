@@ -30,6 +30,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from relexify.errors import InputError
 from relexify.recipes.paths import (
+    UnsetVariable,
     absolute_model,
     absolute_path,
     absolute_text,
@@ -48,6 +49,7 @@ __all__ = [
     "build",
     "checked",
     "explain",
+    "flattened_classes",
     "invalid",
     "keys_type",
     "table_of",
@@ -78,7 +80,7 @@ _EXPECTED = {
     "less_than": "a number of at most 64 bits",
 }
 _FOLDER_NAME = re.compile(r"\w[\w.+-]*")
-_INVALID, _UNKNOWN, _MISSING = "invalid", "unknown", "missing"
+_INVALID, _UNKNOWN, _MISSING, _UNSET = "invalid", "unknown", "missing", "unset"
 
 
 # From a dataclass to a type for pydantic.
@@ -157,6 +159,14 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
     return Annotated[model, BeforeValidator(check_keys), AfterValidator(given)]
 
 
+def flattened_classes(options: type[Any]) -> tuple[type[Any], ...]:
+    """Return the classes whose fields are keys of the table of a dataclass; they may change with what is registered."""
+    if not is_dataclass(options):
+        return ()
+    marks = map(_flattened_mark, get_type_hints(options, include_extras=True).values())
+    return tuple(each for mark in marks if mark is not None for each in mark.classes())
+
+
 def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> Any:
     """Return options with the values that a table has; a class may define `updated(**values)` to complete them.
 
@@ -176,12 +186,12 @@ def invalid(message: object) -> PydanticCustomError:
     return PydanticCustomError(_INVALID, "{message}", {"message": str(message)})
 
 
-def checked(function: Callable[..., Any], *arguments: Any, between: str = ": ") -> Any:
+def checked(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function inside a validator, so that its `InputError` is reported with the key."""
     try:
         return function(*arguments)
     except InputError as error:
-        raise invalid(f"{between}{error}") from error
+        raise invalid(f": {error}") from error
 
 
 def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
@@ -233,7 +243,15 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
 
 
 def _absolute(function: Callable[[str, Path], str], value: object, info: ValidationInfo) -> object:
-    return checked(function, value, info.context, between=" ") if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    folder: Any = info.context
+    try:
+        return function(value, folder)
+    except UnsetVariable as error:
+        raise PydanticCustomError(_UNSET, "unset variable", {"variable": error.variable}) from error
+    except InputError as error:
+        raise invalid(f" {error}") from error
 
 
 _TEXT = Annotated[str, BeforeValidator(partial(_absolute, absolute_text))]
@@ -283,10 +301,14 @@ def _inherited(kind: Any) -> list[str]:
 
 def _flattened(kind: Any) -> dict[str, Any] | None:
     """Return the types of the options in a flattened field, by name; None if the field is not one."""
-    mark = next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
+    mark = _flattened_mark(kind)
     if mark is None:
         return None
     return {name: kind for each in mark.classes() for name, kind in get_type_hints(each, include_extras=True).items()}
+
+
+def _flattened_mark(kind: Any) -> Flattened | None:
+    return next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
 
 
 def _inherits(entry: Field[Any]) -> bool:
@@ -338,6 +360,14 @@ def explain(error: ValidationError, origin: Origin) -> str:
         listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         add = "add it" if len(names) == 1 else "add them"
         return f"{origin.of(_key(table))}: {_table_name(_key(table))} lacks {listed}: {add}"
+    if first["type"] == _UNSET:
+        unset = [each for each in found if each["type"] == _UNSET and each["ctx"] == first["ctx"]]
+        keys = ", ".join(_key(each["loc"]) for each in unset)
+        return (
+            f"{origin.of(key)}: the variable {first['ctx']['variable']} is not set, and the paths of {keys} begin with "
+            f"it: set it to the folder of these files, or give paths of your own, such as `{key}=PATH`; `KEY=` leaves "
+            "out what is not required"
+        )
     if first["type"] == _INVALID:
         return f"{origin.locate(key)}{first['msg']}"
     return f"{origin.locate(key)} is {_description(first['input'])}: give {_expected(first)}"

@@ -10,7 +10,7 @@
 `test` may be a table of several files, all of which a fine-tuned model is tested on, and `train` a list of them.
 
 The scores of a model on a task are kept as json under a name that says what they depend on; unfinished evaluations
-resume.
+resume. What needs torch is imported by the functions, so that a recipe is validated without it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from relexify.evaluation.data.files import TaskFiles
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.registry import TASKS
 from relexify.recipes.schema import FolderName
-from relexify.reports import TaskScores
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
 from relexify.storage.json import read_json
 
 if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
+    from relexify.reports import TaskScores
 
 __all__ = ["TaskEntry", "check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
 
@@ -121,6 +121,8 @@ def evaluate_entries(
         folder: For scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
+    from relexify.reports import TaskScores
+
     found = dict(zip((entry.title for entry in entries), finished_scores(entries, step, folder), strict=True))
     starts: set[str | None] = set()  # tasks whose fine-tuned encoder is needed, those above after those below
     for entry in reversed(entries):
@@ -184,6 +186,8 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
 
 def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
     """Read scores under the task's name of today; None if they cannot be read."""
+    from relexify.reports import TaskScores
+
     try:
         return replace(TaskScores.of_table(table), task=entry.title)  # type: ignore[arg-type]
     except (KeyError, TypeError, AttributeError, InputError):

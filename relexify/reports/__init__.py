@@ -2,10 +2,12 @@
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import (
+    EmbeddingChange,
     HiddenStates,
     LayerSimilarities,
     Neighbourhood,
     Principal,
+    embedding_changes,
     hidden_states,
     layer_similarities,
     neighbourhood,
@@ -27,6 +29,7 @@ from relexify.reports.task_scores import TaskScores, task_notes
 
 __all__ = [
     "Comparison",
+    "EmbeddingChange",
     "HiddenStates",
     "LayerSimilarities",
     "Neighbourhood",
@@ -36,6 +39,7 @@ __all__ = [
     "TaskScores",
     "TrainingCost",
     "effort_rows",
+    "embedding_changes",
     "hidden_states",
     "layer_similarities",
     "neighbourhood",

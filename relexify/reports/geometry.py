@@ -5,7 +5,7 @@
     S_intra(l)   = E_i E_{j1 ≠ j2} cos(h_{j1}, h_{j2})          two positions with the same token i
 
 (Sections 4.4 and 4.5 of the paper on sub-embeddings, after Ethayarajh 2019 and Cai et al. 2021. The neighbours of a
-word are those of Appendix A of TreLM.)
+word are those of Appendix A of TreLM; how far embeddings move is a question of WECHSEL's first version, 5.4.1.)
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from relexify.errors import EvidenceError
 from relexify.neighbours import normalise_rows
 
 __all__ = [
+    "EmbeddingChange",
     "HiddenStates",
     "LayerSimilarities",
     "Neighbourhood",
     "Principal",
+    "embedding_changes",
     "hidden_states",
     "layer_similarities",
     "neighbourhood",
@@ -47,6 +49,23 @@ class Principal:
     def explained(self) -> float:
         """r_p, the share of the variance that all of them show."""
         return float(self.ratios.sum())
+
+
+@dataclass(frozen=True)
+class EmbeddingChange:
+    """How far the embeddings of consecutive tokens have moved.
+
+    Attributes:
+        first: The id of the first token.
+        last: The id of the last token.
+        cosine: Mean cosine of an embedding with what it was before.
+        distance: Mean distance from there, relative to the length that it had.
+    """
+
+    first: int
+    last: int
+    cosine: float
+    distance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +137,36 @@ def principal_components(rows: np.ndarray, count: int = 3) -> Principal:
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # else their signs are by chance
     total = max(float(values.clip(min=0).sum()), 1e-30)
     return Principal(centred @ axes.astype(np.float32), values[order].clip(min=0) / total)
+
+
+def embedding_changes(before: np.ndarray, after: np.ndarray, *, groups: int = 10) -> list[EmbeddingChange]:
+    """Return how far embeddings have moved, in the order of the vocabulary.
+
+    A BPE numbers its tokens in the order of its merges, so the first groups have the early merges. Tokens whose
+    embedding was zero are left out.
+
+    Args:
+        before: [tokens × width].
+        after: The same tokens, after training [tokens × width].
+        groups: Number of groups of about the same size.
+
+    Raises:
+        EvidenceError: The two have different shapes.
+    """
+    if before.shape != after.shape:
+        raise EvidenceError(
+            f"embeddings are {list(before.shape)} before and {list(after.shape)} after: give two states of one model"
+        )
+    lengths = np.linalg.norm(before, axis=1)
+    distances = np.linalg.norm(after - before, axis=1)
+    cosines = (normalise_rows(before) * normalise_rows(after)).sum(axis=1)
+    changes = []
+    for ids in np.array_split(np.arange(len(before)), min(groups, len(before))):
+        kept = ids[lengths[ids] > 0]
+        if len(kept):
+            distance = float((distances[kept] / lengths[kept]).mean())
+            changes.append(EmbeddingChange(int(ids[0]), int(ids[-1]), float(cosines[kept].mean()), distance))
+    return changes
 
 
 def hidden_states(

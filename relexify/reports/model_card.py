@@ -30,6 +30,8 @@ _TASKS = {
 }
 """The Hub's name for what a model does, and the class that loads it."""
 
+_INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenizer"}
+
 
 def render_card(folder: Path) -> str:
     """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
@@ -57,6 +59,9 @@ def render_card(folder: Path) -> str:
             f"prompt “{prompt}”, in the language of the source model: pass a system message in the target language, "
             "or edit `chat_template.jinja`.\n",
         ]
+    if hashes := (notes.get("provenance") or {}).get("inputs"):
+        rows = [[_INPUTS.get(name, name.replace("_", " ")), f"`{digest}`"] for name, digest in hashes.items()]
+        parts += ["## Inputs\n", markdown_table(["input", "sha256 of its content"], rows)]
     parts += ["## Limitations\n", _limitations(notes, curve)]
     return "\n".join(parts)
 
@@ -105,21 +110,33 @@ def _description(command: Mapping[str, Any], notes: Mapping[str, Any], curve: Cu
     sentences = []
     if source := command.get("model"):
         name = PACKAGED[source].title if source in PACKAGED else Path(str(source)).name
-        language = f" ({command['language']})" if command.get("language") else ""
-        sentences.append(
-            f"{name}, with a new language{language}. relexify gave it a tokenizer of "
-            f"{notes['graft']['tokens']:,} tokens, and embeddings initialised with the method {notes['method']}; all "
-            "other parameters start as those of the source model."
-        )
+        sentences.append(f"{name}, {_change(command, notes)}")
     if curve is not None:
         sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
-    else:
+    elif not notes.get("pruned"):
         sentences.append("It has not been trained on text of that language yet.")
     if text := notes.get("held_out_text"):
         sentences.append(
             f"On held-out text it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
         )
     return " ".join(sentences) + "\n\n`report.html` shows every token with its origin.\n"
+
+
+def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
+    """Say what relexify did to the vocabulary of the source model."""
+    if pruned := notes.get("pruned"):
+        return (
+            f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
+            "embeddings; the text is encoded as before, and the logits of all other tokens are the same."
+        )
+    language = f" ({command['language']})" if command.get("language") else ""
+    given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
+    if extension := notes.get("extension"):
+        given = f"kept its tokens and their embeddings, and added {extension['added']:,} tokens with embeddings"
+    return (
+        f"with a new language{language}. relexify {given} initialised with the method {notes['method']}; all other "
+        "parameters start as those of the source model."
+    )
 
 
 def _usage(folder: Path, loader: str) -> str:
@@ -135,7 +152,7 @@ def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
     verdict = notes.get("verdict") or {}
     if verdict.get("start") in {"poor", "open"}:
         found.append(str(verdict["reason"]))
-    if curve is None:
+    if curve is None and not notes.get("pruned"):
         found.append("Train it before use: its embeddings are only initialised.")
     found.append(
         "It has the biases of the source model and of its texts. Instructions and safety training of the source model "

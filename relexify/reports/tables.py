@@ -45,7 +45,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     runs = sorted(plans, key=lambda run: order.index(plans[run]))
     ends = [comparison.at(run, 1) for run in runs]
     last_steps = [score.step for score in ends]
-    columns = [["initialisation", *runs]]
+    columns = [["run", *runs]]
     if len(order) > 1:
         columns.append(["plan", *(plans[run] for run in runs)])
     shown = [last_steps]
@@ -80,7 +80,7 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     """
     runs = list(comparison.curves)
     reaches = {(reach.run, reach.target): _reach_text(reach) for reach in steps_to_reach(comparison)}
-    header = ["initialisation", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
+    header = ["run", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
 
@@ -103,7 +103,7 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
         steps[reference] = float(kept.step)
     least = min((step for step in steps.values() if step), default=None)
     which = "best" if comparison.keeps_best else "end"
-    header = ["initialisation", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]
+    header = ["run", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]
     return [header, *([run, *_effort(step, least, comparison.tokens_a_step)] for run, step in steps.items())]
 
 
@@ -117,7 +117,7 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
         comparison: Of bilingual models, each with another curve for the target language alone.
     """
     source, target = comparison.languages
-    header = ["initialisation", f"{target}, initialised", f"{target}, embeddings trained", f"{target}, end"]
+    header = ["run", f"{target}, initialised", f"{target}, embeddings trained", f"{target}, end"]
     rows = [[*header, f"{source}, start", f"{source}, end", f"{source}, change"]]
     for run, earlier in comparison.earlier.items():
         curves = comparison.curves[run]

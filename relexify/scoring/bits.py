@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
+from relexify.pretrained.finite import check_finite
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 from relexify.tokens import make_encodable
@@ -73,7 +74,13 @@ class Score:
 
 
 def bits_per_byte(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: str, *, window: int = 512, batch: int = 4
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    text: str,
+    *,
+    window: int = 512,
+    batch: int = 4,
+    tokens: int | None = None,
 ) -> Score:
     """Score a language model on held-out text.
 
@@ -83,12 +90,13 @@ def bits_per_byte(
         text: Held-out text, one paragraph per line.
         window: Tokens that the model sees at once.
         batch: Windows at a time.
+        tokens: If given, only the first `tokens` of the vocabulary can be predicted; the text must have no others.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
         VocabularyError: The tokenizer is not the model's.
     """
-    return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch)[0]
+    return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch, tokens=tokens)[0]
 
 
 def language_model_scores(
@@ -99,6 +107,7 @@ def language_model_scores(
     window: int = 512,
     batch: int = 4,
     mask_stride: int | None = MASK_STRIDE,
+    tokens: int | None = None,
 ) -> tuple[Score, Score]:
     """Return bits per byte and perplexity of a language model on held-out text.
 
@@ -110,9 +119,10 @@ def language_model_scores(
         batch: Windows at a time.
         mask_stride: Mask every n-th token of an encoder's window at a time; None masks a single token, as in the
             pseudo-perplexity of Salazar et al. (2020).
+        tokens: As in `bits_per_byte`.
 
     Raises:
-        InputError: There is no text, or the model has no language-modelling head.
+        InputError: There is no text, the model has no language-modelling head, or its weights have NaN.
         VocabularyError: The tokenizer is not the model's.
     """
     kind = architecture_of(model)
@@ -125,13 +135,15 @@ def language_model_scores(
     try:
         with torch.inference_mode():
             if kind == "encoder-decoder":
-                nats, tokens, size = _second_half_nats(model, tokenizer, paragraphs, length, batch)
+                nats, count, size = _second_half_nats(model, tokenizer, paragraphs, length, batch, tokens)
             else:
                 held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
-                nats, tokens, size = _window_nats(model, held_out, batch), held_out.tokens, held_out.bytes
+                nats, count, size = _window_nats(model, held_out, batch, tokens), held_out.tokens, held_out.bytes
     finally:
         model.train(was_training)
-    return scores_of(nats, tokens, size, kind)
+    if not math.isfinite(nats):
+        check_finite(model)  # says which parameter is to blame; if none is, activations overflow
+    return scores_of(nats, count, size, kind)
 
 
 def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[Score, Score]:
@@ -198,17 +210,18 @@ def bits_per_word_of(perplexity: float, tokens: int) -> Score:
     return Score(TASK, "bits per word", math.log2(perplexity), False, tokens, "tokens")
 
 
-def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray) -> float:
+def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray, *, tokens: int | None = None) -> float:
     """Return the summed negative log likelihood of the labels of some sequences.
 
     Args:
         model: A decoder or a masked language model.
         inputs: Token ids [n × length].
         labels: The token to predict at each position, `IGNORED` for none [n × length].
+        tokens: As in `bits_per_byte`.
     """
     wanted = torch.from_numpy(labels).to(model.device)
     logits = model(input_ids=torch.from_numpy(inputs).to(model.device)).logits
-    return _labelled_nats(logits, wanted)
+    return _labelled_nats(logits[..., :tokens], wanted)
 
 
 def _labelled_nats(logits: torch.Tensor, labels: torch.Tensor) -> float:
@@ -217,18 +230,23 @@ def _labelled_nats(logits: torch.Tensor, labels: torch.Tensor) -> float:
     return float(cross_entropy(logits[labelled].float(), labels[labelled], reduction="sum"))
 
 
-def _window_nats(model: PreTrainedModel, held_out: HeldOut, batch: int) -> float:
+def _window_nats(model: PreTrainedModel, held_out: HeldOut, batch: int, tokens: int | None) -> float:
     total = 0.0
     with track("measuring bits per byte", len(held_out.inputs)) as advance:
         for start in range(0, len(held_out.inputs), batch):
             inputs = held_out.inputs[start : start + batch]
-            total += batch_nats(model, inputs, held_out.labels[start : start + batch])
+            total += batch_nats(model, inputs, held_out.labels[start : start + batch], tokens=tokens)
             advance(len(inputs))
     return total
 
 
 def _second_half_nats(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, paragraphs: Iterable[str], length: int, batch: int
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    paragraphs: Iterable[str],
+    length: int,
+    batch: int,
+    tokens: int | None,
 ) -> tuple[float, int, int]:
     """Return the summed negative log likelihood of the second halves of paragraphs, their tokens and their bytes.
 
@@ -248,7 +266,7 @@ def _second_half_nats(
     if not examples:
         raise InputError("the held-out text has no paragraph of two words to cut in half")
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    nats, tokens = 0.0, 0
+    nats, count = 0.0, 0
     with track("measuring bits per byte", len(examples)) as advance:
         for start in range(0, len(examples), batch):
             read, written_rows = zip(*examples[start : start + batch], strict=True)
@@ -258,10 +276,10 @@ def _second_half_nats(
                 attention_mask=_padded([[1] * len(row) for row in read], 0).to(model.device),
                 labels=labels,
             ).logits
-            nats += _labelled_nats(logits, labels)
-            tokens += int((labels != IGNORED).sum())
+            nats += _labelled_nats(logits[..., :tokens], labels)
+            count += int((labels != IGNORED).sum())
             advance(len(read))
-    return nats, tokens, size
+    return nats, count, size
 
 
 def _padded(rows: Sequence[list[int]], value: int) -> torch.Tensor:

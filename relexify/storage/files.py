@@ -1,7 +1,8 @@
 """Atomic output: files and folders that are complete or absent, in safetensors and json, with provenance.
 
 Every output is written next to its final path, flushed to disk and renamed, so a killed run leaves the previous output
-or the new one, never half of one. Nothing here is a pickle.
+or the new one, never half of one. Nothing here is a pickle. Only the functions for arrays import numpy, because the
+options of a command, whose help must come at once, need this package.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.json import parse_json, read_json
 from relexify.storage.tensor_files import read_header
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "MARKER",
@@ -242,6 +244,9 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
     """Write arrays and metadata (plain data for json) as one safetensors file; equal content gives equal bytes."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
     header = {"relexify": json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
     tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     with _beside(path) as beside:
@@ -328,6 +333,8 @@ def _paths_of(given: Any) -> Iterator[Path]:
 
 def _map_tensors(path: Path) -> dict[str, np.ndarray]:
     """Map the tensors of a valid safetensors file."""
+    import numpy as np
+
     header, begin = read_header(path)
     arrays = {}
     for name, entry in header.items():

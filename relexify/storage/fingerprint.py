@@ -22,11 +22,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from relexify.storage.files import sha256_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["BY_CONTENT", "NO_EFFECT", "content_of", "describe", "fingerprint"]
 
@@ -84,11 +85,12 @@ def describe(value: object) -> Any:  # noqa: PLR0911
         return sorted((describe(each) for each in value), key=json.dumps)
     if isinstance(value, list | tuple):
         return [describe(each) for each in value]
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
-    if isinstance(value, np.ndarray):
+    numpy = sys.modules.get("numpy")  # imported, if the value is one of its objects
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    if numpy is not None and isinstance(value, numpy.ndarray):
         return _array_content(value)
     return _foreign_content(value)
 
@@ -121,6 +123,8 @@ def _file_content(path: Path, otherwise: str | None = None) -> str:
 
 
 def _array_content(array: np.ndarray) -> dict[str, Any]:
+    import numpy as np
+
     data = np.ascontiguousarray(array)
     digest = hashlib.sha256(data.view(np.uint8).data if data.size else b"").hexdigest()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest}

@@ -4,4 +4,5 @@ transfer/      WECHSEL and every other initialisation: evidence in, a grafted mo
 bilingual/     RAMEN: one encoder with the embeddings of two languages
 trelm/         TreLM: TRILayer and cross-lingual language modelling, in three phases
 compression/   k-sub-embeddings: an embedding as k small tables
+distillation/  token distillation: rows fitted to the hidden states of the source pieces
 """

@@ -76,8 +76,9 @@ class Corpus:
         """Open files or a data set; nothing is read before it is needed.
 
         Args:
-            source: A path, a folder, a glob pattern, a Hub data set (`hf:NAME`, `hf:NAME:CONFIG` or
-                `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which is returned as it is.
+            source: A path, a folder, a glob pattern, a URL that fsspec opens (`s3://…`), a Hub data set (`hf:NAME`,
+                `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which
+                is returned as it is.
                 Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst). `#FIELD` after
                 a name gives the field or column with the text, unless a file has exactly that name.
             text_field: The default field or column with the text.
@@ -162,6 +163,14 @@ class Corpus:
             return self
         salt = self._salt(b"sample" + seed.to_bytes(8, "little"))
         return self._part(Part(_HASHES, 0, limit * _HASHES // self._text_bytes, salt, f"draw {limit} bytes from it"))
+
+    def bounded(self, limit: int) -> Corpus:
+        """Return the corpus if it has at most `limit` bytes of text, and otherwise a subsample of about that size.
+
+        The text is read once to count it, unless its files are small enough.
+        """
+        size = self.size()
+        return self if size is not None and size <= limit else self.subsample(min(limit, self._text_bytes))
 
     def ensure_text(self) -> Corpus:
         """Return the corpus if it contains any text.

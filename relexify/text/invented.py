@@ -37,6 +37,10 @@ class InventedLanguage:
         """Replace every word, keeping order, letter case (Title, UPPER, lower), digits, punctuation and spaces."""
         return _WORD.sub(lambda match: self._translate_word(match[0]), text)
 
+    def gloss(self, text: str) -> str:
+        """Return a text in this language word by word in English, in lower case; `?` for what is not a word of it."""
+        return _WORD.sub(lambda match: self._english.get(match[0].lower().replace("’", "'"), "?"), text)
+
     def pairs(self) -> list[tuple[str, str]]:
         """Return the dictionary as pairs, frequent words first."""
         return list(self.dictionary.items())
@@ -61,6 +65,10 @@ class InventedLanguage:
     @cached_property
     def _invented_words(self) -> frozenset[str]:
         return frozenset(self.dictionary.values())
+
+    @cached_property
+    def _english(self) -> dict[str, str]:
+        return {invented: english for english, invented in self.dictionary.items()}
 
     @cached_property
     def _alphabet(self) -> dict[int, str]:

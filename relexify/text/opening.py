@@ -1,4 +1,4 @@
-"""Find the sources of a corpus: files, folders, glob patterns, Hub data sets."""
+"""Find the sources of a corpus: files, folders, glob patterns, URLs, Hub data sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.text.decoding import COMPRESSIONS, read_first_bytes
+from relexify.text.remote import download_files, is_url
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
 
 __all__ = ["describe_type", "find_sources"]
@@ -51,10 +52,12 @@ def _find(name: str | Path, field: str) -> list[Source]:
     path = Path(name).expanduser()
     try:
         name, own_field = _split_field(name)
-        if isinstance(name, str) and name.startswith("hf:"):
+        if isinstance(name, str) and name.startswith("hf:") and not is_url(name):
             return [_hub_data_set(name, own_field or field)]
         path = Path(name).expanduser()
-        if path.is_dir():
+        if isinstance(name, str) and is_url(name):
+            files = download_files(name, lambda file: _kind(file) in _KINDS)
+        elif path.is_dir():
             files = _folder(path)
         elif path.exists():
             files = [path]

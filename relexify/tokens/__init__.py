@@ -1,10 +1,12 @@
-"""Tokenizers: vocabularies, canonical token forms, special tokens, and tokenizer training."""
+"""Tokenizers: vocabularies, canonical token forms, special tokens, training, extension and pruning."""
 
-from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separator_of
+from relexify.tokens.encoding import Encoder, encodable_batches, encoder_of, make_encodable, separator_of
+from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_words, source_pieces
+from relexify.tokens.pruning import prune_tokenizer
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import train_tokenizer_like
 from relexify.tokens.vocabulary import LARGEST_VOCABULARY, AnyTokenizer, Vocabulary, backend_of, vocabulary_of
@@ -15,16 +17,20 @@ __all__ = [
     "ROLES",
     "AnyTokenizer",
     "Encoder",
+    "Extension",
     "Spelling",
     "TokenForm",
     "TokenizerFamily",
     "Vocabulary",
     "backend_of",
+    "encodable_batches",
     "encode_words",
     "encoder_of",
+    "extend_tokenizer",
     "interleave_lines",
     "make_encodable",
     "normaliser_of",
+    "prune_tokenizer",
     "separator_of",
     "source_pieces",
     "train_joint_wordpiece",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
@@ -15,7 +16,9 @@ from relexify.storage.fingerprint import fingerprint
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "encoder_of", "make_encodable", "separator_of"]
+__all__ = ["Encoder", "encodable_batches", "encoder_of", "make_encodable", "separator_of", "used_tokens"]
+
+_BATCH = 1000  # lines
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,20 @@ def make_encodable(line: str) -> tuple[str, int]:
         return line, len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
         return make_encodable(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def encodable_batches(lines: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
+    """Yield some lines at a time, each as `make_encodable` returns it."""
+    remaining = map(make_encodable, lines)
+    while batch := list(islice(remaining, _BATCH)):
+        yield batch
+
+
+def used_tokens(tokenizer: PreTrainedTokenizerBase, lines: Iterable[str]) -> set[int]:
+    """Return the ids of the tokens that a text is encoded with."""
+    encoder = encoder_of(tokenizer)
+    used: set[int] = set()
+    for batch in encodable_batches(lines):
+        for ids in encoder.encode([text for text, _ in batch]):
+            used.update(ids)
+    return used

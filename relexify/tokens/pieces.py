@@ -8,7 +8,7 @@ from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
 
-__all__ = ["encode_words", "source_pieces"]
+__all__ = ["encode_words", "prepends_space", "source_pieces"]
 
 BYTE_LEVEL_SPACE = "Ġ"
 
@@ -44,14 +44,14 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
         after_space: Whether all of them follow a space.
     """
     backend = backend_of(tokenizer)
-    if _prepends_space(backend):
+    if prepends_space(backend):
         words = [word.removeprefix(" ") for word in words]
     elif after_space:
         words = [f" {word.removeprefix(' ')}" for word in words]
     return [encoding.ids for encoding in backend.encode_batch_fast(words, add_special_tokens=False)]
 
 
-def _prepends_space(backend: Tokenizer) -> bool:
+def prepends_space(backend: Tokenizer) -> bool:
     """Whether the tokenizer itself adds a space before a text."""
     text = "a" if backend.normalizer is None else backend.normalizer.normalize_str("a")
     if backend.pre_tokenizer is not None:

@@ -6,13 +6,14 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError, check_number, first_line
 from relexify.progress import Advance, track
 from relexify.tokens.forms import METASPACE, TokenizerFamily
+from relexify.tokens.rebuilding import renumber_special_tokens
 from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of, vocabulary_of
 from relexify.tokens.wordpiece import train_wordpiece_like
 
@@ -61,7 +62,7 @@ def train_tokenizer_like(
     if spelling.byte_fallback:
         _add_bytes(trained)
     trained.add_tokens(added)
-    _renumber_special_tokens(trained)
+    renumber_special_tokens(trained)
     if len(vocabulary_of(trained)) <= smallest:
         raise EvidenceError("the text is too short to train a vocabulary on: give at least some thousand words")
     trained.chat_template = getattr(like, "chat_template", None)
@@ -103,24 +104,6 @@ def _train(
         raise InputError(f"{vocab_size} tokens are too few for this text ({first_line(error)}): give more") from error
     backend_of(trained).pre_tokenizer = original
     return trained
-
-
-def _renumber_special_tokens(trained: PreTrainedTokenizerFast) -> None:
-    """Update the ids of the special tokens in the post-processor, which may be nested."""
-    state = json.loads(backend_of(trained).to_str())
-    _renumber(state["post_processor"], backend_of(trained).token_to_id)
-    backend_of(trained).post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
-
-
-def _renumber(component: Any, id_of: Callable[[str], int | None]) -> None:
-    if not isinstance(component, dict):
-        return
-    for token in component.get("special_tokens", {}).values():
-        token["ids"] = [id_of(name) for name in token["tokens"]]
-    for end in {"cls", "sep"} & component.keys():
-        component[end] = [component[end][0], id_of(component[end][0])]
-    for processor in component.get("processors", []):
-        _renumber(processor, id_of)
 
 
 def _batches(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from tokenizers import Tokenizer
@@ -94,12 +94,21 @@ def vocabulary_of(tokenizer: AnyTokenizer | Vocabulary) -> Vocabulary:
         tokens[id] = token
     special = {id for id, token in added.items() if token.special} | set(getattr(tokenizer, "all_special_ids", ()))
     outside = added.keys() - set(backend.get_vocab(with_added_tokens=False).values())
+    forms = _read_forms(tuple(tokens), frozenset(special), frozenset(outside), spelling)
+    return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
+
+
+# A transfer needs the same two vocabularies about twenty times, and reading 50,000 tokens takes half a second.
+@lru_cache(maxsize=4)
+def _read_forms(
+    tokens: tuple[str, ...], special: frozenset[int], outside: frozenset[int], spelling: Spelling
+) -> tuple[TokenForm, ...]:
+    """Return the canonical forms of tokens; `outside` are ids of added tokens that the model's vocabulary lacks."""
     readers = (spelling.read_added if id in outside else spelling.read for id in range(len(tokens)))
-    forms = tuple(
+    return tuple(
         TokenForm(token, is_special=True) if id in special or not token else read(token)
         for id, (token, read) in enumerate(zip(tokens, readers, strict=True))
     )
-    return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
 
 
 def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:

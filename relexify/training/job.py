@@ -13,9 +13,10 @@ import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from relexify.errors import InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
@@ -23,7 +24,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of
-from relexify.training.data.batches import Batches, Blocks
+from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack
 from relexify.training.plan import Training
 from relexify.training.precision import cast_for_training
@@ -39,6 +40,9 @@ __all__ = [
     "source_notes",
 ]
 
+SOURCE, TARGET = "source", "target"
+"""Names of the two languages of a model that is trained on text of both."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -51,12 +55,14 @@ class TrainingData:
         held_out: Text to score on, by language; the key is None for a model with one language.
         kind: Kind of the model.
         count: Number of different sequences; None if it is not known.
+        takes_language: Whether the model must be given the language of a held-out text.
     """
 
     batches: Batches
     held_out: Mapping[str | None, HeldOut]
     kind: Architecture
     count: int | None = None
+    takes_language: bool = True
 
     def epochs(self, sequences: int) -> float:
         """Return how many times the text is seen in this number of sequences; at most once if that is not known."""
@@ -75,6 +81,7 @@ class TrainingJob:
         notes: Notes for the folder of the result.
         load: Loads the model that a stage saved into a folder; for None, the model that training starts from.
         save: Saves a model, with its tokenizer and whatever else belongs to it, into a folder.
+        kept_rows: Number of rows, the first ones, that everything with one row per token keeps bit for bit.
     """
 
     model: PreTrainedModel
@@ -84,6 +91,7 @@ class TrainingJob:
     notes: Mapping[str, Any]
     load: Callable[[Path | None], PreTrainedModel]
     save: Callable[[PreTrainedModel, Path], None]
+    kept_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,11 @@ class LanguageData:
 
 
 def language_model_job(
-    source: str | Path, corpus: Any, held_out: Any, training: Training, processes: PartialState
+    source: str | Path,
+    corpus: Any,
+    held_out: Any,
+    training: Training,
+    processes: PartialState,
 ) -> TrainingJob:
     """Load a model and its text.
 
@@ -123,10 +135,26 @@ def language_model_job(
     check_trainable(model, training)
     model = cast_for_training(model, training)
     check_fit(model, tokenizer)
+    share = 0.0 if training.source_corpus is None else training.source_share
+    of_source = round(share * training.batch)
     with processes.main_process_first():
-        data = language_data(model, tokenizer, corpus, held_out, training, training.batch)
+        data = language_data(model, tokenizer, corpus, held_out, training, training.batch - of_source)
+        texts = TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count)
+        identity: dict[str, Any] = dict(data.identity)
+        if training.source_corpus is not None:
+            own = training.source_corpus, training.source_held_out
+            other = language_data(model, tokenizer, *own, training, of_source)
+            texts = TrainingData(
+                MixedTexts(other.blocks, data.blocks, share),
+                {SOURCE: other.held_out, TARGET: data.held_out},
+                architecture_of(model),
+                round(data.blocks.count / (1 - share)),  # so many sequences of both texts have each of this one once
+                takes_language=False,
+            )
+            identity["source"] = other.identity
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
+        add_next_sentence_head(trained, source)  # untrained here, but TreLM's last phase trains it further
         save_model(trained, folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():
@@ -135,12 +163,28 @@ def language_model_job(
     return TrainingJob(
         model=model,
         dtype=dtype,
-        data=TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count),
-        identity={"model": fingerprint(model), **data.identity},
+        data=texts,
+        identity={"model": fingerprint(model), **identity},
         notes=source_notes(source),
         load=lambda folder: load_model(folder or source),
         save=save,
+        kept_rows=_rows_before_extension(source, tokenizer) if training.keep_rows else 0,
     )
+
+
+def _rows_before_extension(source: str | Path, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the number of tokens that a model had before its vocabulary was extended.
+
+    Raises:
+        InputError: It was not extended.
+    """
+    extension = inherited_notes(source).get("extension")
+    if not extension:
+        raise InputError(
+            f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
+            "was extended, or leave it out"
+        )
+    return len(tokenizer) - int(extension["added"])
 
 
 def language_data(

@@ -16,7 +16,8 @@ from typing import Any
 from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
-from relexify.storage.fingerprint import NO_EFFECT, describe
+from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
+from relexify.text import Corpus, TextInput
 
 __all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
 
@@ -95,6 +96,13 @@ class Training:
         epsilon: ε of Adam.
         clip: Largest norm of a gradient.
         masking: Share of the tokens that a masked language model has to predict.
+        source_corpus: Text in the first language of a model with two, so that it is not forgotten; both languages are
+            then scored.
+        source_held_out: Text in that language to score on; if None, one line in 100 of its text is held out.
+        source_share: Share of the sequences that are taken from `source_corpus`; with 0, that language is scored, but
+            not trained.
+        keep_rows: Keep the rows of the tokens that a model had before its vocabulary was extended, bit for bit; only
+            those of added tokens, and inner parameters, are trained.
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
@@ -143,6 +151,10 @@ class Training:
     epsilon: float = 1e-6
     clip: float = 1.0
     masking: float = 0.15
+    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_share: float = 0.25
+    keep_rows: bool = False
     micro_batch: int | None = None
     evaluate_every: int | None = None
     held_out_bytes: int | None = None
@@ -322,12 +334,16 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
         raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
-    for name in ("warmup", "masking"):
+    for name in ("warmup", "masking", "source_share"):
         share = getattr(training, name)
         if share is not None and not 0 <= share <= 1:
             raise InputError(f"{name} = {share} is not a share: give a number from 0 to 1")
     if training.masking == 0:
         raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
+    if training.source_share == 1:
+        raise InputError("source_share = 1 leaves no text of the target language: give a share such as 0.25")
+    if training.source_held_out is not None and training.source_corpus is None:
+        raise InputError("source_held_out is given without text of the same language: give `source_corpus`")
     if training.precision not in PRECISIONS:
         raise InputError(f"there is no precision {training.precision!r}: choose one of {', '.join(PRECISIONS)}")
     if training.inner_precision not in INNER_PRECISIONS:

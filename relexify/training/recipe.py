@@ -1,4 +1,7 @@
-"""The tables `[training]` and `[fresh]` of a recipe: train a model on text, and start from random parameters."""
+"""The tables `[training]` and `[fresh]` of a recipe: train a model on text, and start from random parameters.
+
+What needs torch is imported by the functions, so that a recipe is validated without it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relexify.pretrained.fresh import fresh_model
-from relexify.pretrained.loading import load_tokenizer
-from relexify.pretrained.quiet import save_model
-from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.work import WorkFolder
 from relexify.training.plan import Training, plan_stages
 from relexify.training.result import TrainingResult, load_result
-from relexify.training.run import train
 from relexify.training.summary import summarise_training
-from relexify.training.trainable import check_trainable_name
 
 __all__ = ["check_training", "run_fresh", "run_training_step", "validate_training"]
 
@@ -40,12 +37,16 @@ def check_training(options: Training, context: RunContext) -> None:
         InputError: It cannot, or an option is impossible.
     """
     if not any(STEPS[table].reshapes for table in context.tables if table in STEPS):
+        from relexify.training.trainable import check_trainable_name
+
         # The model that will be trained has the architecture of the source model, so that one shows what is possible.
         check_trainable_name(context.source_model, options)
 
 
 def run_training_step(options: Training, context: RunContext, model: str, output: Path) -> TrainingResult:
     """Train the model that the step before wrote."""
+    from relexify.training.run import train
+
     corpus, held_out = context.corpus, context.held_out
     return train(model, output, corpus, options, held_out=held_out, overwrite=context.overwrite)
 
@@ -59,6 +60,11 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
         model: The model with the config and the tokenizer.
         output: The folder to write.
     """
+    from relexify.pretrained.fresh import fresh_model
+    from relexify.pretrained.loading import load_tokenizer
+    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.tokenizers import save_tokenizer
+
     seed = _seed_of_next_step(context)
     identity = {"model": Path(model), "changes": dict(changes), "seed": seed}
     work = WorkFolder(output, "fresh", identity, overwrite=context.overwrite)
@@ -105,6 +111,7 @@ STEPS.add(
         summary="Train the model on the corpus, and score it on held-out text along the way.",
         check=check_training,
         run=run_training_step,
+        inputs=lambda options: (options.source_corpus, options.source_held_out),
         validate=validate_training,
         load=load_result,
         summarise=summarise_training,

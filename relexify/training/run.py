@@ -20,6 +20,7 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.quiet import save_model
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
@@ -27,6 +28,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve, Measurement
+from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
@@ -69,12 +71,13 @@ def train(
         OutputError: A checkpoint or the result cannot be written.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
+    training = training or Training()
     return run_training(
         lambda options: language_model_job(model, corpus, held_out, options, processes),
         output,
-        training or Training(),
+        training,
         processes,
-        inputs=(model, corpus, held_out),
+        inputs=(model, corpus, held_out, training.source_corpus, training.source_held_out),
         overwrite=overwrite,
     )
 
@@ -107,6 +110,12 @@ def run_training(
     if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
         work.check()
     job = prepare(training)
+    if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
+        raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
+    if training.keep_rows and not job.kept_rows:
+        raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
+    if is_main:  # FSDP may load the weights in one process only
+        check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})
@@ -159,6 +168,7 @@ def _train_stages(
                 first_step=first_step,
                 is_last=is_last,
                 snapshots=work / _SNAPSHOTS,
+                kept_rows=job.kept_rows,
             )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:
@@ -202,7 +212,7 @@ def write_result(
     notes = {
         **job.notes,
         "training": {
-            **asdict(training),
+            **asdict(replace(training, source_corpus=None, source_held_out=None)),  # texts need not be files
             "selected_step": result.selected,
             "tokens_seen": result.tokens,
             "seconds": result.seconds,

@@ -1,4 +1,4 @@
-"""Run the command line, in this process or in one of its own."""
+"""Run the command line, in this process, in one of its own, or in one that has imported everything and is killed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 from relexify.cli.app import main
+from tests.processes import start_process
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,30 @@ def start(*arguments: object, cache: Path) -> subprocess.Popen[str]:
         env=environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (a shell's background jobs ignore it)
     )
+
+
+def run_until_killed(*arguments: object, cache: Path, when: Path) -> None:
+    """Run a command in a process that is killed once a file exists.
+
+    Args:
+        arguments: The command.
+        cache: The folder of the cache.
+        when: The file; a glob pattern.
+    """
+    process = start_process({"RELEXIFY_CACHE": str(cache)}, _run_to_the_end, arguments)
+    deadline = time.monotonic() + 300
+    while not list(Path(when.anchor).glob(str(when.relative_to(when.anchor)))):
+        assert process.is_alive(), f"the command ended with {process.exitcode} before there was a {when}"
+        assert time.monotonic() < deadline, f"no {when} after five minutes"
+        time.sleep(0.005)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _run_to_the_end(arguments: tuple[object, ...]) -> None:
+    outcome = relexify(*arguments)
+    assert outcome.status == 0, outcome.err
 
 
 def assert_error(outcome: Outcome, *words: str) -> None:

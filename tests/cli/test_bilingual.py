@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,25 +49,12 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     assert relexify("export", both[0], "xx", tmp_path / "xx").status == 0
     AutoModelForCausalLM.from_pretrained(tmp_path / "xx")
     AutoTokenizer.from_pretrained(tmp_path / "xx")
-    said = [
-        relexify(
-            "evaluate",
-            *which,
-            "--held-out",
-            world.corpus,
-            "--set",
-            "limit=2000",
-            "--set",
-            "length=16",
-            "--device",
-            "cpu",
-        )
-        for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))
-    ]
-    assert [outcome.status for outcome in said] == [0, 0]
-    numbers = [re.findall(r"\d+\.\d+", outcome.out) for outcome in said]
-    assert numbers[0] == numbers[1]
-    assert len(numbers[0]) >= 2
+    how = ("--held-out", world.corpus, "--set", "limit=2000", "--set", "length=16", "--device", "cpu", "--json")
+    scored = [relexify("evaluate", *which, *how) for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))]
+    assert [outcome.status for outcome in scored] == [0, 0]
+    first, second = (json.loads(outcome.out)["scores"] for outcome in scored)
+    assert first == second
+    assert [score["metric"] for score in first] == ["bits per byte", "perplexity"]
 
 
 def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, rejects):

@@ -123,10 +123,16 @@ def test_messages_spell_options_as_the_command_does():
         (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
         (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
         (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
+        (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
+        (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
+        (("compare", "smollm2-uyghur"), "RELEXIFY_DATA is not set, and the paths of corpus, transfer.dictionary"),
+        (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
     ],
 )
 def test_invalid_input_is_rejected_without_importing_torch(arguments, reason, tmp_path):
     (tmp_path / "here.txt").write_text("one line\n" * 200)
+    tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
+    (tmp_path / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
     code = (
         "import sys; from relexify.cli.app import main\n"
         "try: main()\n"
@@ -150,3 +156,16 @@ def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():
         *shown, heavy, verbs = ended.stdout.splitlines()
         assert (heavy, verbs) == ("[]", "[]")
         assert set(COMMANDS) <= {line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "}
+
+
+def test_help_of_a_verb_imports_neither_numpy_nor_pydantic():
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'pydantic', 'torch'} & set(sys.modules)))"
+    )
+    for arguments in (("run", "--help"), ("train", "--help"), ("--json", "transfer", "-h")):
+        command = [sys.executable, "-c", code, *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "Example:" in ended.stdout
+        assert ended.stdout.splitlines()[-1] == "[]"

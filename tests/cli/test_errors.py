@@ -207,12 +207,17 @@ def test_damaged_tokenizer(world, tmp_path, rejects):
     rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(tmp_path / "tokenizer"))
 
 
-def test_weights_that_are_not_finite(world, tmp_path, rejects):
+@pytest.mark.parametrize(
+    ("name", "value"), [("transformer.wte.weight", "nan"), ("transformer.h.1.mlp.c_fc.bias", "-inf")]
+)
+def test_weights_that_are_not_finite(name, value, world, tmp_path, rejects):
     model, tokenizer = pico.pair("gpt2")
-    model.get_input_embeddings().weight.data[7, 0] = float("nan")
+    model.get_parameter(name).data[7] = float(value)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    rejects(("transfer", tmp_path / "model", tmp_path / "out", *world.text, *FVT), "NaN or infinite")
+    command = ("transfer", tmp_path / "model", tmp_path / "out", *world.text, "--method", "fvt")
+    rejects(command, f"parameter {name} of", "NaN or infinite")
+    rejects(("evaluate", tmp_path / "model", "--held-out", world.corpus), f"parameter {name} of", "NaN or infinite")
 
 
 @pytest.mark.parametrize("damage", ["cut short", "another kind", "missing"])

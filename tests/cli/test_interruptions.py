@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.command import relexify, start
+from tests.cli.command import relexify, run_until_killed, start
 from tests.cli.conftest import SIZE
 
 
 @pytest.fixture
 def long_text(world, tmp_path):
-    """Text that vectors are trained on for seconds, so that there is time to interfere."""
+    """Text that vectors are trained on for a second, so that there is time to interfere."""
     file = tmp_path / "long.txt"
-    file.write_text(world.corpus.read_text() * 12)
+    file.write_text(world.corpus.read_text() * 5)
     return file
 
 
@@ -50,11 +50,8 @@ def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, 
     folder = tmp_path / "outputs"
     command = ("transfer", world.gpt2, folder / "out", "--corpus", long_text, "--vocab-size", SIZE)
     options = ("--source-corpus", world.source_corpus, "--dictionary", world.dictionary)
-    process = start(*command, *options, cache=cache)
-    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    tokenizer = cache / "tokenizer" / "[0-9a-f]*" / "tokenizer.json"
+    run_until_killed(*command, *options, cache=cache, when=tokenizer)
     assert not (folder / "out").exists()
     assert not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir())
     again = relexify(*command, *options)

@@ -6,18 +6,18 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.command import assert_error, relexify, start
+from relexify.training.curve import Curve
+from relexify.training.result import CURVE_FILE
+from tests.cli.command import assert_error, relexify, run_until_killed
 from tests.cli.conftest import SIZE
+from tests.training.runs import assert_close, assert_curves_close, assert_same_bits, save_source
 
 SHORT = ("--steps", 6, "--batch", 4, "--length", 16, "--set", "evaluate_every=3", "--set", "report_to=[]")
 
@@ -98,33 +98,17 @@ def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_p
 
 
 def test_killed_training_resumes_bit_for_bit(world, tmp_path, cache):
-    options = ("--corpus", world.corpus, "--steps", 60, "--batch", 4, "--length", 16, "--set", "save_every=5")
-    command = (
-        "train",
-        world.gpt2,
-        tmp_path / "killed",
-        *options,
-        "--set",
-        "evaluate_every=30",
-        "--set",
-        "report_to=[]",
-    )
-    process = start(*command, cache=cache)
-    deadline = time.monotonic() + 90
-    while not list(tmp_path.glob("killed.training/*/checkpoint-*/sealed.json")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    options = ("--corpus", world.corpus, "--steps", 20, "--batch", 4, "--length", 16, "--set", "save_every=5")
+    options += ("--set", "evaluate_every=10", "--set", "report_to=[]")
+    command = ("train", world.gpt2, tmp_path / "killed", *options)
+    checkpoint = tmp_path / "killed.training" / "*" / "checkpoint-*" / "sealed.json"
+    run_until_killed(*command, cache=cache, when=checkpoint)
     assert not (tmp_path / "killed").exists()
-    again, whole = (start(*command[:2], tmp_path / name, *command[3:], cache=cache) for name in ("killed", "whole"))
-    for run in (again, whole):
-        _, said = run.communicate()
-        assert run.returncode == 0, said
-    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("killed", "whole"))
-    assert all(bool((first[name] == second[name]).all()) for name in first)
+    again = relexify(*command)
+    assert again.status == 0, again.err
+    assert "resuming from" in again.err
+    assert relexify("train", world.gpt2, tmp_path / "whole", *options).status == 0
+    assert_same_bits(tmp_path / "killed", tmp_path / "whole")
     assert not list(tmp_path.glob("*.training"))
 
 
@@ -136,6 +120,20 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert notes["training"]["steps"] == 4
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
     assert relexify("inspect", tmp_path / "out").status == 0
+
+
+def test_inspect_shows_how_far_training_has_moved_the_embeddings(world, transferred, tmp_path):
+    before, _ = transferred
+    outcome = relexify("train", before, tmp_path / "trained", "--corpus", world.corpus, *SHORT)
+    assert outcome.status == 0, outcome.err
+    outcome = relexify("inspect", tmp_path / "trained", "--since", before)
+    assert outcome.status == 0, outcome.err
+    assert "distance" in outcome.out
+    changes = json.loads(relexify("inspect", tmp_path / "trained", "--since", before, "--json").out)["changes"]
+    assert len(changes) == 10
+    assert 0 < max(change["distance"] for change in changes) < 1
+    assert_error(relexify("inspect", tmp_path / "trained", "ra", "--since", before), "leave out the tokens")
+    assert_error(relexify("inspect", tmp_path / "trained", "--since", world.gpt2), "two states of one model")
 
 
 def test_a_finished_run_is_found_again_and_another_one_does_not_replace_it(recipe, tmp_path):
@@ -259,14 +257,20 @@ def test_a_comparison_needs_runs_and_takes_no_stages(recipe):
     assert_error(relexify("compare", without_comparison(recipe)), "[compare]")
 
 
-def test_two_processes_write_one_output(world, tmp_path, cache):
-    """torchrun -m relexify train, on CPUs."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    verb = ["-m", "relexify", "train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *SHORT]
+def test_two_processes_of_torchrun_train_the_model_that_one_trains_and_write_it_once(world, tmp_path, cache):
+    source = save_source(tmp_path / "source", "gpt2", dropout=False)
+    options = ("--corpus", world.corpus, *SHORT, "--set", "save_every=2")
+    alone = relexify("train", source, tmp_path / "alone", *options)
+    assert alone.status == 0, alone.err
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    verb = ["-m", "relexify", "train", source, tmp_path / "out", *options]
     environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     done = subprocess.run(
-        [*command, *map(str, verb)], check=False, capture_output=True, text=True, env=environment, timeout=240
+        [*launcher, *map(str, verb)], check=False, capture_output=True, text=True, env=environment, timeout=240
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("The model is in") == 1, "every process prints"
+    assert_close(tmp_path / "out", tmp_path / "alone")
+    assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))
+    assert {path.name for path in tmp_path.iterdir()} == {"source", "alone", "out"}, "work was left behind"
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")

@@ -150,7 +150,7 @@ def test_several_training_files_are_read_as_one_and_each_test_set_is_scored(colo
 
 
 def test_a_search_chooses_on_development_data_and_all_seeds_use_the_choice(colours, tmp_path, monkeypatch):
-    files = TaskFiles(colours("train", 256), colours("test", 20), colours("dev", 20))
+    files = TaskFiles(colours("train", 128), colours("test", 20), colours("dev", 20))
     options = Evaluation("nli", epochs=4, length=16, learning_rates=(1e-9, 1e-2), batches=(32, 16), seeds=(1, 0))
     result = evaluate_task(tmp_path / "bert", files, options, folder=tmp_path / "work")
     tried = [(candidate.learning_rate, candidate.batch) for candidate in result.search]

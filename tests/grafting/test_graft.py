@@ -15,11 +15,10 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
+from relexify.methods.baselines import mean_resizing, random, shuffle
 from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt
 from relexify.methods.ramen import ramen_random
-from relexify.methods.random import random
-from relexify.methods.shuffle import shuffle
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.lexical import lexical_axes
@@ -378,3 +377,18 @@ def test_a_zero_embedding_that_is_mixed_from_other_rows_is_rejected():
     cancelling[12, 12] = cancelling[12, 13] = 0.5
     with pytest.raises(GraftError, match=r"1 tokens, .* got an embedding of zeros"):
         graft(model, tokenizer, replace(mixture, weights=cancelling.tocsr()))
+
+
+def test_rows_near_the_mean_have_the_mean_and_the_covariance_of_the_source_rows(monkeypatch):
+    model, source = pico.pair("gpt2")
+    rows = model.get_input_embeddings().weight.data
+    rows[:, 1] = 3 * rows[:, 0]
+    target = target_tokenizer(source)
+    mixture = mean_resizing(source, target)
+    near = graft(model, target, mixture).model.get_input_embeddings().weight.detach()[~mixture.known]
+    assert torch.allclose(near, rows[: len(source)].mean(dim=0), atol=1e-4)
+    monkeypatch.setattr(sys.modules["relexify.grafting.graft"], "_NEAR", 1.0)  # 1e-9 is hardly more than rounding
+    drawn = graft(model, target, mixture).model.get_input_embeddings().weight.detach()[~mixture.known]
+    assert torch.allclose(drawn[:, 1], 3 * drawn[:, 0], atol=1e-5)
+    assert (drawn.std(dim=0) / rows.std(dim=0) - 1).abs().mean() < 0.2
+    assert len(drawn) > 50

@@ -10,7 +10,7 @@ import torch
 
 from relexify.errors import VocabularyError
 from relexify.grafting import graft
-from relexify.methods.random import random
+from relexify.methods.baselines import random
 from relexify.mixture import PrecomputedRows
 from tests import pico
 
@@ -63,3 +63,12 @@ def test_rows_without_ids_repeated_ids_and_nan_are_rejected():
     ):
         with pytest.raises(VocabularyError, match=message):
             PrecomputedRows(np.array(ids), values)
+
+
+def test_rows_of_an_untied_output_embedding_are_written_too():
+    tokenizer = pico.byte_level()
+    model = pico.llama_untied(tokenizer)
+    both = PrecomputedRows(np.array([300]), rows([300]).vectors, -rows([300]).vectors)
+    result = graft(model, tokenizer, random(tokenizer, tokenizer), precomputed=both).model
+    assert torch.equal(result.get_input_embeddings().weight[300], torch.from_numpy(both.vectors[0]))
+    assert torch.equal(result.get_output_embeddings().weight[300], torch.from_numpy(-both.vectors[0]))

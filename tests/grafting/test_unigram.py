@@ -10,10 +10,12 @@ from transformers import BertModel
 from relexify.errors import InputError
 from relexify.grafting import add_unigram_prior, graft, sample_paragraphs
 from relexify.grafting import unigram as unigram_module
+from relexify.methods.copying import kept
 from relexify.methods.fvt import fvt
+from relexify.mixture import first_of
 from relexify.pretrained.lexical import lexical_axes
 from relexify.scoring import bits_per_byte
-from relexify.tokens import encoder_of, separator_of, train_tokenizer_like
+from relexify.tokens import encoder_of, extend_tokenizer, separator_of, train_tokenizer_like
 from tests import pico
 
 CHANGED = {
@@ -149,3 +151,20 @@ def test_a_sample_of_paragraphs_gives_the_prior_of_the_whole_text(monkeypatch):
     assert max(map(len, sample)) <= 40
     assert sample_paragraphs(sample, seed=1) == sample
     assert sample_paragraphs(LINES, seed=2) != sample
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
+def test_kept_rows_are_not_changed_and_added_tokens_get_their_share(family):
+    model, tokenizer = pico.pair(family)
+    target = extend_tokenizer(tokenizer, lambda: LINES, pico.sentences, 60).tokenizer
+    result = graft(model, target, first_of(kept(tokenizer, target), fvt(tokenizer, target)))
+    before = {name: value.clone() for name, value in result.model.state_dict().items()}
+    report = add_unigram_prior(result.model, target, LINES, kept=len(tokenizer))
+    assert report.changed != "nothing"
+    assert report.bits_after < report.bits_before
+    for name, value in result.model.state_dict().items():
+        assert torch.equal(value[: len(tokenizer)], before[name][: len(tokenizer)]), name
+    if family == "gpt2":
+        text = [id for line in LINES for id in target(line).input_ids]
+        share = sum(id >= len(tokenizer) for id in text) / len(text)
+        assert abs(float(mean_prediction(result.model, target)[len(tokenizer) :].sum()) - share) < 0.1

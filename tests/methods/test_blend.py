@@ -124,9 +124,8 @@ def test_beside_a_dictionary_the_vectors_of_the_source_language_are_not_needed(m
     assert initialisation.rotation is None
 
 
-@pytest.mark.parametrize("lexicon", [None, BilingualLexicon((("river", "not a token of the vocabulary"),))])
-def test_without_known_meanings_a_word_is_partly_its_neighbours_in_aligned_vectors(lexicon):
-    known = inputs(lexicon)
+def test_without_translations_a_word_is_partly_its_neighbours_in_aligned_vectors():
+    known = inputs(lexicon=None)
     found = neighbours_in_space(known.token_space(), known).weights.toarray()
     assert np.allclose(built(known)[UNKNOWN], (found[UNKNOWN] + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
     assert METHODS["blend"].initialise(known).rotation is ROTATION
@@ -135,14 +134,21 @@ def test_without_known_meanings_a_word_is_partly_its_neighbours_in_aligned_vecto
 def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabularies(monkeypatch, caplog):
     noise = Quality(precision=0.05, csls_precision=0.2, words=60, candidates=1_000)
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
+    assert_built_from_shared_neighbours(None)
+    assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
+
+
+def test_aligned_vectors_are_not_used_beside_a_dictionary_that_translates_no_token(caplog):
+    assert_built_from_shared_neighbours(BilingualLexicon((("river", "not a token of the vocabulary"),)))
+    assert "the dictionary or parallel text translates no token, so it is not used" in caplog.text
+
+
+def assert_built_from_shared_neighbours(lexicon: BilingualLexicon | None) -> None:
     alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
-    tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
-    known = inputs(lexicon=None, tokens=tokens)
-    weights = built(known)
+    known = inputs(lexicon, tokens=vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]}))
     assert METHODS["blend"].initialise(known).rotation is None
     copy = shared(SOURCE, TARGET).weights.toarray()[alike]
-    assert np.allclose(weights[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
-    assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
+    assert np.allclose(built(known)[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
 
 
 def test_without_vectors_a_word_is_mostly_its_translation_and_the_others_are_their_pieces():

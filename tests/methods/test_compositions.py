@@ -7,11 +7,10 @@ import pytest
 
 from relexify.errors import VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.methods.baselines import random, shuffle
 from relexify.methods.blend import blended
 from relexify.methods.copying import neutral, shared, special
 from relexify.methods.fvt import fvt, pieces
-from relexify.methods.random import random
-from relexify.methods.shuffle import shuffle
 from relexify.methods.translations import translations
 from relexify.mixture import Origin, first_of
 from relexify.tokens import vocabulary_of

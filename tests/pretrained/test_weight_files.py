@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -14,7 +15,7 @@ from relexify.grafting import graft
 from relexify.methods.fvt import fvt
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.weight_files import save_with_links
+from relexify.pretrained.weight_files import save_with_links, sha256_of_weights
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 
@@ -152,3 +153,23 @@ def test_writing_to_a_linked_folder_leaves_the_source_as_it_is(tmp_path):
             parameter.add_(1)
     model.save_pretrained(tmp_path / "linked", max_shard_size="20KB")
     assert {path.name: path.read_bytes() for path in source.iterdir()} == before
+
+
+def test_the_sha256_of_weights_is_that_of_the_file_and_of_several_that_of_their_list(tmp_path):
+    one, several = saved("gpt2", tmp_path / "one"), saved("gpt2", tmp_path / "several", shard="20KB")
+    assert sha256_of_weights(one) == hashlib.sha256((one / "model.safetensors").read_bytes()).hexdigest()
+    files = sorted(several.glob("*.safetensors"))
+    assert len(files) > 1
+    listed = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+    assert sha256_of_weights(several) == hashlib.sha256(listed.encode()).hexdigest()
+    files[0].write_bytes(files[0].read_bytes()[:-1] + b"x")
+    assert sha256_of_weights(several) != hashlib.sha256(listed.encode()).hexdigest()
+
+
+def test_the_sha256_of_a_file_in_the_cache_of_the_hub_is_its_name(tmp_path):
+    folder = saved("gpt2", tmp_path / "snapshots" / "main")
+    (tmp_path / "blobs").mkdir()
+    name = "0123456789abcdef" * 4
+    (folder / "model.safetensors").rename(tmp_path / "blobs" / name)
+    (folder / "model.safetensors").symlink_to(tmp_path / "blobs" / name)
+    assert sha256_of_weights(folder) == name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,15 +12,14 @@ import pytest
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, Method
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
+from relexify.recipes.named import find_recipe, shipped_recipes
 from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
 from relexify.training.plan import Stage, Training, plan_stages
-
-SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
 TOP = 'output = "out"\nmodel = "gpt2"\ncorpus = "text.txt"\n'
 
@@ -85,6 +84,18 @@ def error(path: Path, *overrides: str) -> str:
     with pytest.raises(InputError) as raised:
         read_recipe(path, overrides)
     return str(raised.value)
+
+
+def test_the_options_of_a_method_that_is_added_later_are_keys_too(write, monkeypatch):
+    @dataclass(frozen=True)
+    class Sharpness:
+        sharpness: float = 1.0
+
+    file = write(TOP + '[transfer]\nmethod = "sharp"\nsharpness = 2.0\n')
+    assert "there is no key 'sharpness' in [transfer]" in error(file)
+    sharp = Method("…", "…", "…", build=lambda inputs: None, options=Sharpness)
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS, "sharp": sharp})
+    assert read_recipe(file).tables["transfer"].options == {"sharpness": 2.0}
 
 
 def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):
@@ -340,6 +351,14 @@ def test_paths_of_overrides_are_relative_to_the_current_folder(write, tmp_path):
     assert recipe.tables["transfer"].rotation == tmp_path / "r"
 
 
+def test_an_override_without_a_value_leaves_a_key_out(write):
+    text = "held_out = 'held.txt'\n" + TOP + "[transfer]\nvocab_size = 7\ndictionary = 'd.tsv'"
+    recipe = read_recipe(write(text), ["held_out=", "transfer.dictionary= ", "transfer.nothing="])
+    assert recipe.held_out is None
+    assert (recipe.tables["transfer"].dictionary, recipe.tables["transfer"].vocab_size) == (None, 7)
+    assert "lacks corpus: add it" in error(write(TOP), "corpus=")
+
+
 @pytest.mark.parametrize("override", ["training.steps", "", "=5", "training..steps=5", "a b=5"])
 def test_an_override_without_key_and_value_is_rejected(write, override):
     assert f"the override {override!r} is not of the form KEY=VALUE" in error(write(TOP), override)
@@ -391,23 +410,53 @@ def test_every_preset_is_a_run_that_can_be_made():
 # The shipped recipes.
 
 
-@pytest.fixture
-def shipped(monkeypatch, tmp_path):
-    monkeypatch.setenv("RELEXIFY_DATA", str(tmp_path))
-    return {path.stem: read_recipe(path) for path in SHIPPED}
+@pytest.fixture(scope="module")
+def current(tmp_path_factory) -> Path:
+    """The current folder when the shipped recipes are read."""
+    return tmp_path_factory.mktemp("current")
 
 
-def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write):
-    assert len(shipped) == 32
+@pytest.fixture(scope="module")
+def shipped(current) -> dict[str, Recipe]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_DATA", str(current))
+        patch.chdir(current)
+        return {name: read_recipe(name) for name in shipped_recipes()}
+
+
+def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, current):
+    assert len(shipped) > 30
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
         verb = "compare" if recipe.compare else "run"
         text = recipe.source.read_text()
         assert text.startswith("# ")
-        assert f"relexify {verb} recipes/{name}.toml" in text
-        assert recipe.output == recipe.source.parents[1] / "runs" / name
+        assert "\ntitle = " in text  # which `relexify recipes` shows
+        assert f"relexify {verb} {name}" in text
+        assert recipe.output == current / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
         assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
+
+
+def test_a_file_comes_before_a_recipe_of_the_same_name_and_a_folder_does_not(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wechsel-roberta").mkdir()
+    assert find_recipe("wechsel-roberta") == shipped_recipes()["wechsel-roberta"]
+    (tmp_path / "wechsel-gpt2").write_text(TOP)
+    assert read_recipe("wechsel-gpt2").output == tmp_path / "out"
+    for name, reason in (("wechsel-gpt3", "did you mean"), ("x.toml", "No such file"), ("x/y", "No such file")):
+        with pytest.raises(InputError, match=reason):
+            read_recipe(name)
+
+
+def test_all_files_that_a_recipe_lacks_are_named_at_once(monkeypatch):
+    monkeypatch.delenv("RELEXIFY_DATA", raising=False)
+    message = error("wechsel-gpt2", "transfer.dictionary=mine.tsv")
+    assert message.startswith(
+        "wechsel-gpt2: the variable RELEXIFY_DATA is not set, and the paths of corpus, held_out, "
+    )
+    assert "transfer.source_vectors, transfer.target_vectors begin with it" in message
+    assert "transfer.dictionary" not in message
 
 
 def test_shipped_recipes_name_their_plan_so_that_a_new_default_changes_none_of_them(shipped):

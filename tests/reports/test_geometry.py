@@ -9,6 +9,7 @@ import torch
 from relexify.errors import EvidenceError, InputError
 from relexify.reports import (
     HiddenStates,
+    embedding_changes,
     hidden_states,
     layer_similarities,
     neighbourhood,
@@ -120,3 +121,23 @@ def test_pictures_are_written_and_repeat_byte_for_byte(tmp_path):
         plot_similarities({"a": found}, tmp_path / "first.txt")
     with pytest.raises(InputError, match="nothing to draw"):
         plot_embedding({}, tmp_path / "first.svg")
+
+
+def test_changes_of_embeddings_are_means_over_tenths_of_the_vocabulary_in_the_order_of_ids():
+    generator = np.random.default_rng(0)
+    before = generator.normal(size=(25, 4))
+    before[7] = 0.0  # was not there before
+    after = before.copy()
+    after[:10] = -2 * before[:10]  # the first tokens are turned round and doubled
+    after[10:20] += generator.normal(size=(10, 4))
+    first, second, third = embedding_changes(before, after, groups=3)
+    assert [(change.first, change.last) for change in (first, second, third)] == [(0, 8), (9, 16), (17, 24)]
+    assert (first.cosine, first.distance) == (pytest.approx(-1), pytest.approx(3))
+    ids = range(9, 17)
+    cosines = [before[i] @ after[i] / np.linalg.norm(before[i]) / np.linalg.norm(after[i]) for i in ids]
+    assert second.cosine == pytest.approx(np.mean(cosines))
+    distances = [np.linalg.norm(after[i] - before[i]) / np.linalg.norm(before[i]) for i in ids]
+    assert second.distance == pytest.approx(np.mean(distances))
+    assert third.cosine > second.cosine
+    with pytest.raises(EvidenceError, match="two states of one model"):
+        embedding_changes(before, after[:9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 
@@ -64,6 +65,8 @@ def test_the_text_has_the_scores_and_no_path(folder):
     assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in text
     assert "Train it before use" in text
     assert str(folder.parent) not in text
+    weights = hashlib.sha256((folder.parent / "instruct" / "model.safetensors").read_bytes()).hexdigest()
+    assert f"| weights of the source model | `{weights}` |" in text
 
 
 def test_the_system_prompt_of_the_source_language_is_reported_and_the_template_kept(folder):

@@ -15,7 +15,7 @@ from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 def test_scores_of_runs_that_end_together():
     assert score_rows(compare(fast=FAST, slow=SLOW)) == [
-        ["initialisation", "step 0", "step 10", "step 50", "step 100", "perplexity (end)", "tokens"],
+        ["run", "step 0", "step 10", "step 50", "step 100", "perplexity (end)", "tokens"],
         ["fast", "**3.000**", "**2.000**", "**1.600**", "**1.200**", "12.0", "100k"],
         ["slow", "4.000", "3.000", "2.000", "1.800", "18.0", "100k"],
     ]
@@ -30,7 +30,7 @@ def test_runs_are_grouped_by_plan_with_their_cost():
     )
     rows = [[*row[:3], *row[-2:]] for row in score_rows(comparison)]
     assert rows == [
-        ["initialisation", "plan", "step 0", "time", "tokens/s"],
+        ["run", "plan", "step 0", "time", "tokens/s"],
         ["ours", "relexify", "**3.000**", "31 s", "400,000"],
         ["other", "relexify", "**3.000**", "–", "–"],
         ["paper", "direct", "4.000", "30 s", "–"],
@@ -48,7 +48,7 @@ def test_a_long_run_is_shown_at_five_steps_and_a_diverged_one_is_never_the_lowes
 def test_scores_of_a_run_that_stopped_early_tell_their_steps():
     early = compare(fast=FAST, early={0: 3.0, 5: 2.5, 30: 1.5, 50: 1.6})
     assert list(zip(*score_rows(early), strict=True)) == [
-        ("initialisation", "fast", "early"),
+        ("run", "fast", "early"),
         ("step 0", "**3.000**", "**3.000**"),
         ("10 %", "**2.000 (step 10)**", "2.500 (step 5)"),
         ("40 %", "1.600 (step 50)", "**1.500 (step 30)**"),
@@ -79,7 +79,7 @@ def test_the_evidence_of_runs_that_have_a_share_is_shown_beside_their_scores():
 
 def test_the_reach_matrix():
     assert reach_rows(compare(fast=FAST, slow=SLOW, ready={0: 1.0, 100: 1.0})) == [
-        ["initialisation", "fast (1.200)", "slow (1.800)", "ready (1.000)"],
+        ["run", "fast (1.200)", "slow (1.800)", "ready (1.000)"],
         ["fast", "–", "step 30 (3.3×)", "never"],
         ["slow", "never", "–", "never"],
         ["ready", "step 0", "step 0", "–"],
@@ -88,7 +88,7 @@ def test_the_reach_matrix():
 
 def test_effort_is_relative_to_the_least_training():
     assert effort_rows(compare(fast=FAST, slow=SLOW)) == [
-        ["initialisation", "steps to reach 1.800, the end of slow", "tokens", "effort"],
+        ["run", "steps to reach 1.800, the end of slow", "tokens", "effort"],
         ["fast", "30", "30.0k", "1.0×"],
         ["slow", "100", "100k", "3.3×"],
     ]
@@ -97,17 +97,17 @@ def test_effort_is_relative_to_the_least_training():
 def test_a_run_that_hands_its_best_model_on_is_judged_by_that_one():
     kept, last = (compare(worse=WORSE, slow=SLOW, keeps_best=keeps_best) for keeps_best in (True, False))
     assert score_rows(kept) == [
-        ["initialisation", "step 0", "step 10", "step 50", "step 100", "best, kept", "perplexity (kept)", "tokens"],
+        ["run", "step 0", "step 10", "step 50", "step 100", "best, kept", "perplexity (kept)", "tokens"],
         ["worse", "**3.000**", "**2.000**", "**1.000**", "2.500", "1.000 (step 50)", "10.0", "100k"],
         ["slow", "4.000", "3.000", "2.000", "**1.800**", "1.800 (step 100)", "18.0", "100k"],
     ]
     assert reach_rows(kept) == [
-        ["initialisation", "worse (1.000)", "slow (1.800)"],
+        ["run", "worse (1.000)", "slow (1.800)"],
         ["worse", "–", "step 18 (5.6×)"],
         ["slow", "never", "–"],
     ]
     assert effort_rows(kept)[0][1] == "steps to reach 1.800, the best of slow"
-    assert reach_rows(last)[0] == ["initialisation", "worse (2.500)", "slow (1.800)"]
+    assert reach_rows(last)[0] == ["run", "worse (2.500)", "slow (1.800)"]
     assert effort_rows(last)[0][1] == "steps to reach 2.500, the end of worse"
 
 

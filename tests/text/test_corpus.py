@@ -403,6 +403,14 @@ def test_a_smaller_subsample_is_part_of_a_larger_one_in_any_order(
     assert drawn == [line for line in lines if line in set(drawn)], "the order of the text was lost"
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_bounded_corpus_is_the_corpus_itself_unless_it_is_larger(tmp_path: Path, suffix: str, caplog) -> None:
+    corpus = Corpus.open(write(tmp_path / f"a.txt{suffix}", COMPRESSORS[suffix]("\n".join(NUMBERED).encode())))
+    assert corpus.bounded(10**9) is corpus
+    assert not caplog.text
+    assert 0.5 < size_of(corpus.bounded(20_000)) / 20_000 < 1.5
+
+
 def test_subsamples_with_other_limits_and_seeds_have_other_fingerprints() -> None:
     corpus = Corpus.from_lines(NUMBERED)
     draws = [(50_000, 0), (50_001, 0), (90_000, 0), (50_000, 1), (50_000, 2)]

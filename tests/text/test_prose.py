@@ -9,23 +9,26 @@ import pytest
 from relexify.text import english_from_python
 from relexify.text.prose import clean_prose
 
-ALL = english_from_python()
+
+@pytest.fixture(scope="module")
+def prose() -> list[str]:
+    return english_from_python()
 
 
-def test_there_is_enough_prose_for_a_demo() -> None:
-    assert sum(len(paragraph.encode()) for paragraph in ALL) > 1_000_000
-    assert len(set(ALL)) == len(ALL)
+def test_there_is_enough_prose_for_a_demo(prose: list[str]) -> None:
+    assert sum(len(paragraph.encode()) for paragraph in prose) > 1_000_000
+    assert len(set(prose)) == len(prose)
 
 
-def test_a_limit_gives_the_beginning_of_the_whole() -> None:
+def test_a_limit_gives_the_beginning_of_the_whole(prose: list[str]) -> None:
     some = english_from_python(100_000)
-    assert some == ALL[: len(some)]
+    assert some == prose[: len(some)]
     assert 95_000 < sum(len(paragraph.encode()) + 1 for paragraph in some) <= 100_000
 
 
-def test_paragraphs_are_single_lines_of_mostly_letters() -> None:
-    assert not any("\n" in paragraph or ">>>" in paragraph for paragraph in ALL)
-    text = "".join(ALL)
+def test_paragraphs_are_single_lines_of_mostly_letters(prose: list[str]) -> None:
+    assert not any("\n" in paragraph or ">>>" in paragraph for paragraph in prose)
+    text = "".join(prose)
     assert len(re.findall(r"[A-Za-z\s]", text)) / len(text) > 0.94
 
 

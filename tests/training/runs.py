@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pkgutil
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import train
 from tests import pico
+from tests.processes import in_a_process
 
 LENGTH, BATCH = 16, 4
 TRAINING = Training(
@@ -42,9 +40,6 @@ TRAINING = Training(
 LINES = pico.sentences(25)
 """An epoch of them is a few steps of `TRAINING`."""
 HELD_OUT = pico.sentences(12, seed=1)
-
-_children = multiprocessing.get_context("forkserver")
-_children.set_forkserver_preload(["relexify.training.run", "tests.training.runs"])
 
 
 @dataclass(frozen=True)
@@ -127,49 +122,11 @@ def assert_close(one: Path, other: Path, *, rtol: float = 1e-4, atol: float = 1e
         )
 
 
-def assert_curves_close(one: Curve, other: Curve, *, loss: float = 1e-4) -> None:
+def assert_curves_close(one: Curve, other: Curve) -> None:
     assert [point.step for point in one.points] == [point.step for point in other.points]
     for first, second in zip(one.points, other.points, strict=True):
         assert first.bits_per_byte == pytest.approx(second.bits_per_byte, abs=1e-5)
-        assert first.loss == (None if second.loss is None else pytest.approx(second.loss, rel=loss))
-
-
-def in_a_process(target: Callable[..., None], *arguments: Any) -> int | None:
-    """The exit code of a function in a process of its own; torch is imported there already."""
-    return in_processes([{}], target, *arguments)
-
-
-def in_two_processes(target: Callable[..., None], *arguments: Any, **environment: str) -> int | None:
-    """As a launcher would have it: where one of the two dies, the other is ended too."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    common = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    ranks = [{**common, **environment, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-    return in_processes(ranks, target, *arguments)
-
-
-def in_processes(environments: list[dict[str, str]], target: Callable[..., None], *arguments: Any) -> int | None:
-    """The exit code of the first that fails; None where they do not end."""
-    processes = [_children.Process(target=_in_child, args=(each, target, *arguments)) for each in environments]
-    for process in processes:
-        process.start()
-    left, code = list(processes), 0
-    while left and not code and (ended := wait([process.sentinel for process in left], timeout=100)):
-        for process in [process for process in left if process.sentinel in ended]:
-            process.join()
-            left.remove(process)
-            code = code or process.exitcode
-    for process in left:
-        process.kill()
-        process.join()
-    return None if left and not code else code
-
-
-def _in_child(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> None:
-    os.environ.update(environment)
-    torch.set_num_threads(1)
-    target(*arguments)
+        assert first.loss == (None if second.loss is None else pytest.approx(second.loss, rel=1e-4))
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
 from tests import pico
 from tests.hostile import MakeFolder
+from tests.processes import in_a_process
 from tests.training.runs import (
     LINES,
     TRAINING,
     Moment,
     Run,
     assert_same_bits,
-    in_a_process,
     tensors,
 )
 
@@ -229,8 +229,9 @@ def test_weights_that_are_nan_are_reported_before_the_first_step(run_of):
     weights = load_file(source / "model.safetensors")
     weights["transformer.h.0.ln_1.weight"][3] = float("nan")
     save_file(weights, source / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(TrainingError, match=r"NaN or infinite at step 0 .*there is no checkpoint yet"):
+    with pytest.raises(InputError, match=r"parameter transformer\.h\.0\.ln_1\.weight of GPT2LMHeadModel has NaN"):
         replace(run, source=source).train()
+    assert not run.work().exists()
 
 
 def train_on_a_small_disk(run: Run, limit: int) -> None:

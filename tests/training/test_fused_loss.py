@@ -13,8 +13,6 @@ from torch.nn.functional import cross_entropy
 from relexify.pretrained.architecture import IGNORED
 from relexify.training.loss.chunked import chunked_loss, labelled_positions
 
-# Said once by torch, on a CPU without bfloat16.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 NAMES = ("hidden", "weight", "bias")
 
 

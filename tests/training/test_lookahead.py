@@ -92,7 +92,7 @@ def test_a_closure_is_called_once():
         loss.backward()
         return loss
 
-    assert float(optimiser.step(closure)) > 0
+    assert optimiser.step(closure).item() > 0
     assert len(calls) == 1
     assert len(optimiser.state) == 4
 

@@ -16,8 +16,6 @@ from relexify.systems.compression.options import Compression
 from relexify.training.loss.forward import loss_forward, repeated_blocks
 from tests import pico
 
-# Said once by torch, on a CPU without bfloat16.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 FAMILIES = [family for family in pico.FAMILIES if family not in ("t5", "bart")]
 LAYERS = {
     "gpt2": "transformer.h",

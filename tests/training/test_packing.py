@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,12 +19,14 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from relexify.errors import InputError, VocabularyError
+from relexify.errors import InputError, OutputError, VocabularyError
 from relexify.progress import report_to
 from relexify.text import Corpus
 from relexify.tokens import separator_of
 from relexify.training.data.packing import pack
 from tests import pico
+from tests.processes import in_a_process
+from tests.training.runs import packed_in
 
 LINES = [
     *pico.sentences(50),
@@ -361,76 +362,67 @@ def test_runs_that_finish_together_do_not_break_one_another(tokenizer: Any) -> N
         assert list(pool.map(run, range(4))) == [[True] * 20] * 4
 
 
-SCRIPT = """
-import resource, time
-from relexify.errors import OutputError
-from relexify.text import Corpus
-from relexify.training.data.packing import pack
-from tests import pico
-
-sentences = pico.sentences(30_000)
-tokenizer = pico.byte_level()
-"""
+MANY = 30_000
+"""Lines that several batches are made of."""
 
 
-def start(script: str, cache: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RELEXIFY_CACHE": str(cache)}
-    return subprocess.Popen([sys.executable, "-c", SCRIPT + script], env=environment, stdout=subprocess.PIPE, text=True)
+def pack_and_die(tokenizer: Any, cache: Path) -> None:
+    """For a process of its own, which dies when the last line has been read for its tokens."""
+    readings = []
+
+    def lines() -> Iterator[str]:
+        readings.append(1)
+        yield from pico.sentences(MANY)
+        if len(readings) > 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    packed_in(cache, Corpus.from_lines(lines), tokenizer)
 
 
-def test_a_killed_run_leaves_no_half_stream(tmp_path: Path, tokenizer: Any, entries: Callable[[], list[Path]]) -> None:
-    script = """
-readings = []
-def lines():
-    readings.append(1)
-    yield from sentences
-    if len(readings) > 1:
-        print("in the middle", flush=True)
-        time.sleep(600)
-pack(Corpus.from_lines(lines), tokenizer)
-"""
-    process = start(script, tmp_path / "cache")
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "in the middle\n"
-        (begun,) = tmp_path.glob("cache/packed-text/.*/tokens.bin")
-        assert begun.stat().st_size > 100_000, "the run was not killed in the middle"
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    lines = pico.sentences(30_000)
+def test_a_killed_run_leaves_no_half_stream(
+    tmp_path: Path, cache: Path, tokenizer: Any, entries: Callable[[], list[Path]]
+) -> None:
+    assert in_a_process(pack_and_die, tokenizer, cache) == -signal.SIGKILL
+    (begun,) = tmp_path.glob("cache/packed-text/.*/tokens.bin")
+    assert begun.stat().st_size > 100_000, "the run was not killed in the middle"
+    lines = pico.sentences(MANY)
     packed = pack(Corpus.from_lines(lines), tokenizer)
     (entry,) = entries()
     assert begun.parent.name.startswith(f".{entry.name}."), "it was another text"
     assert packed.paragraphs == len(lines)
 
 
-def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path: Path, entries: Callable[[], list[Path]]) -> None:
-    script = """
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-try:
-    pack(Corpus.from_lines(sentences), tokenizer)
-except OutputError as error:
-    print(error)
-"""
-    output, _ = start(script, tmp_path / "cache").communicate()
-    assert "could not be written (File too large)" in output
+def assert_full_disk_is_reported(tokenizer: Any, cache: Path) -> None:
+    """For a process of its own, whose files cannot be large."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    with pytest.raises(OutputError, match=r"could not be written \(File too large\)"):
+        packed_in(cache, Corpus.from_lines(pico.sentences(MANY)), tokenizer)
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(
+    cache: Path, tokenizer: Any, entries: Callable[[], list[Path]]
+) -> None:
+    assert in_a_process(assert_full_disk_is_reported, tokenizer, cache) == 0
     assert not entries()
 
 
-def test_text_and_tokens_are_not_gathered_in_memory(tmp_path: Path) -> None:
-    script = """
-def lines():
-    for number in range(8):
-        for sentence in sentences:
-            yield f"{number} {sentence}"
-small = pack(Corpus.from_lines(sentences), tokenizer)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-packed = pack(Corpus.from_lines(lines), tokenizer)
-print(packed.bytes, len(packed), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-    output, _ = start(script, tmp_path / "cache").communicate()
-    size, tokens, growth = map(int, output.split())
-    assert size > 12_000_000
-    assert tokens > 4_000_000
-    assert growth < 40_000, f"{growth} KB more for {tokens} tokens"
+def assert_little_memory_is_taken(tokenizer: Any, cache: Path) -> None:
+    """For a process of its own, whose peak of memory is that of the packing."""
+    sentences = pico.sentences(MANY)
+
+    def lines() -> Iterator[str]:
+        for number in range(8):
+            for sentence in sentences:
+                yield f"{number} {sentence}"
+
+    packed_in(cache, Corpus.from_lines(sentences), tokenizer)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    packed = packed_in(cache, Corpus.from_lines(lines), tokenizer)
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert packed.bytes > 12_000_000
+    assert len(packed) > 4_000_000
+    assert growth < 40_000, f"{growth} KB more for {len(packed)} tokens"
+
+
+def test_text_and_tokens_are_not_gathered_in_memory(cache: Path, tokenizer: Any) -> None:
+    assert in_a_process(assert_little_memory_is_taken, tokenizer, cache) == 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertForPreTraining
 
 from relexify.grafting import MIXTURE_FILE
 from relexify.storage.files import MARKER
@@ -128,6 +128,22 @@ def test_notes_of_a_graft_are_kept(run_of):
     assert (run.output() / MIXTURE_FILE).read_bytes() == b"a mixture"
     assert (notes["method"], notes["seed"], notes["trained_from"]) == ("wechsel", 3, str(source))
     assert (notes["training"]["steps"], notes["training"]["selected_step"]) == (4, 4)
+
+
+def test_the_next_sentence_head_of_a_bert_is_kept_as_it_was(run_of):
+    run = run_of("bert")
+    source = run.folder / "with-head"
+    shutil.copytree(run.source, source)
+    both = BertForPreTraining.from_pretrained(source)  # the head is drawn
+    both.save_pretrained(source)
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}))  # as on the Hub
+    replace(run, source=source).train(SHORT)
+    before, after = tensors(source), tensors(run.output())
+    head = {"cls.seq_relationship.weight", "cls.seq_relationship.bias", "bert.pooler.dense.weight"}
+    assert head <= after.keys()
+    assert all(after[name].equal(before[name]) for name in head)
+    assert not after["bert.embeddings.word_embeddings.weight"].equal(before["bert.embeddings.word_embeddings.weight"])
 
 
 def test_the_output_is_a_model_to_load_with_its_tokenizer_and_its_curve(run_of):

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, emit, print_table, results, table
+from relexify.cli.console import console, emit, results
 from relexify.cli.options import Overwrite
 from relexify.cli.progress import bars
+from relexify.cli.summary import print_rows
+
+if TYPE_CHECKING:
+    from relexify.recipes.demo import DemonstrationResult
 
 __all__ = ["demo"]
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder for text, dictionary and model.")] = Path(
-        "demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for text, dictionary, model and report.")
+    ] = Path("demo"),
     model: Annotated[str, typer.Option(help="The model to transfer.")] = "smollm2-135m",
-    steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 10,
+    steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 6,
     seed: Annotated[int, typer.Option(help="Random seed; another seed invents another language.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Move a real model to an invented language, offline, and compare initialisations.
 
-    Every word of English text that ships with Python is replaced by an invented word. So the true dictionary is known,
-    and the best possible initialisation (the oracle) can be scored too.
+    Every word of English text that ships with Python is replaced by an invented word. So the true dictionary is known:
+    the default, which sees a part of it, is compared with random embeddings and with an oracle that sees all of it.
     """
     from dataclasses import replace
 
@@ -36,21 +41,43 @@ def demo(
 
     start = time.monotonic()
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)
-    options = replace(options, training=replace(options.training, steps=steps, evaluate_every=steps))
+    options = replace(options, training=replace(options.training, steps=steps))
     with bars():
+        logger = logging.getLogger("relexify")
+        if logger.level == logging.INFO:
+            logger.setLevel(logging.ERROR)  # bars and reported lines suffice; the same warnings come for every run
         result = run_demonstration(options, report=lambda text: console.print(f"· {escape(text)}"))
-    results.print(f"\n[bold]English[/]   {escape(result.sample[0])}\n[bold]invented[/]  {escape(result.sample[1])}\n")
-    shown = table(
-        "Bits per byte of held-out text (lower is better)",
-        "initialisation",
-        "before training",
-        f"after {result.steps} steps",
-    )
-    for name, value in result.before.items():
-        after = result.after.get(name)
-        shown.add_row(name, f"{value:.3f}", f"{after:.3f}" if after is not None else "")
-    print_table(shown)
-    results.print(f"Text, dictionary and the trained model are in [bold]{escape(str(result.output))}[/]")
-    results.print(f"  relexify inspect {escape(str(result.output / 'model'))}", highlight=False)
+    _print_result(result)
     console.print(f"{time.monotonic() - start:.0f} seconds")
-    emit(output=result.output, steps=result.steps, before=result.before, after=result.after)
+    emit(
+        output=result.output,
+        original=result.original,
+        oracle=result.oracle,
+        curves=result.comparison.curves,
+        prompt=result.prompt,
+        before=result.before,
+        after=result.after,
+    )
+
+
+def _print_result(result: DemonstrationResult) -> None:
+    samples = {"Prompt": result.prompt, "Before training": result.before, "After training": result.after}
+    results.print("\n[bold]What the model writes[/], and below it the same word by word in English")
+    for name, sample in samples.items():
+        results.print(f"[bold]{name}[/]\n  {escape(sample.text)}\n  {escape(sample.gloss)}", highlight=False)
+    rows = [["embeddings", "before training", "after"], ["original model and tokenizer", f"{result.original:.3f}", ""]]
+    for name, (curve,) in result.comparison.curves.items():
+        rows.append([name, f"{curve.first.bits_per_byte:.3f}", f"{curve.last.bits_per_byte:.3f}"])
+    rows.append(["oracle: blend, with the whole dictionary", f"{result.oracle:.3f}", ""])
+    steps = max(curve.last.step for (curve,) in result.comparison.curves.values())
+    tokens = result.comparison.tokens_a_step
+    print_rows(f"Bits per byte of held-out text, {steps} steps of {tokens} tokens (lower is better)", rows)
+    (random,), (blend,) = result.comparison.curves.values()
+    if blend.first.bits_per_byte < random.last.bits_per_byte:
+        results.print(f"Random embeddings need more than {steps} steps to be as good as blend is before training.")
+    folder = escape(str(result.output))
+    results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
+    results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)
+    results.print("Next:", highlight=False)
+    results.print(f"  relexify inspect {folder}/model", highlight=False, soft_wrap=True)
+    results.print("  relexify transfer --help", highlight=False)

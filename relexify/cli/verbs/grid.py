@@ -39,15 +39,17 @@ def grid(
     The neighbours are searched once. Finished cells are kept in the recipe's output folder: if interrupted, run the
     same command again to resume.
 
-    Example: relexify grid recipes/wechsel-roberta.toml --nli xnli/de.dev.tsv xnli/de.test.tsv
+    Example: relexify grid wechsel-roberta --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
     from relexify.recipes.recipe import read_recipe
-    from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
-    from relexify.systems.transfer.grid.run import run_grid
 
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
+    from relexify.systems.transfer.grid.run import run_grid
+
     search = GridSearch(
         replace(read.tables["transfer"], device=chosen_device(device)),
         neighbours=[int(value) for value in _numbers(neighbours, "--neighbours")],

@@ -1,4 +1,4 @@
-"""`relexify inspect`: show which source tokens a target token was mixed from."""
+"""`relexify inspect`: show which source tokens a target token was mixed from, and how far training has moved them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,27 @@ def inspect(
     sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each, the heaviest first.")] = 5,
     sample: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
+    since: Annotated[
+        Path | None,
+        typer.Option(help="The model before training: show how far its embeddings have moved.", show_default=False),
+    ] = None,
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 
     Without TOKENS, show a random sample of mixed tokens. Words that are not tokens are reported, with the tokens that
-    they are split into.
+    they are split into. With --since, show instead how far the embeddings have moved since then, by tenths of the
+    vocabulary in the order of the ids (of a BPE, the order of its merges).
 
     Example: relexify inspect gpt2-swahili shule
+
+    Example: relexify inspect gpt2-swahili-trained --since gpt2-swahili
     """
     from relexify.mixture import Mixture
 
+    if since is not None:
+        if tokens:
+            raise InputError("--since shows the whole vocabulary: leave out the tokens")
+        return _print_changes(model, since)
     mixture = Mixture.load(_mixture_file(model))
     if tokens:
         ids = {token: _ids(token, mixture) for token in tokens}
@@ -50,6 +61,24 @@ def inspect(
     else:
         unknown, found = {}, _print_sample(mixture, sample, sources, seed)
     emit(tokens=[_described(mixture, id, sources) for id in found], unknown=unknown)
+
+
+def _print_changes(model: Path, since: Path) -> None:
+    """Print how far the embeddings of a model have moved since another state of it."""
+    from relexify.pretrained.lexical import read_embedding
+    from relexify.reports import embedding_changes
+
+    before, after = (read_embedding(folder) for folder in (since, model))
+    if before is None or after is None:
+        raise InputError("a model has no embedding of its own, but computes it: expand it first (relexify expand)")
+    changes = embedding_changes(before, after)
+    shown = table(
+        f"Embeddings since {since.name}, by tenths of the vocabulary", "ids", "cosine", "distance / length before"
+    )
+    for change in changes:
+        shown.add_row(f"{change.first:,} – {change.last:,}", f"{change.cosine:.3f}", f"{change.distance:.3f}")
+    print_table(shown)
+    emit(changes=changes)
 
 
 def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[int]:

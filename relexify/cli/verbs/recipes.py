@@ -1,13 +1,14 @@
-"""`relexify run` and `relexify compare`: runs described by a recipe file."""
+"""`relexify run`, `relexify compare` and `relexify recipes`: runs described by a recipe file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
@@ -19,7 +20,10 @@ from relexify.cli.summary import (
     print_summary,
 )
 
-__all__ = ["compare", "run"]
+if TYPE_CHECKING:
+    from relexify.recipes import recipe as recipe_files
+
+__all__ = ["compare", "recipes", "run"]
 
 TASKS = "Tasks (the arrow points to better scores)"
 
@@ -33,15 +37,14 @@ def run(
 ) -> None:
     """Run RECIPE: transfer a model, train it and evaluate it on tasks. If interrupted, run it again to resume.
 
-    Example: relexify run recipes/wechsel-gpt2.toml --set corpus=swahili.txt --set training.steps=5000
+    Example: relexify run wechsel-gpt2 --set corpus=swahili.txt --set training.steps=5000
     """
-    from relexify.recipes.recipe import read_recipe
+    read = _read(recipe, settings)
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.reports import task_notes, task_result_rows
     from relexify.storage.work import read_notes
 
-    read = read_recipe(recipe, settings or ())
     if dry_run:
         prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
         steps = [(f"[{step.table}]", step.summary) for step in read.steps]
@@ -86,13 +89,12 @@ def compare(
     kept: add runs or seeds to the recipe, or name others with --only, and run the command again. If the recipe has
     tasks, every run is scored on them before and after training.
 
-    Example: relexify compare recipes/smollm2-swahili.toml --set "compare.seeds=[0, 1, 2]"
+    Example: relexify compare smollm2-swahili --set "compare.seeds=[0, 1, 2]"
     """
+    read = _read(recipe, settings)
     from relexify.recipes.compare.run import plan_comparison, run_comparison
-    from relexify.recipes.recipe import read_recipe
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 
-    read = read_recipe(recipe, settings or ())
     if dry_run:
         trials, trained = plan_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
         states = {
@@ -121,3 +123,47 @@ def compare(
             print_rows("Training effort", effort_rows(comparison))
     results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
     emit(output=read.output, comparisons=comparisons)
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A recipe to print; all of them are listed if not given.")
+    ] = None,
+) -> None:
+    """List the recipes that come with relexify, or print one of them.
+
+    The comments of a recipe say which files it needs. Paths in it are relative to the current folder.
+
+    Example: relexify recipes wechsel-gpt2 > mine.toml
+    """
+    import tomllib
+
+    from relexify.recipes.named import find_recipe, shipped_recipes
+
+    if name is not None:
+        text = find_recipe(name).read_text(encoding="utf-8")
+        results.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+        emit(recipe=text)
+        return
+    shipped = {each: tomllib.loads(path.read_text(encoding="utf-8")) for each, path in shipped_recipes().items()}
+    shown = table("Recipes", "name", "for", "title")
+    shown.columns[1].justify = shown.columns[2].justify = "left"
+    for each, content in shipped.items():
+        shown.add_row(each, "run, compare" if "compare" in content else "run", escape(content["title"]))
+    print_table(shown)
+    emit(recipes={each: content["title"] for each, content in shipped.items()})
+
+
+def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
+    """Read a recipe and open its text; only then torch is imported, which takes seconds."""
+    from relexify.recipes.named import find_recipe
+
+    find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
+    from relexify.recipes.recipe import read_recipe
+    from relexify.text import Corpus
+
+    read = read_recipe(recipe, settings or ())
+    Corpus.open(read.corpus).ensure_text()
+    if read.held_out is not None:
+        Corpus.open(read.held_out).ensure_text()
+    return read

@@ -9,6 +9,7 @@ import typer
 from relexify.cli.console import emit, results
 from relexify.cli.options import (
     RUN,
+    TEXT,
     Batch,
     Corpus,
     DryRun,
@@ -20,6 +21,7 @@ from relexify.cli.options import (
     Patience,
     Seed,
     Settings,
+    SourceHeldOut,
     Steps,
 )
 from relexify.cli.progress import bars
@@ -35,6 +37,16 @@ def train(
     output: OutputFolder,
     corpus: Corpus,
     held_out: HeldOut = None,
+    source_corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text in the first language of a model with two, so that it is not forgotten: a quarter of the "
+            "sequences (--set source_share=0.25) are taken from it, and both languages are scored. Repeatable.",
+            rich_help_panel=TEXT,
+            show_default=False,
+        ),
+    ] = None,
+    source_held_out: SourceHeldOut = None,
     steps: Steps = Training.steps,
     batch: Batch = Training.batch,
     length: Length = Training.length,
@@ -81,6 +93,8 @@ def train(
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000
 
     Example: relexify train bert-swahili bert-swahili-trained --corpus swahili.txt --set evaluate_every=100
+
+    Example: relexify train gpt2-both gpt2-both-trained --corpus swahili.txt --source-corpus english.txt
     """
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs
@@ -95,13 +109,15 @@ def train(
         learning_rate=learning_rate,
         plan=plan,
         patience=patience,
+        source_corpus=source_corpus or None,
+        source_held_out=source_held_out or None,
         report_to=tuple(name for name in report_to if name != "none") if report_to else None,
         seed=seed,
     )
     options = apply_settings("training", options, settings)
     stages = plan_stages(options)
     check_inputs(output, model)  # with a new head, another folder is trained
-    for text in filter(None, (corpus, held_out)):
+    for text in filter(None, (corpus, held_out, source_corpus, source_held_out)):
         Text.open(text).ensure_text()
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.pretrained.heads import has_head

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relexify.cli.console import emit
 from relexify.cli.options import (
-    TEXT,
     Bitext,
     Corpus,
     Device,
+    Dictionary,
+    Donor,
     DryRun,
     HeldOut,
     Model,
@@ -22,6 +22,10 @@ from relexify.cli.options import (
     Seed,
     Settings,
     SourceCorpus,
+    SourceVectors,
+    TargetTokenizer,
+    TargetVectors,
+    VocabularySize,
     chosen_device,
 )
 from relexify.cli.progress import bars
@@ -38,47 +42,30 @@ def transfer(
     model: Model,
     output: OutputFolder,
     corpus: Corpus,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            help="Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
-            "dictd or TEI. Without one, words spelled identically in both languages are used.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
+    dictionary: Dictionary = None,
     bitext: Bitext = None,
     source_corpus: SourceCorpus = None,
-    source_vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors of the model's language (.bin, .vec, .safetensors); default: trained on "
-            "--source-corpus, or derived from the model's embedding.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
-    target_vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors of the target language; default: trained on --corpus.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Tokenizer of the target language; default: trained on --corpus.",
-            rich_help_panel=TEXT,
-            show_default=False,
-        ),
-    ] = None,
+    source_vectors: SourceVectors = None,
+    target_vectors: TargetVectors = None,
+    tokenizer: TargetTokenizer = None,
+    donor: Donor = None,
     held_out: HeldOut = None,
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
     ] = "blend",
-    vocab_size: Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")] = 32_000,
+    vocab_size: VocabularySize = 32_000,
+    keep_source: Annotated[
+        bool,
+        typer.Option(
+            "--keep-source",
+            help="Add tokens to the model's vocabulary instead of replacing it; needs --source-corpus, which is "
+            "encoded as before.",
+            rich_help_panel="Method",
+        ),
+    ] = False,
+    added_tokens: Annotated[
+        int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel="Method")
+    ] = 10_000,
     device: Device = "auto",
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -95,6 +82,8 @@ def transfer(
     --dictionary en-sw.tsv
 
     Example: relexify transfer gpt2 gpt2-swahili --corpus swahili.txt --method wechsel --set neighbours=20
+
+    Example: relexify transfer gpt2 gpt2-both --corpus swahili.txt --source-corpus english.txt --keep-source
     """
     from relexify.recipes.settings import apply_settings
     from relexify.systems.transfer.checks import prepare_transfer
@@ -110,9 +99,12 @@ def transfer(
         source_vectors=source_vectors,
         target_vectors=target_vectors,
         tokenizer=tokenizer,
+        donor=donor,
         held_out=held_out or None,
         method=method,
         vocab_size=vocab_size,
+        keep_source=keep_source,
+        added_tokens=added_tokens,
         device=device,
         seed=seed,
         overwrite=overwrite,
@@ -146,10 +138,16 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
         [
             ("model", f"{options.model} ({config.model_type})"),
             ("text", f"{evidence.corpus.size():,} bytes"),
-            ("tokenizer", options.tokenizer or f"trained, {options.vocab_size:,} tokens"),
+            ("tokenizer", _planned_tokenizer(options)),
             ("method", f"{options.method}: a token becomes {METHODS[options.method].becomes}"),
             ("evidence", ", ".join(given) or "the text alone"),
             ("scored", "yes" if options.score else "no"),
             ("output", options.output),
         ]
     )
+
+
+def _planned_tokenizer(options: Transfer) -> str:
+    if options.keep_source:
+        return f"the model's own, with {options.added_tokens:,} tokens added"
+    return options.tokenizer or f"trained, {options.vocab_size:,} tokens"

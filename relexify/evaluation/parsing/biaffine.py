@@ -15,7 +15,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ from relexify.errors import GraftError
 from relexify.pretrained.architecture import IGNORED, inner_encoder
 from relexify.pretrained.kinds import kind_of_config, kind_of_entries
 
-__all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser"]
+__all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser", "WordScores", "full_precision"]
 
 SLOPE = 0.1
 """Slope of the leaky rectifier below zero, as in Dozat & Manning."""
@@ -92,6 +92,14 @@ class BiaffineOutput(ModelOutput):  # type: ignore[misc]
     arc_scores: torch.Tensor | None = None
     label_heads: torch.Tensor | None = None
     label_dependents: torch.Tensor | None = None
+
+
+class WordScores(NamedTuple):
+    """Scores of words as heads and dependents; as in `BiaffineOutput`, but no arc is excluded."""
+
+    arc_scores: torch.Tensor
+    label_heads: torch.Tensor
+    label_dependents: torch.Tensor
 
 
 class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
@@ -163,17 +171,32 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
             heads: Gold heads, 0 for ROOT, `IGNORED` for words that do not count [batch × words].
             relations: Gold relations by index, `IGNORED` likewise [batch × words].
         """
-        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        with torch.autocast(hidden.device.type, enabled=False):  # bfloat16 is too coarse for scores of arcs
-            words = self.dropout(self._words(hidden.to(self.root.dtype), word_of_piece, word_mask.shape[1]))
-            nodes = torch.cat([self.root.expand(len(words), 1, -1), words], dim=1)
-            arcs = self.arc(self.arc_dependent(words), self.arc_head(nodes))[..., 0]
-            arcs = arcs.masked_fill(_impossible(word_mask), -torch.inf)
-            output = BiaffineOutput(None, arcs, self.label_head(nodes), self.label_dependent(words))
-            if heads is not None and relations is not None:
+        words = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
+        arcs = words.arc_scores.masked_fill(_impossible(word_mask), -torch.inf)
+        output = BiaffineOutput(None, arcs, words.label_heads, words.label_dependents)
+        if heads is not None and relations is not None:
+            with full_precision(arcs):
                 labels = self.label_scores(output, heads.clamp(min=0))
                 output.loss = _mean_nats(arcs, heads) + _mean_nats(labels, relations)
         return output
+
+    def score_words(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, word_of_piece: torch.Tensor, words: int
+    ) -> WordScores:
+        """Score an arc from every word to every word and to ROOT, whether it is possible or not.
+
+        Args:
+            input_ids: As for `forward`.
+            attention_mask: As for `forward`.
+            word_of_piece: As for `forward`.
+            words: The number of words in the longest sentence.
+        """
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        with full_precision(hidden):
+            vectors = self.dropout(self._words(hidden.to(self.root.dtype), word_of_piece, words))
+            nodes = torch.cat([self.root.expand(len(vectors), 1, -1), vectors], dim=1)
+            arcs = self.arc(self.arc_dependent(vectors), self.arc_head(nodes))[..., 0]
+            return WordScores(arcs, self.label_head(nodes), self.label_dependent(vectors))
 
     def label_scores(self, output: Any, heads: torch.Tensor) -> torch.Tensor:
         """Score the relations between every word and its head.
@@ -250,6 +273,11 @@ class Biaffine(nn.Module):
         """Score every dependent with its own head [batch × dependents × outputs]."""
         heads = _with_one(heads) if self.bias_of_heads else heads
         return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
+
+
+def full_precision(tensor: torch.Tensor) -> torch.autocast:
+    """Compute in the dtype of the parameters: bfloat16 is too coarse for scores of arcs."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 def _bare_encoder(config: PreTrainedConfig) -> PreTrainedModel:

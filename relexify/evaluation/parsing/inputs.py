@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
-from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.pretrained.architecture import IGNORED, tokenizer_frame
 from relexify.tokens import encode_words
 from relexify.tokens.vocabulary import backend_of
 
-__all__ = ["GoldTree", "TokenizedSentence", "padded_batch", "tokenize_sentences"]
+__all__ = ["GoldTree", "Sentence", "TokenizedSentence", "padded_batch", "tokenize_sentences"]
 
 GoldTree = tuple[Sequence[int], Sequence[int]]
 """The head of each word, 0 for ROOT, and the number of its relation."""
+
+
+class Sentence(Protocol):
+    """A sentence of words, whatever is known about them."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+
+    @property
+    def spaces(self) -> tuple[bool, ...]:
+        """Whether there is a space before each word; empty if unknown, which means everywhere."""
+
+    def __len__(self) -> int: ...
 
 
 class TokenizedSentence(NamedTuple):
@@ -35,7 +48,7 @@ class TokenizedSentence(NamedTuple):
 
 
 def tokenize_sentences(
-    tokenizer: PreTrainedTokenizerFast, sentences: Sequence[ParsedSentence], length: int | None
+    tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Sentence], length: int | None
 ) -> list[TokenizedSentence]:
     """Tokenize sentences, truncated to `length` pieces including special tokens.
 

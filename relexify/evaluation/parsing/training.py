@@ -1,7 +1,7 @@
-"""Train a parser on a treebank, once for each seed.
+"""Train and test a parser, once for each seed.
 
-A finished seed is a folder with the parser and its tokenizer; an unfinished one leaves checkpoints beside it, and the
-same call resumes from both.
+What it predicts, trees or semantic roles, is a `Formalism`. A finished seed is a folder with the parser and its
+tokenizer; an unfinished one leaves checkpoints beside it, and the same call resumes from both.
 """
 
 from __future__ import annotations
@@ -9,34 +9,64 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
-from relexify.evaluation.data.treebank import ParsedSentence
-from relexify.evaluation.options import ParserTraining, check_seeds
+from relexify.evaluation.data.files import TaskData
+from relexify.evaluation.options import Evaluation, ParserTraining, check_seeds
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch, tokenize_sentences
-from relexify.evaluation.parsing.trees import attachment_scores, best_tree, parse
+from relexify.evaluation.parsing.inputs import Sentence, TokenizedSentence, tokenize_sentences
+from relexify.evaluation.registry import Metric
+from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import quiet_transformers, save_model
+from relexify.scoring import Score
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 
-__all__ = ["SeedRun", "load_parser", "make_optimiser", "train_parser"]
+__all__ = ["Formalism", "SeedRun", "evaluate_parser", "load_parser", "make_optimiser", "train_parser"]
 
 RECORD_FILE = "parser_training.json"
-UAS, LAS = "eval_uas", "eval_las"
+DEV_SCORE = "eval_score"
+
+AnySentence = TypeVar("AnySentence", bound=Sentence)
+Gold = TypeVar("Gold")
+Prediction = TypeVar("Prediction")
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Formalism(Generic[AnySentence, Gold, Prediction]):
+    """What a parser predicts: trees, or predicates and their arguments.
+
+    Attributes:
+        parser: The class of the model.
+        labels: Returns the labels in a sentence.
+        gold: Returns the annotation of a sentence, with its labels as numbers.
+        batch: Returns the arguments of the model for tokenized sentences and their annotations.
+        predict: Returns the predictions for sentences.
+        dev_score: Compares annotations with predictions, to choose the best epoch by.
+        dev_metric: Name of that score.
+    """
+
+    parser: type[BiaffineParser]
+    labels: Callable[[AnySentence], Iterable[str]]
+    gold: Callable[[AnySentence, Mapping[str, int]], Gold]
+    batch: Callable[[Sequence[TokenizedSentence], Sequence[Gold]], dict[str, torch.Tensor]]
+    predict: Callable[[BiaffineParser, PreTrainedTokenizerFast, Sequence[AnySentence]], list[Prediction]]
+    dev_score: Callable[[Sequence[AnySentence], Sequence[Prediction]], float]
+    dev_metric: str
 
 
 @dataclass(frozen=True)
@@ -47,24 +77,61 @@ class SeedRun:
         seed: Its seed.
         folder: Where the parser and its tokenizer are.
         epoch: The epoch whose parameters were kept.
-        uas: Unlabelled attachment score on the development treebank, punctuation included.
-        las: Labelled attachment score likewise.
+        score: Its `Formalism.dev_score`.
     """
 
     seed: int
     folder: Path
     epoch: float
-    uas: float
-    las: float
+    score: float
+
+
+def evaluate_parser(
+    model: str,
+    data: TaskData,
+    options: Evaluation,
+    folder: Path,
+    *,
+    formalism: Formalism[AnySentence, Gold, Prediction],
+    metric: Metric,
+) -> TaskResult:
+    """Train a parser with every seed, and test it; through the lexicon of another language if one is given.
+
+    Args:
+        model: A folder or name, as for `load_model`.
+        data: Training, development and test sentences.
+        options: The task, and how.
+        folder: For the parsers and checkpoints.
+        formalism: What the parser predicts.
+        metric: The scores on test data.
+    """
+    lexicon = None if options.through is None else load_lexicon(options.through)
+    training, dev = options.training, data.dev or ()
+    assert isinstance(training, ParserTraining)
+    results = []
+    for run in train_parser(model, data.train, dev, training, folder, formalism=formalism, seeds=options.seeds):
+        parser, tokenizer = load_parser(run.folder, formalism.parser)
+        if lexicon is not None:
+            parser, tokenizer = swap_lexicon(parser, lexicon), lexicon.tokenizer
+        parser = parser.to(options.device)
+        found = {
+            name: SeedResult(run.seed, metric(test, formalism.predict(parser, tokenizer, test), task=options.task))
+            for name, test in data.tests.items()
+        }
+        words = sum(map(len, dev))
+        dev_score = Score(options.task, formalism.dev_metric, run.score, True, words, "words")
+        results.append(replace(SeedResult.over_tests(run.seed, found), dev=dev_score))
+    return TaskResult(tuple(results))
 
 
 def train_parser(
     model: str | Path,
-    training: Sequence[ParsedSentence],
-    dev: Sequence[ParsedSentence],
+    training: Sequence[AnySentence],
+    dev: Sequence[AnySentence],
     options: ParserTraining,
     folder: str | Path,
     *,
+    formalism: Formalism[AnySentence, Gold, Prediction],
     seeds: tuple[int, ...] = (0,),
 ) -> tuple[SeedRun, ...]:
     """Train a parser on top of a model, once for each seed; seeds that are finished in `folder` are kept.
@@ -72,16 +139,16 @@ def train_parser(
     Args:
         model: A folder or name, as for `load_model`.
         training: The training treebank.
-        dev: The development treebank, to choose the epoch by its labelled attachment score.
+        dev: The development treebank, to choose the epoch by.
         options: How.
         folder: For the results, one folder `seed-N` for each seed, and for checkpoints.
+        formalism: What the parser predicts.
         seeds: One run for each.
 
     Raises:
         InputError: A treebank has no words, or `folder` belongs to another training.
         TrainingError: The training diverged, or the GPU is out of memory.
         OutputError: The result cannot be written.
-        MissingExtra: The package `ufal.chu-liu-edmonds` is not installed.
     """
     folder = Path(folder)
     check_seeds(seeds)
@@ -89,7 +156,6 @@ def train_parser(
     for name, treebank in (("training", training), ("development", dev)):
         if not any(len(sentence) for sentence in treebank):
             raise InputError(f"the {name} treebank has no words: give sentences with trees")
-    best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
     identity = {
         "model": by_content(model),
         **describe(options),
@@ -98,12 +164,19 @@ def train_parser(
     }
     with claimed(folder, identity):
         return tuple(
-            _read_run(folder, seed) or _train_seed(model, training, dev, options, seed, folder) for seed in seeds
+            _read_run(folder, seed) or _train_seed(model, training, dev, options, seed, folder, formalism)
+            for seed in seeds
         )
 
 
-def load_parser(folder: str | Path) -> tuple[BiaffineParser, PreTrainedTokenizerFast]:
+def load_parser(
+    folder: str | Path, parser_class: type[BiaffineParser] = BiaffineParser
+) -> tuple[BiaffineParser, PreTrainedTokenizerFast]:
     """Load a parser and its tokenizer that `train_parser` wrote.
+
+    Args:
+        folder: Where they are.
+        parser_class: The `Formalism.parser` that it was trained as.
 
     Raises:
         InputError: There is none, or it is damaged.
@@ -112,7 +185,7 @@ def load_parser(folder: str | Path) -> tuple[BiaffineParser, PreTrainedTokenizer
         raise InputError(f"{folder} holds no parser: give a folder seed-N that train_parser wrote")
     try:
         with quiet_transformers():
-            parser, loaded = BiaffineParser.from_pretrained(folder, output_loading_info=True, local_files_only=True)
+            parser, loaded = parser_class.from_pretrained(folder, output_loading_info=True, local_files_only=True)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"the parser in {folder} cannot be loaded ({error}): train it again") from error
     if missing := sorted(loaded["missing_keys"]):
@@ -138,22 +211,23 @@ def make_optimiser(parser: BiaffineParser, options: ParserTraining) -> torch.opt
 
 def _train_seed(
     model: str | Path,
-    training: Sequence[ParsedSentence],
-    dev: Sequence[ParsedSentence],
+    training: Sequence[AnySentence],
+    dev: Sequence[AnySentence],
     options: ParserTraining,
     seed: int,
     folder: Path,
+    formalism: Formalism[AnySentence, Gold, Prediction],
 ) -> SeedRun:
     """Train one parser, or resume, and write it."""
     tokenizer = load_tokenizer(model)
-    relations = sorted({relation for sentence in training for relation in sentence.relations})
+    labels = sorted({label for sentence in training for label in formalism.labels(sentence)})
     steps = -(-len(training) // options.batch) * options.epochs
     checkpoints = folder / f"seed-{seed}.checkpoints"
     advice = f"use a smaller batch than {options.batch} sentences"
     with seeded_run(f"training a parser (seed {seed})", seed, steps, memory_advice=advice) as advance:
-        parser = BiaffineParser.on_top_of(
+        parser = formalism.parser.on_top_of(
             load_model(model),
-            relations,
+            labels,
             arc_size=options.arc_size,
             label_size=options.label_size,
             dropout=options.dropout,
@@ -161,50 +235,36 @@ def _train_seed(
         )
         check_fit(parser, tokenizer)
 
-        def score() -> dict[str, float]:
-            uas, las = attachment_scores(dev, parse(parser, tokenizer, dev))
-            return {UAS: uas.value, LAS: las.value}
-
+        numbers = {label: number for number, label in enumerate(labels)}
+        tokenized = tokenize_sentences(tokenizer, training, usable_length(parser.encoder))
         state = train_epochs(
             parser,
-            _encode(parser, tokenizer, training),
-            lambda rows: padded_batch([sentence for sentence, _ in rows], [gold for _, gold in rows]),
+            [(pieces, formalism.gold(each, numbers)) for pieces, each in zip(tokenized, training, strict=True)],
+            lambda rows: formalism.batch([pieces for pieces, _ in rows], [gold for _, gold in rows]),
             epoch_arguments(
                 options,
                 checkpoints,
                 seed=seed,
                 steps=steps,
-                best_by=LAS,
+                best_by=DEV_SCORE,
                 restores_callbacks=options.patience is not None,
             ),
-            score=score,
+            score=lambda: {DEV_SCORE: formalism.dev_score(dev, formalism.predict(parser, tokenizer, dev))},
             optimiser=make_optimiser(parser, options),
             patience=options.patience,
             advance=advance,
         )
     # The first of the best epochs is the one whose parameters were loaded.
-    best = max((entry for entry in state.log_history if LAS in entry), key=lambda entry: entry[LAS])
-    run = SeedRun(seed, folder / f"seed-{seed}", best["epoch"], best[UAS], best[LAS])
+    best = max((entry for entry in state.log_history if DEV_SCORE in entry), key=lambda entry: entry[DEV_SCORE])
+    run = SeedRun(seed, folder / f"seed-{seed}", best["epoch"], best[DEV_SCORE])
     with write_folder(run.folder) as beside:
         save_model(parser, beside)
         tokenizer.save_pretrained(beside)
-        record = {"seed": seed, "epoch": run.epoch, "uas": run.uas, "las": run.las}
+        record = {"seed": seed, "epoch": run.epoch, "score": run.score}
         (beside / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(checkpoints, ignore_errors=True)
-    logger.info("seed %d: LAS %.4f after epoch %g", seed, run.las, run.epoch)
+    logger.info("seed %d: %s %.4f after epoch %g", seed, formalism.dev_metric, run.score, run.epoch)
     return run
-
-
-def _encode(
-    parser: BiaffineParser, tokenizer: PreTrainedTokenizerFast, sentences: Sequence[ParsedSentence]
-) -> list[tuple[TokenizedSentence, GoldTree]]:
-    """Tokenize sentences, with heads and numbers of relations as labels."""
-    numbers = {relation: number for number, relation in enumerate(parser.config.relations)}
-    tokenized = tokenize_sentences(tokenizer, sentences, usable_length(parser.encoder))
-    return [
-        (pieces, (sentence.heads, tuple(numbers[relation] for relation in sentence.relations)))
-        for pieces, sentence in zip(tokenized, sentences, strict=True)
-    ]
 
 
 def _read_run(folder: Path, seed: int) -> SeedRun | None:
@@ -214,6 +274,6 @@ def _read_run(folder: Path, seed: int) -> SeedRun | None:
         return None
     try:
         record = json.loads((path / RECORD_FILE).read_text())
-        return SeedRun(record["seed"], path, record["epoch"], record["uas"], record["las"])
+        return SeedRun(record["seed"], path, record["epoch"], record["score"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no finished parser ({error}): remove it, or give another folder") from error

@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingError
 from relexify.evaluation.data.treebank import ParsedSentence, universal_relation
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch, tokenize_sentences
-from relexify.pretrained.architecture import check_fit, usable_length
-from relexify.progress import track
+from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch
+from relexify.evaluation.parsing.prediction import predict
+from relexify.evaluation.parsing.training import Formalism
 from relexify.scoring import Score
 
-__all__ = ["NO_HEAD", "AttachmentScores", "Parse", "attachment_scores", "best_tree", "parse"]
+__all__ = ["NO_HEAD", "TREES", "AttachmentScores", "Parse", "attachment_scores", "best_tree", "parse"]
 
 TASK = "dependency parsing"
 PUNCTUATION = "PUNCT"
@@ -120,25 +120,14 @@ def parse(
         VocabularyError: The tokenizer is not the parser's.
         MissingExtra: The package `ufal.chu-liu-edmonds` is not installed.
     """
-    check_fit(parser, tokenizer)
     words = [each if isinstance(each, ParsedSentence) else _unparsed(each) for each in sentences]
-    tokenized = tokenize_sentences(tokenizer, words, usable_length(parser.encoder))
-    parses = [Parse((), ())] * len(words)
-    order = sorted(range(len(words)), key=lambda index: len(tokenized[index].ids))
-    was_training = parser.training
-    parser.eval()
-    try:
-        with torch.inference_mode(), track("parsing", len(words)) as advance:
-            for start in range(0, len(order), batch):
-                indices = order[start : start + batch]
-                trees = _trees(parser, [tokenized[index] for index in indices])
-                for index, tree in zip(indices, trees, strict=True):
-                    missing = len(words[index]) - len(tree.heads)
-                    parses[index] = Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
-                advance(len(indices))
-    finally:
-        parser.train(was_training)
-    return parses
+
+    def decode(tokenized: Sequence[TokenizedSentence], read: Sequence[ParsedSentence]) -> Iterator[Parse]:
+        for sentence, tree in zip(read, _trees(parser, tokenized), strict=True):
+            missing = len(sentence) - len(tree.heads)
+            yield Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
+
+    return predict(parser, tokenizer, words, decode, batch=batch)
 
 
 def best_tree(scores: np.ndarray) -> list[int]:
@@ -174,7 +163,7 @@ def best_tree(scores: np.ndarray) -> list[int]:
     return [int(head) for head in heads[1:]]
 
 
-def _trees(parser: BiaffineParser, sentences: list[TokenizedSentence]) -> Iterator[Parse]:
+def _trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> Iterator[Parse]:
     inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(sentences).items()}
     output = parser(**inputs)
     scores = output.arc_scores.double().log_softmax(-1).cpu().numpy()
@@ -193,3 +182,14 @@ def _unparsed(words: Sequence[str]) -> ParsedSentence:
         raise InputError(f"{words[:40]!r} is a text, not a list of words: split it into words first")
     count = len(words)
     return ParsedSentence(tuple(words), (NO_HEAD,) * count, (NO_RELATION,) * count, (NO_RELATION,) * count)
+
+
+TREES: Formalism[ParsedSentence, GoldTree, Parse] = Formalism(
+    parser=BiaffineParser,
+    labels=lambda sentence: sentence.relations,
+    gold=lambda sentence, numbers: (sentence.heads, tuple(numbers[relation] for relation in sentence.relations)),
+    batch=padded_batch,
+    predict=parse,
+    dev_score=lambda gold, predicted: attachment_scores(gold, predicted).las.value,
+    dev_metric="LAS",
+)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.evaluation.data.treebank import read_treebank
 from relexify.evaluation.options import Evaluation, ParserTraining
 from relexify.evaluation.registry import TASKS, Task
-from relexify.evaluation.results import SeedResult, TaskResult
 
 if TYPE_CHECKING:
     from relexify.evaluation.data.files import TaskData
+    from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
 
@@ -27,28 +26,13 @@ def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) 
 
 def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
     """Train a parser with every seed, and parse the test treebank with each."""
-    from relexify.evaluation.parsing.training import load_parser, train_parser
-    from relexify.evaluation.parsing.trees import parse
-    from relexify.grafting.swap import load_lexicon, swap_lexicon
-    from relexify.scoring import Score
+    import numpy as np
 
-    lexicon = None if options.through is None else load_lexicon(options.through)
-    training = options.training
-    assert isinstance(training, ParserTraining)
-    results = []
-    for run in train_parser(model, data.train, data.dev or (), training, folder, seeds=options.seeds):
-        parser, tokenizer = load_parser(run.folder)
-        if lexicon is not None:
-            parser, tokenizer = swap_lexicon(parser, lexicon), lexicon.tokenizer
-        parser = parser.to(options.device)
-        found = {
-            name: SeedResult(run.seed, _attachment(test, parse(parser, tokenizer, test), task="parse"))
-            for name, test in data.tests.items()
-        }
-        words = sum(map(len, data.dev or ()))
-        dev = Score("parse", "LAS", run.las, higher_is_better=True, examples=words, unit="words")
-        results.append(replace(SeedResult.over_tests(run.seed, found), dev=dev))
-    return TaskResult(tuple(results))
+    from relexify.evaluation.parsing.training import evaluate_parser
+    from relexify.evaluation.parsing.trees import TREES, best_tree
+
+    best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
+    return evaluate_parser(model, data, options, folder, formalism=TREES, metric=_attachment)
 
 
 TASKS.add(

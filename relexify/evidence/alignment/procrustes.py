@@ -1,4 +1,7 @@
-"""Align the word vectors of two languages with a dictionary: orthogonal Procrustes."""
+"""Align the word vectors of two languages with a dictionary: orthogonal Procrustes.
+
+`scipy.linalg` and `scipy.stats` take a second to import, so the functions import them: options are validated without.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.linalg import eigh, orthogonal_procrustes
 from scipy.sparse import csr_array
-from scipy.stats import ortho_group
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
@@ -29,6 +30,7 @@ __all__ = [
     "find_reductions",
     "measure_translation_quality",
     "reduce_width",
+    "unaligned",
 ]
 
 logger = logging.getLogger(__name__)
@@ -235,6 +237,8 @@ def align_randomly(
         lexicon: If given, the quality is measured on it.
         seed: Random seed.
     """
+    from scipy.stats import ortho_group
+
     source_reduction, target_reduction = find_reductions(source, target, reduce=True)
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     drawn = ortho_group.rvs(narrow_target.width, random_state=np.random.default_rng(seed))
@@ -250,6 +254,25 @@ def align_randomly(
         coverage=0.0,
         quality=quality,
     )
+
+
+def unaligned(
+    source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
+) -> Rotation:
+    """Return the rotation that changes nothing, for vectors that are in one space already.
+
+    Args:
+        source: Vectors of the source language.
+        target: Vectors of the target language.
+        lexicon: If given, the quality is measured on it.
+        seed: Random seed of the choice of words.
+
+    Raises:
+        InputError: The widths differ.
+    """
+    find_reductions(source, target, reduce=False)
+    quality = None if lexicon is None else measure_translation_quality(source, target, lexicon, seed=seed)
+    return Rotation(np.eye(source.width), pairs_used=0, coverage=0.0, quality=quality)
 
 
 def measure_translation_quality(
@@ -299,6 +322,8 @@ def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
     The vectors are not centred: a shift could not be folded into the rotation matrix, and the cosines used later are
     not centred either.
     """
+    from scipy.linalg import eigh
+
     frequent = vectors.lookup(vectors.words[:REDUCTION_WORDS]).astype(np.float64)
     moments = frequent.T @ frequent
     _, directions = eigh(moments, subset_by_index=[len(moments) - width, len(moments) - 1])
@@ -362,6 +387,8 @@ def _fit(source: np.ndarray, target: np.ndarray, pair_counts: csr_array) -> np.n
         target: V, [t × d].
         pair_counts: C, [s × t].
     """
+    from scipy.linalg import orthogonal_procrustes
+
     matrix, _ = orthogonal_procrustes(source.astype(np.float64), pair_counts @ target.astype(np.float64))
     return np.asarray(matrix)
 

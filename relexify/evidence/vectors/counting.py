@@ -20,6 +20,9 @@ __all__ = ["count_vectors", "fit_ngrams"]
 
 BLOCK = 4_000_000
 """Words whose contexts are counted at a time."""
+MOST_PAIRS = 100_000_000
+"""Pairs of word and context that are kept while counting, 0.8 GB; if there are more, the rarer half is dropped. A few
+hundred megabytes of text have fewer."""
 CONTEXT_SMOOTHING = 0.75
 """Exponent of context frequencies, as in word2vec: PMI overrates rare contexts."""
 SINGULAR_POWER = 0.5
@@ -120,13 +123,18 @@ def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, wind
     """Return Σ 1/distance over all occurrences of a context within the window of a word, [words × contexts]."""
     total = csr_array((words, contexts), dtype=np.float32)
     for block in blocks:
+        in_block = csr_array(total.shape, dtype=np.float32)  # added once, because the total becomes large
         for distance in range(1, window + 1):
             left, right = block[:-distance], block[distance:]
             inside = (left >= 0) & (right >= 0)
             for word, context in ((left[inside], right[inside]), (right[inside], left[inside])):
                 kept = context < contexts
                 weights = np.full(int(kept.sum()), 1 / distance, np.float32)
-                total = total + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+                in_block = in_block + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+        total = total + in_block
+        if total.nnz > MOST_PAIRS:
+            total.data[total.data <= np.median(total.data)] = 0
+            total.eliminate_zeros()
     return total
 
 

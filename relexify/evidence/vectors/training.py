@@ -28,6 +28,8 @@ _ATTEMPTS = 4  # each with half the learning rate of the one before
 # buckets in use, so this costs no memory.
 _UNSHARED_BUCKETS = (1 << 31) - 1
 _MOST_NGRAMS = 2_000_000  # rows; if a text has more, n-grams share them, as in fastText
+_MOST_WORDS = 4_000_000  # in the table of counts, about 0.6 GB; 60 MB of text have a million and a half at most
+_LARGEST_VOCABULARY = 1_000_000  # words with a vector
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +49,7 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     """
     options = options or VectorTraining()
     validate_vector_training(options)
-    counts, lists = _count(sentences)
-    words = counts.total()
+    counts, lists, words = _count(sentences)
     resolved = resolve_training(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, resolved.minimum_count))
     counts.clear()  # frees memory: most of it are rare words
@@ -92,20 +93,28 @@ def _count_and_fit(text: TrainingText, options: VectorTraining) -> WordVectors:
     )
 
 
-def _count(sentences: Sentences) -> tuple[Counter[str], int]:
-    """Return how often each word occurs, and the number of lists of words."""
+def _count(sentences: Sentences) -> tuple[Counter[str], int, int]:
+    """Return how often each word occurs, the number of lists of words, and the number of words.
+
+    The memory is bounded: when the table is full, its rarest words are dropped, so in a very large text the counts of
+    rare words are too low.
+    """
     counts: Counter[str] = Counter()
-    lists = 0
+    lists = words = 0
+    rare = 1  # highest count of a word that is dropped
     with track("counting words", None) as advance:
         for sentence in split_long_sentences(sentences()):
             counts.update(sentence)
-            lists += 1
+            lists, words = lists + 1, words + len(sentence)
+            while len(counts) > _MOST_WORDS:
+                counts = Counter({word: count for word, count in counts.items() if count > rare})
+                rare += len(counts) > _MOST_WORDS // 2
             advance(1)
-    return counts, lists
+    return counts, lists, words
 
 
 def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
-    """Return the words that occur often enough, most frequent first, ties in alphabetical order."""
+    """Return the words that occur often enough, a million at most, most frequent first, ties in alphabetical order."""
     frequent = [(word, count) for word, count in counts.items() if count >= minimum]
     if not frequent:
         most = max(counts.values(), default=0)
@@ -113,7 +122,7 @@ def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
             f"No word of the text occurs {minimum} times ({counts.total()} words, {len(counts)} different ones, the "
             f"most frequent {most} times): give more text, or a smaller minimum count"
         )
-    return dict(sorted(frequent, key=lambda entry: (-entry[1], entry[0])))
+    return dict(sorted(frequent, key=lambda entry: (-entry[1], entry[0]))[:_LARGEST_VOCABULARY])
 
 
 def _train(text: TrainingText, options: VectorTraining, resolved: ResolvedTraining) -> WordVectors:

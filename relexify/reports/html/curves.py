@@ -14,12 +14,15 @@ COLOURS = 7
 """Colours of the style sheet (`--c0` …) that lines take in turn."""
 
 
-def draw_curves(curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str = "bits per byte") -> str:
+def draw_curves(
+    curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str = "bits per byte", unit: str = "step"
+) -> str:
     """Return a plot with one line per curve, and a legend if there are several.
 
     Args:
         curves: Steps and values of each curve, by its name; values that are not finite are left out.
         label: Of the vertical axis.
+        unit: What the horizontal axis counts, in the singular.
     """
     finite = {name: [point for point in points if math.isfinite(point[1])] for name, points in curves.items()}
     drawn = {name: points for name, points in finite.items() if points}
@@ -43,14 +46,14 @@ def draw_curves(curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str
     for tick in _ticks(0, last):
         x, _ = at(tick, low)
         parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}">{tick:,.0f}</text>')
-    parts.append(f'<text class="x" x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 4}">steps</text>')
+    parts.append(f'<text class="x" x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
     for index, (name, points) in enumerate(drawn.items()):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))
         colour = f"var(--c{index % COLOURS})"
         parts.append(f'<path class="line" style="stroke:{colour}" d="M{path}"><title>{escape(name)}</title></path>')
         for step, value in points if len(points) <= 60 else ():
             x, y = at(step, value)
-            about = f"{name}: {value:.4f} at step {step:,}"
+            about = f"{name}: {value:.4f} at {unit} {step:,}"
             parts.append(
                 f'<circle style="fill:{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(about)}</title></circle>'
             )

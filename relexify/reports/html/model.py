@@ -53,6 +53,7 @@ def render_model(folder: Path) -> str:
         Section("summary", "Summary", _summary(notes, scores, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
         Section("scores", "Before training", _scores(scores, str(notes.get("method", "")))),
+        Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
         Section("training", "Training", _training(curve)),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
         Section("atlas", "Token atlas", _ATLAS if atlas is not None else ""),
@@ -60,7 +61,8 @@ def render_model(folder: Path) -> str:
         Section("facts", "How it was made", _facts(notes, command)),
     ]
     source, method = command.get("model"), notes.get("method")
-    subtitle = f"{source}, transferred with {method}" if source and method else "A model written by relexify"
+    made = "pruned" if notes.get("pruned") else f"transferred with {method}"
+    subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
     if curve is not None:
         subtitle += f", trained for {curve.last.step:,} steps"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
@@ -124,6 +126,14 @@ def _scores(scores: Mapping[str, float], method: str) -> str:
     return bars(ordered, marked=method) + f'<p class="hint">{hint}</p>'
 
 
+def _lengths(extension: Mapping[str, Any] | None) -> str:
+    """Return the length of the target text by the number of tokens that a vocabulary was extended by."""
+    if not extension:
+        return ""
+    points = [(added, length) for added, length in extension["tokens_per_byte"]]
+    return draw_curves({"target language": points}, label="tokens per byte", unit="added token")
+
+
 def _training(curve: Curve | None) -> str:
     if curve is None:
         return ""
@@ -178,7 +188,7 @@ def _evidence(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
     parts = []
     if hashes:
         rows = [["input", "name", "sha256 of its content"]]
-        rows += [[name, _text(command.get(name)) or "–", digest[:16] + "…"] for name, digest in hashes.items()]
+        rows += [[name, _text(command.get(name)) or "–", digest] for name, digest in hashes.items()]
         parts.append(table(rows))
     shown = (part for part in _summarise(notes) if isinstance(part, ResultTable))
     parts += [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]

@@ -1,24 +1,22 @@
-"""The table `[bilingual]` of a recipe: RAMEN's second step, after the target embeddings were trained alone."""
+"""The table `[bilingual]` of a recipe: RAMEN's second step, after the target embeddings were trained alone.
+
+What needs torch is imported by the functions, so that a recipe is validated without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from accelerate import PartialState
-
 from relexify.errors import InputError
 from relexify.pretrained.languages import check_languages
-from relexify.pretrained.loading import meta_model
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
-from relexify.systems.bilingual.training import train_bilingual
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, TrainingResult, load_result
 from relexify.training.summary import summarise_training
-from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["check_bilingual", "run_bilingual"]
 
@@ -32,6 +30,9 @@ def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
     Raises:
         InputError: The run has no transfer or no text in the source language, or the model cannot be trained this way.
     """
+    from relexify.pretrained.loading import meta_model
+    from relexify.training.trainable import check_halves, check_language_model
+
     if "transfer" not in context.tables:
         raise InputError("[bilingual] needs [transfer]: add it, or use relexify bilingual")
     _source_corpus(options, context)
@@ -49,6 +50,10 @@ def run_bilingual(options: BilingualOptions, context: RunContext, model: str, ou
         model: The model of the target language, which the step before wrote.
         output: The folder for the bilingual model.
     """
+    from accelerate import PartialState
+
+    from relexify.systems.bilingual.training import train_bilingual
+
     source, target = options.languages
     result = train_bilingual(
         context.source_model,

@@ -1,14 +1,20 @@
-"""The table `[compress]` of a recipe: compress the embedding of a model before it is trained."""
+"""The table `[compress]` of a recipe: compress the embedding of a model before it is trained.
+
+What needs torch is imported by the functions, so that a recipe is validated without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.steps import STEPS, RunContext, Step
-from relexify.systems.compression.compress import CompressionReport, compress_folder
 from relexify.systems.compression.options import Compression, check_values
+
+if TYPE_CHECKING:
+    from relexify.systems.compression.compress import CompressionReport
 
 __all__ = ["check_compress", "run_compress"]
 
@@ -25,6 +31,8 @@ def check_compress(options: Compression, context: RunContext) -> None:
 
 def run_compress(options: Compression, context: RunContext, model: str, output: Path) -> CompressionReport:
     """Compress the model that the step before wrote."""
+    from relexify.systems.compression.compress import compress_folder
+
     return compress_folder(model, output, options, overwrite=context.overwrite)
 
 

@@ -34,6 +34,7 @@ __all__ = [
 
 _RANGES = {
     "vocab_size": (1, LARGEST_VOCABULARY),
+    "added_tokens": (1, LARGEST_VOCABULARY),
     "neighbours": (1, 2**31 - 1),
     "pad_to_multiple_of": (1, 2**16),
     "seed": (0, LARGEST_SEED),
@@ -48,6 +49,7 @@ _USED_BY: Mapping[str, tuple[Input, ...]] = {
     "source_corpus": ("vectors", "source text"),
     "bitext": ("bitext",),
     "alignment": ("bitext",),
+    "donor": ("donor",),
 }
 """Options with evidence, and the inputs of a method that they are part of."""
 
@@ -63,6 +65,7 @@ _MISSING: Mapping[Input, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
     "source text": ("source_corpus", "text of the model's language too: give `source_corpus`"),
     "dictionary": ("dictionary", "a dictionary: give `dictionary`, or choose another"),
+    "donor": ("donor", "a model of the target language: give `donor`"),
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
@@ -97,6 +100,7 @@ def check_transfer(options: Transfer) -> Evidence:
         options.corpus,
         held_out=options.held_out,
         source_corpus=options.source_corpus,
+        source_held_out=options.source_held_out,
         dictionary=options.dictionary,
         dictionary_swapped=options.dictionary_swapped,
         bitext=options.bitext,
@@ -106,9 +110,11 @@ def check_transfer(options: Transfer) -> Evidence:
         target_vectors=options.target_vectors,
         rotation=options.rotation,
         scored=options.score,
+        source_scored=options.keep_source,
     )
     method = METHODS[options.method]
-    if unused := [name for name in unused_options(method) if getattr(options, name) is not None]:
+    unneeded = unused_options(method, keep_source=options.keep_source)
+    if unused := [name for name in unneeded if getattr(options, name) is not None]:
         logger.warning("the method %s makes no use of %s", options.method, _named(unused))
     if replaced := _replaced_options(options):
         others = _named(given_translations(options))
@@ -131,12 +137,15 @@ def validate_transfer(options: Transfer) -> None:
     validate_word_alignment(options.aligning)
     method = METHODS.get_or_raise(options.method)
     method_options(options)
-    if options.aligned_by == "random" and method.takes("token vectors"):
+    if options.aligned_by in ("random", "nothing") and method.takes("token vectors"):
         raise InputError(
-            f"the method {options.method} is not aligned by 'random': choose initialisation = \"random\" as a control"
+            f"the method {options.method} is not aligned by {options.aligned_by!r}: choose "
+            'initialisation = "random" as a control'
         )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
+    if options.keep_source:
+        _check_extension(options, method)
     for kind in method.needs:
         name, missing = _MISSING.get(kind, ("", ""))
         if name and getattr(options, name) is None:
@@ -150,6 +159,7 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
         options.tokenizer,
         options.corpus,
         options.held_out,
+        options.source_held_out,
         *(getattr(options, name) for name in _USED_BY),
     )
 
@@ -175,7 +185,7 @@ def method_options(options: Transfer) -> Any:
 def with_method(options: Transfer, method: str) -> Transfer:
     """Return the options for another method, without the evidence that it does not use."""
     taken = METHODS[method]
-    unused: dict[str, Any] = dict.fromkeys(unused_options(taken))
+    unused: dict[str, Any] = dict.fromkeys(unused_options(taken, keep_source=options.keep_source))
     if not taken.takes("overrides"):
         unused["overrides"] = {}
     return replace(options, method=method, **unused)
@@ -191,9 +201,16 @@ def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
     return replace(options, **left_out)
 
 
-def unused_options(method: Method) -> tuple[str, ...]:
-    """Return the names of the options with evidence that a method does not use."""
-    return tuple(name for name, kinds in _USED_BY.items() if not any(method.takes(kind) for kind in kinds))
+def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, ...]:
+    """Return the names of the options with evidence that a method does not use.
+
+    Args:
+        method: The method.
+        keep_source: Whether the vocabulary is extended, which needs text of the source language with any method.
+    """
+    used = {name for name, kinds in _USED_BY.items() if any(method.takes(kind) for kind in kinds)}
+    used |= {"source_corpus"} if keep_source else set()
+    return tuple(name for name in _USED_BY if name not in used)
 
 
 def given_translations(options: Transfer) -> list[Input]:
@@ -210,9 +227,30 @@ def _replaced_options(options: Transfer) -> list[str]:
         name
         for name, kinds in {**_USED_BY, **_READ_BY}.items()
         if getattr(options, name) != defaults[name]
+        and not (options.keep_source and name == "source_corpus")
         and any(method.takes(kind) for kind in kinds)
         and not any(method.takes(kind, beside=beside) for kind in kinds)
     ]
+
+
+def _check_extension(options: Transfer, method: Method) -> None:
+    """Validate the options of an extended vocabulary.
+
+    Raises:
+        InputError: They contradict one another, or there is no text to keep the encoding of.
+    """
+    if options.source_corpus is None:
+        raise InputError(
+            "tokens are added such that text of the model's language is encoded as before: give such text "
+            "(`source_corpus`), or leave out `keep_source`"
+        )
+    if options.tokenizer is not None:
+        raise InputError("`keep_source` extends the model's own tokenizer: leave out `tokenizer`, or `keep_source`")
+    if method.train_tokenizer is not None or method.fresh_inner or method.takes("donor"):
+        raise InputError(
+            f"the method {options.method} does not build on the model's own vocabulary: leave out `keep_source`, or "
+            "choose another method"
+        )
 
 
 def _named(names: Sequence[str]) -> str:

@@ -17,9 +17,10 @@ from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
 from relexify.text import Corpus, TextInput
 
-__all__ = ["DEFAULT_VOCABULARY", "Transfer"]
+__all__ = ["DEFAULT_ADDED", "DEFAULT_VOCABULARY", "Transfer"]
 
 DEFAULT_VOCABULARY = 32_000
+DEFAULT_ADDED = 10_000
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
@@ -51,23 +52,31 @@ class Transfer:
         method: One of `METHODS`.
         tokenizer: A ready tokenizer of the target language; if None, one is trained on the corpus.
         vocab_size: Size of the vocabulary to train.
+        keep_source: Extend the vocabulary of the model instead of replacing it: its tokens and their rows are kept,
+            and its text is encoded as before.
+        added_tokens: Number of tokens to extend it by.
         source_vectors: Word vectors of the model's language.
         target_vectors: Word vectors of the target language; if None, they are trained on the corpus. Methods with a
             vocabulary over both languages take vectors of its tokens by their spelling.
         source_corpus: Text in the model's language, to train its vectors on; with neither vectors nor text, the
-            model's own embedding replaces them.
+            model's own embedding replaces them. If the vocabulary is extended, this text is encoded as before.
+        source_held_out: Text in the model's language to check an extended vocabulary on; if None, one line in 100 of
+            `source_corpus` is held out.
+        donor: A model of the target language, for methods that read its embedding; its tokenizer is the target
+            tokenizer, unless `tokenizer` is given.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
         rotation: A ready vector alignment, as `align` saves it.
         aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
             case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control.
+            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control;
+            `nothing`, if they are in one space already, such as multilingual vectors.
         adversarial: How a map is searched for without pairs.
         overrides: Source token by target token.
         vectors: How to train vectors.
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
-            decides.
+            decides, and an extended model gets none.
         options: The method's own options, by name.
         score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         score_bytes: How much text to score on.
@@ -89,9 +98,13 @@ class Transfer:
     method: Annotated[str, METHODS] = "blend"
     tokenizer: ModelName | None = field(default=None, metadata=BY_CONTENT)
     vocab_size: int = DEFAULT_VOCABULARY
+    keep_source: bool = False
+    added_tokens: int = DEFAULT_ADDED
     source_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     target_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    donor: ModelName | None = field(default=None, metadata=BY_CONTENT)
     held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     neighbours: int = 10
     temperature: float = 0.1

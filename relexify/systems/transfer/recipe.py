@@ -1,9 +1,13 @@
-"""The table `[transfer]` of a recipe: give the model a tokenizer and embeddings of the target language."""
+"""The table `[transfer]` of a recipe: give the model a tokenizer and embeddings of the target language.
+
+What needs torch is imported by the functions, so that a recipe is validated without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
@@ -15,8 +19,10 @@ from relexify.systems.transfer.checks import (
     without_evidence,
 )
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import TransferResult, load_transfer, run_transfer
 from relexify.systems.transfer.summary import alignment_precision, summarise_notes, summarise_transfer
+
+if TYPE_CHECKING:
+    from relexify.systems.transfer.run import TransferResult
 
 __all__ = ["run_transfer_step"]
 
@@ -30,6 +36,8 @@ def run_transfer_step(options: Transfer, context: RunContext, model: str, output
         model: The model to start from.
         output: The folder to write.
     """
+    from relexify.systems.transfer.run import load_transfer, run_transfer
+
     options = _in_run(replace(options, model=model, output=output), context)
     work = WorkFolder(output, "transfer", {"transfer": options}, overwrite=options.overwrite)
     return load_transfer(output) if work.is_finished() else run_transfer(options, work=work)
@@ -44,6 +52,12 @@ def _in_run(options: Transfer, context: RunContext) -> Transfer:
         device=context.device,
         overwrite=context.overwrite,
     )
+
+
+def _load(output: Path) -> TransferResult:
+    from relexify.systems.transfer.run import load_transfer
+
+    return load_transfer(output)
 
 
 def _check(options: Transfer, context: RunContext) -> None:
@@ -61,7 +75,7 @@ STEPS.add(
         run=run_transfer_step,
         inputs=transfer_inputs,
         validate=lambda options, tables: validate_transfer(options),
-        load=load_transfer,
+        load=_load,
         summarise=summarise_transfer,
         summarise_notes=summarise_notes,
         shares=alignment_precision,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,21 +20,23 @@ from relexify.grafting import (
     add_unigram_prior,
     check_roles,
     graft,
+    is_tied,
     row_origins,
     sample_paragraphs,
 )
+from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
-from relexify.methods.random import random
-from relexify.methods.registry import METHODS, Initialisation
-from relexify.methods.shuffle import shuffle
+from relexify.methods.registry import METHODS, Initialisation, Input
 from relexify.mixture import Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.chat import default_system_prompt
+from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
-from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
@@ -43,14 +46,16 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
+from relexify.systems.transfer.extension import check_extension, extend_vocabulary, score_source_text
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
-from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = [
@@ -66,6 +71,8 @@ __all__ = [
     "target_tokenizer",
 ]
 
+_SLOW: tuple[Input, ...] = ("vectors", "donor", "model")
+"""Inputs of methods whose initialisations are cached."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
 
@@ -119,6 +126,8 @@ def run_transfer(
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
+    if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
+        check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
 
@@ -149,15 +158,23 @@ def run_transfer(
     # A method that aligns vectors with the dictionary has tested it on held-out words.
     tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
     dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
+    extension = None
+    if options.keep_source and evidence.source_held_out is not None:
+        own_text = evidence.source_held_out.sample_bytes(options.score_bytes)
+        own_scores = score_source_text(model, result.model, source, target, own_text) if scored else {}
+        extension = check_extension(
+            extend_vocabulary(options, source, evidence), source, evidence.source_held_out, own_scores
+        )
     start = Start(
         method=options.method,
         origins=result.report.origins,
         fallback=built.mixture.fallback.value,
         alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte=_scores(options, model, source, result, sample, counted) if scored else {},
+        bits_per_byte=_scores(options, model, inputs, result, sample, counted) if scored else {},
         not_scored=shortage if options.score else None,
         text=text,
         dictionary=dictionary,
+        extension=extension,
     )
     summary = {
         **start.as_notes(),
@@ -169,7 +186,7 @@ def run_transfer(
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(
             folder,
-            provenance=_provenance(options, evidence, target),
+            provenance=_provenance(options, evidence, model, target),
             summary=summary,
             inner=options.model if body is model else None,
         )
@@ -195,17 +212,21 @@ def load_transfer(output: Path) -> TransferResult:
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or train one on the text; trained ones are cached."""
-    if options.tokenizer is not None:
-        return load_tokenizer(options.tokenizer)
-    train = METHODS[options.method].train_tokenizer
+    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
+    if options.keep_source:
+        return extend_vocabulary(options, source, evidence).tokenizer
+    method = METHODS[options.method]
+    given = options.tokenizer or (options.donor if method.takes("donor") else None)
+    if given is not None:
+        return load_tokenizer(given)
+    train = method.train_tokenizer
     if train is not None:
         return train(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
     corpus = evidence.corpus
     return cached(
         "tokenizer",
         {"corpus": corpus, "like": source, "vocab_size": options.vocab_size},
-        make=lambda: train_tokenizer_like(source, lambda: iter(corpus), options.vocab_size, size=corpus.size()),
+        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size),
         save=save_tokenizer,
         load=load_tokenizer,
     )
@@ -229,7 +250,10 @@ def method_inputs(
         source=source,
         target=target,
         evidence=evidence,
-        read_embedding=lambda: model.get_input_embeddings().weight.detach().float().cpu().numpy(),
+        read_embedding=lambda: _rows(model.get_input_embeddings()),
+        read_output=lambda: _untied_rows(model),
+        read_donor=None if options.donor is None else partial(_donor_rows, options.donor),
+        read_model=lambda: model,
         neighbours=options.neighbours,
         temperature=options.temperature,
         aligned_by=options.aligned_by,
@@ -237,30 +261,66 @@ def method_inputs(
         vectors=options.vectors,
         overrides=options.overrides,
         options=method_options(options),
+        keep_source=options.keep_source,
         seed=options.seed,
         device=options.device,
     )
 
 
+def _rows(embedding: nn.Module) -> np.ndarray:
+    """Return the weight of an embedding or a head as float32 [tokens × d]."""
+    weight: torch.Tensor = embedding.weight  # type: ignore[assignment]
+    rows: np.ndarray = weight.detach().float().cpu().numpy()
+    return rows
+
+
+def _untied_rows(model: PreTrainedModel) -> np.ndarray | None:
+    """Return the output embedding of a model as float32 [tokens × d], if it is not tied to the input embedding."""
+    head = model.get_output_embeddings()
+    return None if head is None or is_tied(model) else _rows(head)
+
+
+def _donor_rows(donor: str) -> tuple[PreTrainedTokenizerFast, np.ndarray]:
+    """Return the tokenizer and the input embedding [tokens × d] of a model."""
+    return load_tokenizer(donor), _rows(load_model(donor).get_input_embeddings())
+
+
 def initialise(method: str, inputs: Inputs) -> Initialisation:
-    """Build the initialisation of a method; one that takes word vectors is cached, because their search is slow."""
-    if not METHODS[method].takes("vectors"):
-        return METHODS[method].initialise(inputs)
+    """Build the initialisation of a method; one that takes word vectors or another model is cached: it is slow."""
+    chosen = METHODS[method]
+    if not any(chosen.takes(kind) for kind in _SLOW):
+        return chosen.initialise(inputs)
     # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
-    embedding = inputs.embedding if inputs.reads_own_embedding else None
+    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors") and inputs.reads_own_embedding)
+    key: dict[str, object] = {
+        "method": method,
+        "revision": chosen.revision,
+        "inputs": inputs,
+        "embedding": inputs.embedding if reads_rows else None,
+    }
+    if chosen.takes("embedding"):
+        key["output"] = inputs.output_embedding
+    if chosen.takes("donor"):
+        key["donor"] = inputs.donor_vectors.matrix
+    if chosen.takes("model") and inputs.read_model is not None:
+        key["model"] = inputs.read_model()
     return cached(
         "mixture",
-        {"method": method, "revision": METHODS[method].revision, "inputs": inputs, "embedding": embedding},
-        make=lambda: METHODS[method].initialise(inputs),
+        key,
+        make=lambda: chosen.initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,
     )
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
+    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text.
+
+    An extended model does not unless it is requested: the added tokens would become more probable in source text too.
+    """
     requested = options.unigram_prior
-    return METHODS[options.method].unigram_prior if requested is None else requested
+    by_default = METHODS[options.method].unigram_prior and not options.keep_source
+    return by_default if requested is None else requested
 
 
 def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:
@@ -277,7 +337,8 @@ def add_prior(options: Transfer, result: Graft, text: list[str] | None) -> Unigr
     """Give a grafted model the unigram distribution of a text, in place; do nothing if there is no text."""
     if text is None:
         return None
-    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, seed=options.seed)
+    kept = len(result.mixture.source_tokens) if options.keep_source else 0
+    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, kept=kept, seed=options.seed)
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:
@@ -286,6 +347,8 @@ def _save_initialisation(built: Initialisation, folder: Path) -> None:
         built.rotation.save(folder / _ROTATION_FILE)
     if built.precomputed is not None:
         arrays = {"ids": built.precomputed.ids, "vectors": built.precomputed.vectors}
+        if built.precomputed.output is not None:
+            arrays["output"] = built.precomputed.output
         save_arrays(folder / _PRECOMPUTED_FILE, arrays, {"kind": "precomputed rows"})
 
 
@@ -294,7 +357,8 @@ def _load_initialisation(folder: Path) -> Initialisation:
     rows = None
     if ready.exists():
         arrays, _ = load_arrays(ready, "precomputed rows")
-        rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]))
+        output = np.array(arrays["output"]) if "output" in arrays else None
+        rows = PrecomputedRows(np.array(arrays["ids"]), np.array(arrays["vectors"]), output)
     return Initialisation(
         Mixture.load(folder / MIXTURE_FILE),
         precomputed=rows,
@@ -305,7 +369,7 @@ def _load_initialisation(folder: Path) -> Initialisation:
 def _scores(
     options: Transfer,
     model: PreTrainedModel,
-    source: PreTrainedTokenizerFast,
+    inputs: Inputs,
     result: Graft,
     text: str,
     counted: list[str] | None,
@@ -317,11 +381,11 @@ def _scores(
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    target = result.tokenizer
+    source, target = inputs.source, inputs.target
     with report_under("original model"):
         scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, mixture, seed=options.seed, copy_inner=False)
+        baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
         add_prior(options, baseline, counted)
         with report_under(f"{mixture.method} rows"):
             scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
@@ -330,12 +394,15 @@ def _scores(
     return scores
 
 
-def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast) -> Provenance:
+def _provenance(
+    options: Transfer, evidence: Evidence, model: PreTrainedModel, target: PreTrainedTokenizerFast
+) -> Provenance:
     """Return the hashes of all inputs, and the options."""
     parts = {
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
         "source_corpus": evidence.source_corpus,
+        "source_held_out": evidence.source_held_out,
         "dictionary": evidence.lexicon,
         "bitext": evidence.bitext,
         "alignment": evidence.links,
@@ -344,7 +411,9 @@ def _provenance(options: Transfer, evidence: Evidence, target: PreTrainedTokeniz
         "rotation": evidence.rotation,
         "tokenizer": target,
     }
-    inputs = {name: fingerprint(part) for name, part in parts.items() if part is not None}
+    # That of the file, which others can compare, if there is one.
+    inputs = {"model": sha256_of_weights(options.model) or fingerprint(model)}
+    inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
 

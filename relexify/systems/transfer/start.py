@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ from relexify.tokens import encoder_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["ORIGINAL", "DictionaryCheck", "Start", "TextCoverage", "cover_text"]
+__all__ = ["ORIGINAL", "DictionaryCheck", "ExtensionCheck", "Start", "TextCoverage", "cover_text"]
 
 ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
-_NOT_SCORED = "not_scored"
+_NOT_SCORED, _EXTENSION = "not_scored", "extension"
 """Keys in `relexify.json`."""
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,26 @@ class DictionaryCheck:
 
 
 @dataclass(frozen=True)
+class ExtensionCheck:
+    """What the tokens that a vocabulary was extended by do to text of both languages.
+
+    Attributes:
+        added: Number of added tokens.
+        tokens_per_byte: Length of the target text, for some numbers of added tokens: the number and tokens per byte.
+        source_tokens: Number of source tokens of held-out text in the source language.
+        source_added: Number of added tokens in the same text under the extended tokenizer; 0 if it is encoded as
+            before.
+        source_bits_per_byte: Scores on text in the source language, by model; empty if it was not scored.
+    """
+
+    added: int
+    tokens_per_byte: Sequence[tuple[int, float]]
+    source_tokens: int
+    source_added: int
+    source_bits_per_byte: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Start:
     """Everything that the summary and the verdict of a transfer rest on.
 
@@ -79,6 +99,7 @@ class Start:
         text: A sample of text; None if it is not known.
         dictionary: The check of the dictionary; None if the method reads none, or aligns vectors with it.
         not_scored: By how much the model does not fit into memory, if it was not scored for this reason.
+        extension: The check of the added tokens, if the vocabulary was extended.
     """
 
     method: str
@@ -89,6 +110,7 @@ class Start:
     text: TextCoverage | None
     dictionary: DictionaryCheck | None
     not_scored: str | None = None
+    extension: ExtensionCheck | None = None
 
     def as_notes(self) -> dict[str, Any]:
         """Return the entries of `relexify.json`, besides those that a graft writes."""
@@ -99,12 +121,13 @@ class Start:
             _TEXT: asdict(self.text) if self.text else None,
             _DICTIONARY: asdict(self.dictionary) if self.dictionary else None,
             _NOT_SCORED: self.not_scored,
+            _EXTENSION: asdict(self.extension) if self.extension else None,
         }
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Start:
         """Read the entries of `relexify.json`, of a transferred model or of one that was trained from it."""
-        text, dictionary = notes.get(_TEXT), notes.get(_DICTIONARY)
+        text, dictionary, extension = notes.get(_TEXT), notes.get(_DICTIONARY), notes.get(_EXTENSION)
         return cls(
             method=notes["method"],
             origins=notes["graft"]["origins"],
@@ -114,6 +137,7 @@ class Start:
             text=TextCoverage(**text) if text else None,
             dictionary=DictionaryCheck(**dictionary) if dictionary else None,
             not_scored=notes.get(_NOT_SCORED),
+            extension=ExtensionCheck(**extension) if extension else None,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import ORIGINAL, DictionaryCheck, Start, TextCoverage
+from relexify.systems.transfer.start import ORIGINAL, DictionaryCheck, ExtensionCheck, Start, TextCoverage
 from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
-    return _summarise(Start.from_notes(notes)) if "graft" in notes and "method" in notes else []
+    transferred = "graft" in notes and "method" in notes and not notes.get("pruned")
+    return _summarise(Start.from_notes(notes)) if transferred else []
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
@@ -66,6 +67,8 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         summary.append(_dictionary_table(start.dictionary))
     if start.text is not None:
         summary.append(_text_table(start.text))
+    if start.extension is not None:
+        summary += _summarise_extension(start.extension)
     if start.bits_per_byte:
         rows = [[_INITIALISATIONS.get(name, name), f"{value:.3f}"] for name, value in start.bits_per_byte.items()]
         summary.append(ResultTable("Before training (lower is better)", [["embeddings", "bits per byte"], *rows]))
@@ -76,7 +79,8 @@ def _summarise(start: Start) -> list[ResultTable | str]:
 def _origins_table(start: Start) -> ResultTable:
     """Return the rows by origin: as shares of the vocabulary and, if there is any, of the text."""
     total = max(1, sum(start.origins.values()))
-    filled = "mean of the source rows" if start.fallback == Fallback.MEAN else "random"
+    means = (Fallback.MEAN, Fallback.NEAR_MEAN)
+    filled = "mean of the source rows" if start.fallback in means else "random"
     names = {**_ORIGINS, "none": f"no evidence ({filled})"}
     header = ["tokens", "count", "of the vocabulary"]
     rows = [
@@ -126,6 +130,24 @@ def _dictionary_table(found: DictionaryCheck) -> ResultTable:
     if found.related is not None:
         rows.append(["related words with related translations (chance: 50%)", f"{found.related:.0%}"])
     return ResultTable("Dictionary", rows)
+
+
+def _summarise_extension(found: ExtensionCheck) -> list[ResultTable | str]:
+    """Return the length of the text by the number of added tokens, and what they do to the source language."""
+    whole = found.tokens_per_byte[0][1]
+    lengths = [[f"{added:,}", f"{length:.4f}", f"{length / whole:.1%}"] for added, length in found.tokens_per_byte]
+    header = ["added tokens", "tokens per byte", "of the original"]
+    kept = f"All {found.source_tokens:,} tokens of held-out text in the model's language are the same as before."
+    if found.source_added:
+        kept = (
+            f"Held-out text in the model's language has {found.source_tokens:,} tokens, and {found.source_added:,} "
+            "added tokens replace some of them: give more of its text (--source-corpus)."
+        )
+    parts: list[ResultTable | str] = [ResultTable("Length of the text", [header, *lengths]), kept]
+    if scores := found.source_bits_per_byte:
+        rows = [[name, f"{value:.6f}"] for name, value in scores.items()]
+        parts.append(ResultTable("Text in the model's language (lower is better)", [["model", "bits per byte"], *rows]))
+    return parts
 
 
 def _text_table(text: TextCoverage) -> ResultTable:

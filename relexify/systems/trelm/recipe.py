@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError
-from relexify.scoring import Score
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
+
+if TYPE_CHECKING:
+    from relexify.scoring import Score
 
 __all__ = ["check_trelm_step", "run_trelm_step", "validate_trelm"]
 

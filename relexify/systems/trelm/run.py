@@ -39,6 +39,7 @@ from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.model.xlm import backbone_config
 from relexify.systems.trelm.options import Direction, Trelm, check_trelm, trelm_inputs
 from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
@@ -246,7 +247,7 @@ def check_start(model: str | Path, options: Trelm) -> None:
         InputError: It cannot be trained as requested, or the model that it was transferred from is missing.
         GraftError: A TRILayer cannot be put into it.
     """
-    config = load_config(model)
+    config = backbone_config(load_config(model))
     family_of(config)
     if options.vocabularies == "separate":
         _check_source_model(model, config, options)
@@ -292,7 +293,7 @@ def _check_source_model(model: str | Path, config: PreTrainedConfig, options: Tr
             f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
             "or in [trelm] of a recipe"
         )
-    source = load_config(options.source_model)
+    source = backbone_config(load_config(options.source_model))
     family_of(source)
     if source.model_type != config.model_type or source.hidden_size != config.hidden_size:
         raise GraftError(

@@ -6,6 +6,7 @@ masks follow from the position, so a run that was resumed, or is distributed ove
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.training.data.packing import PackedText
 
-__all__ = ["Batches", "Blocks", "Masks", "Sequences", "TwoTexts"]
+__all__ = ["Batches", "Blocks", "Masks", "MixedTexts", "Sequences", "TwoTexts"]
 
 Batch = dict[str, torch.Tensor]
 
@@ -136,6 +137,44 @@ class TwoTexts:
             text.batch([position // 2 for position in positions if position % 2 == side])
             for side, text in enumerate((self.first, self.second))
         ]
+        return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
+
+
+@dataclass(frozen=True)
+class MixedTexts:
+    """Two texts of one model in a fixed proportion, spread evenly over the positions.
+
+    Attributes:
+        first: Text that a share of the positions have.
+        second: Text of all other positions.
+        share: That share, from 0 to 1.
+    """
+
+    first: Batches
+    second: Batches
+    share: float
+
+    @property
+    def label_share(self) -> float:
+        """The larger one of the two shares of positions with a label."""
+        return max(self.first.label_share, self.second.label_share)
+
+    @property
+    def objectives(self) -> int:
+        """One: tokens of both texts count equally."""
+        return 1
+
+    def batch(self, positions: list[int]) -> Batch:
+        """Return inputs and labels: the rows of the first text, then those of the second."""
+        ours: list[int] = []
+        others: list[int] = []
+        for position in positions:
+            before = math.floor(position * self.share)  # positions of the first text up to this one
+            if math.floor((position + 1) * self.share) > before:
+                ours.append(before)
+            else:
+                others.append(position - before)
+        sides = [text.batch(side) for text, side in ((self.first, ours), (self.second, others)) if side]
         return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
 
 

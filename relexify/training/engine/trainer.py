@@ -22,7 +22,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 import transformers
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import (
     PreTrainedModel,
@@ -356,13 +357,23 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             is_main=self.args.should_save,
         )
 
-    def _averaged(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
         """Put the averages of the weights into the model while something is scored or saved, if there are any."""
-        return averaged_weights(self.optimizer) if self.is_averaged else nullcontext()
+        if not self.is_averaged:
+            yield
+            return
+        with averaged_weights(self.optimizer):
+            yield
+        # Without a backward pass, FSDP 2 keeps embedding, last norm and head gathered: the next step would use those of
+        # the averages.
+        for module in self.model_wrapped.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
     def _scores(self, language: str | None, held_out: HeldOut) -> tuple[Score, Score]:
         """Return bits per byte and perplexity of one language."""
-        named = {} if language is None else {"language": language}
+        named = {"language": language} if language is not None and self.data.takes_language else {}
         total = torch.zeros((), dtype=torch.float64, device=self.args.device)
         with torch.no_grad(), track("scoring", len(held_out.inputs)) as advance:
             for inputs, labels in self._shares(held_out):

@@ -127,7 +127,6 @@ def test_a_script_without_spaces_is_read_without_them():
     assert np.allclose(rows[2], states[-len(pieces[2]) :].mean(axis=0), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 def test_a_model_in_half_precision_gives_float32_and_keeps_its_mode():
     model, tokenizer = pico.pair("bert")
     full = sentence_means(model, tokenizer, TEXTS)

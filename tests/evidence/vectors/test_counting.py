@@ -123,3 +123,13 @@ def test_an_invented_language_is_translated_back_through_its_vectors():
     target = train_vectors(lambda: iter(foreign), VectorTraining(width=60))
     rotation = align(source, target, BilingualLexicon(tuple(language.pairs())))
     assert rotation.quality.precision > 0.05, "chance is less than 0.001"
+
+
+def test_the_number_of_pairs_is_bounded_and_frequent_ones_are_counted_exactly(monkeypatch):
+    generator = np.random.default_rng(0)
+    blocks = [np.concatenate([[0, 1] * 50, generator.integers(2, 200, 400)]).astype(np.int32) for _ in range(20)]
+    exact = _cooccurrences(iter(blocks), 200, 200, 2)
+    monkeypatch.setattr(counting, "MOST_PAIRS", 4_000)
+    bounded = _cooccurrences(iter(blocks), 200, 200, 2)
+    assert bounded.nnz <= 4_000 < exact.nnz
+    assert bounded[0, 1] == pytest.approx(exact[0, 1]) == pytest.approx(20 * 99)

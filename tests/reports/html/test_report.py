@@ -81,7 +81,9 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
     for section in ("summary", "sentences", "scores", "origins", "atlas", "evidence", "facts"):
         assert f'<section id="{section}"' in page
     notes = json.loads((folder / "relexify.json").read_text())
-    assert notes["provenance"]["inputs"]["corpus"][:16] in page
+    hashes = notes["provenance"]["inputs"]
+    assert {"model", "corpus", "tokenizer"} <= set(hashes)
+    assert all(digest in page for digest in hashes.values())
     assert "report.html" in notes["files"]
     assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in page
 

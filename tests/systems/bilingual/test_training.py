@@ -28,6 +28,7 @@ from relexify.training.loss.forward import loss_forward
 from relexify.training.plan import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests import pico
+from tests.processes import in_a_process, in_two_processes
 from tests.training.runs import (
     HELD_OUT,
     LINES,
@@ -37,8 +38,6 @@ from tests.training.runs import (
     assert_curves_close,
     assert_same_bits,
     dying_at,
-    in_a_process,
-    in_two_processes,
     save_source,
 )
 

@@ -19,9 +19,6 @@ from relexify.systems.compression.loss import PrefixPlan, code_prefixes, log_voc
 from relexify.training.loss.chunked import chunked_loss
 from relexify.training.protocol import chunked_head
 
-# Said once by torch, on a CPU without bfloat16.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
-
 
 def some_codes(tokens: int, rows: list[int], how: str, seed: int) -> np.ndarray:
     """Different codes: counted, drawn from all there are, or crowded in few prefixes."""
@@ -205,6 +202,7 @@ def test_autocast_affects_the_scores_and_nothing_after_them():
         torch.testing.assert_close(mine, other, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.filterwarnings("default")  # torch.compile causes warnings that it hides itself
 @pytest.mark.parametrize("tokens", [100, 20])
 def test_the_loss_compiles_to_one_graph_with_complete_and_incomplete_prefixes(tokens, monkeypatch):
     def in_one_graph(function):

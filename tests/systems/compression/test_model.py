@@ -22,7 +22,7 @@ from relexify.errors import GraftError, InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.grafting import graft
 from relexify.grafting.swap import load_lexicon
-from relexify.methods.random import random
+from relexify.methods.baselines import random
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, task_class

@@ -95,10 +95,18 @@ def test_methods_name_the_evidence_that_they_do_not_use():
         "source_vectors",
         "target_vectors",
         "source_corpus",
+        "donor",
     )
-    assert unused_options(METHODS["ramen-vectors"]) == ("dictionary", "bitext", "alignment")
-    assert unused_options(METHODS["wechsel"]) == ("bitext", "alignment")
-    assert unused_options(METHODS["trelm"]) == ("dictionary", "rotation", "source_vectors", "bitext", "alignment")
+    assert unused_options(METHODS["ramen-vectors"]) == ("dictionary", "bitext", "alignment", "donor")
+    assert unused_options(METHODS["wechsel"]) == ("bitext", "alignment", "donor")
+    assert unused_options(METHODS["trelm"]) == (
+        "dictionary",
+        "rotation",
+        "source_vectors",
+        "bitext",
+        "alignment",
+        "donor",
+    )
 
 
 def test_unused_evidence_is_reported(options, caplog):

@@ -11,7 +11,7 @@ import torch
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.random import random
+from relexify.methods.baselines import random
 from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained import memory as memory_module

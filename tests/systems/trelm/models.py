@@ -13,6 +13,8 @@ from transformers import (
     BertForPreTraining,
     RobertaConfig,
     RobertaForMaskedLM,
+    XLMConfig,
+    XLMWithLMHeadModel,
 )
 from transformers.masking_utils import create_bidirectional_mask
 
@@ -42,6 +44,11 @@ def albert() -> Any:
     return drawn(AlbertForMaskedLM(config).eval())
 
 
+def xlm() -> Any:
+    sizes = {"emb_dim": 32, "n_layers": 4, "n_heads": 2, "vocab_size": 90, "max_position_embeddings": 24}
+    return drawn(XLMWithLMHeadModel(XLMConfig(**sizes, pad_token_id=0, bos_token_id=1, eos_token_id=2)).eval())
+
+
 def drawn(model: Any) -> Any:
     """With biases and norms that are not zeros and ones, so that a lost one is seen."""
     generator = torch.Generator().manual_seed(3)
@@ -56,6 +63,7 @@ BACKBONES = {
     "bert without next sentence": bert_without_next_sentence,
     "roberta": roberta,
     "albert": albert,
+    "xlm": xlm,
 }
 LENGTHS = (9, 5, 7)
 

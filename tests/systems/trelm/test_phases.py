@@ -19,8 +19,8 @@ from relexify.systems.trelm.phases import combine_directions, train_direction, t
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.loss.forward import loss_forward
 from tests import pico
+from tests.processes import in_a_process
 from tests.systems.trelm.world import IDLE, TRAINING, JointWorld, assert_two_processes_train_as_one, changed, names_of
-from tests.training.runs import in_a_process
 
 
 @pytest.fixture(params=["bert", "roberta"])

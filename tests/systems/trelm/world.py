@@ -27,7 +27,8 @@ from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.phases import train_commonality, train_direction
 from relexify.training.plan import Training
 from tests import pico
-from tests.training.runs import assert_close, in_a_process, in_two_processes
+from tests.processes import in_a_process, in_two_processes
+from tests.training.runs import assert_close
 
 ENGLISH, FOREIGN = pico.sentences(60), pico.sentences(60, words=pico.foreign_words())
 SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}

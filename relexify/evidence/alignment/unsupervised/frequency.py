@@ -6,7 +6,7 @@ weight of the cosines grows (annealing). A word is always placed by a map that w
 itself, so that a wrong guess cannot confirm itself. It starts with the most frequent words, whose ranks are most
 informative, and adds more and more words.
 
-The constants below were chosen on the spaces that docs/vectors.md and docs/results.md report; none is from a paper.
+The constants below were chosen on the spaces of docs/vectors.md, and on tokens for TreLM; none is from a paper.
 `AdversarialTraining.frequency_map` turns this search off.
 """
 

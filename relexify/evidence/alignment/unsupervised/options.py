@@ -27,7 +27,7 @@ class AdversarialTraining:
             21 %; a dictionary reaches 23 %) and English tokens in skip-gram vectors and in the embedding of
             all-MiniLM-L6-v2 (two maps agree on about 80 % of the tokens). On other text of English with German, Swahili
             or Chinese it found no map, and reported that. It is on by default because it accepted no wrong map, and
-            found maps that the principal axes do not give; see docs/vectors.md and docs/results.md. With this and
+            found maps that the principal axes do not give; see docs/vectors.md. With this and
             `principal_axes` set to False, only the published procedure is left.
         frequency_words: How many of the most frequent words of each space that search uses; it holds several matrices
             of that number squared.

@@ -1,4 +1,7 @@
-"""The encoders that a TRILayer can be put into, BERT, RoBERTa and relatives, ALBERT: where each keeps its parts."""
+"""The encoders that a TRILayer can be put into, BERT, RoBERTa and relatives, ALBERT: where each keeps its parts.
+
+An XLM becomes a BERT before (xlm.py).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def family_of(config: PreTrainedConfig) -> Family:
     if kind not in FAMILIES or getattr(config, "is_decoder", False):
         raise GraftError(
             f"a TRILayer cannot be put into a model of the type {kind!r}: give a masked language model of the type "
-            f"{', '.join(FAMILIES)}"
+            f"{', '.join(FAMILIES)}, xlm"
         )
     model_kind = kind_of_config(config)
     if model_kind is not None and model_kind.fixed_vocabulary is not None:

@@ -21,6 +21,7 @@ from relexify.pretrained.languages import check_languages
 from relexify.systems.trelm.model.backbone import encoder_layers, family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.model.xlm import as_bert
 
 __all__ = ["with_one_language", "with_trilayer"]
 
@@ -49,7 +50,7 @@ def with_trilayer(
     separate layers with equal parameters, since the two halves are trained apart.
 
     Args:
-        model: A BERT, RoBERTa or ALBERT with its head for masked tokens; it is not changed.
+        model: A BERT, RoBERTa, ALBERT or XLM with its head for masked tokens; it is not changed.
         languages: Names of the languages: the one that the model comes from first, the one that it goes to last.
         target: The same model with the vocabulary of the second language, as `graft` makes it: each language then has
             its own vocabulary, and there are no language embeddings. The encoder is that of `model`.
@@ -68,6 +69,9 @@ def with_trilayer(
         check_languages(languages)
         if embedding_size is not None:
             raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
+        target = as_bert(target)
+    model = as_bert(model)
+    if target is not None:
         _check_target(model, target)
     config = _build_config(model, languages, target, trilayer, embedding_size)
     with torch.random.fork_rng(devices=[]):  # random initial parameters are overwritten below
@@ -192,8 +196,9 @@ def _unshare_layers(model: PreTrainedModel, values: dict[str, torch.Tensor]) -> 
 def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
     """Copy the head for masked tokens, as far as shapes agree, and the one for next sentences."""
     family = family_of(model.config)
-    built.head.dense.load_state_dict(model.get_submodule(family.dense).state_dict())
-    built.head.norm.load_state_dict(model.get_submodule(family.norm).state_dict())
+    if getattr(model.config, "head_transform", True):
+        built.head.dense.load_state_dict(model.get_submodule(family.dense).state_dict())
+        built.head.norm.load_state_dict(model.get_submodule(family.norm).state_dict())
     decoder = model.get_submodule(family.decoder)
     with torch.no_grad():
         if built.head.decoder.bias.shape == decoder.bias.shape:

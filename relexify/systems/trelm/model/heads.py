@@ -42,6 +42,7 @@ __all__ = [
 class MaskedHead(nn.Module):
     """Scores of tokens: dense, activation, norm and output embedding, as in BERT, RoBERTa and ALBERT.
 
+    XLM has the output embedding only.
     With `embedding_size`, a projection narrows the state to the width of the output embedding. With separate
     vocabularies, `source_decoder` is the output embedding of the first language.
     """
@@ -50,9 +51,13 @@ class MaskedHead(nn.Module):
         super().__init__()
         inner = config.backbone
         width = int(getattr(inner, "embedding_size", inner.hidden_size))  # ALBERT's head is as wide as its embedding
-        self.dense = nn.Linear(inner.hidden_size, width)
-        self.activation = ACT2FN[family_of(inner).head_activation or inner.hidden_act]
-        self.norm = nn.LayerNorm(width, eps=inner.layer_norm_eps)
+        self.dense: nn.Module = nn.Identity()
+        self.activation: nn.Module = nn.Identity()
+        self.norm: nn.Module = nn.Identity()
+        if getattr(inner, "head_transform", True):
+            self.dense = nn.Linear(inner.hidden_size, width)
+            self.activation = ACT2FN[family_of(inner).head_activation or inner.hidden_act]
+            self.norm = nn.LayerNorm(width, eps=inner.layer_norm_eps)
         narrow = config.embedding_size
         self.narrowing = None if narrow is None else nn.Linear(width, narrow, bias=False)
         self.decoder = nn.Linear(narrow or width, config.vocab_size)

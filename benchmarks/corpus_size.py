@@ -1,0 +1,125 @@
+"""Time and memory of everything that reads a whole corpus, at two sizes: linear cost and bounded memory.
+
+    python -m benchmarks.corpus_size --megabytes 60 6000 --folder /data/tmp
+
+The text has an open vocabulary: words follow Zipf's law, and new ones keep coming, as in real text. Every step runs in
+a process of its own: reading, word vectors by counting, training a tokenizer (byte-level BPE, 32,000 tokens), and
+packing for training. Printed are CPU seconds per megabyte and the peak of the resident memory at both sizes, and the
+ratios of the second to the first; a ratio of 1 is linear cost, and bounded memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+BLOCK = 200_000  # words
+STEPS: dict[str, Callable[[Path], object]] = {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, nargs=2, default=(10, 40))
+    parser.add_argument("--folder", type=Path, default=None, help="where to write; default: the temporary folder")
+    parser.add_argument("--steps", nargs="+", choices=list(STEPS), default=list(STEPS))
+    parser.add_argument("--one", nargs=2, metavar=("STEP", "FILE"), help="run a single step in this process")
+    options = parser.parse_args()
+    if options.one:
+        STEPS[options.one[0]](Path(options.one[1]))
+        return
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        files = [Path(folder) / f"{size}.txt" for size in options.megabytes]
+        for file, size in zip(files, options.megabytes, strict=True):
+            write_text(file, size * 10**6)
+        smaller, larger = options.megabytes
+        print(f"| step | s per MB, {smaller} MB | {larger} MB | ratio | peak GB, {smaller} MB | {larger} MB | ratio |")
+        print("|---|---|---|---|---|---|---|")
+        for step in options.steps:
+            (first, first_memory), (second, second_memory) = (measure(step, file, Path(folder)) for file in files)
+            cost, memory = second / larger / (first / smaller), second_memory / first_memory
+            print(
+                f"| {step} | {first / smaller:.3f} | {second / larger:.3f} | {cost:.2f} | {first_memory / 1e9:.2f} | "
+                f"{second_memory / 1e9:.2f} | {memory:.2f} |",
+                flush=True,
+            )
+
+
+def measure(step: str, file: Path, folder: Path) -> tuple[float, int]:
+    """Return the CPU seconds and the peak memory of a step, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.corpus_size", "--one", step, str(file)]
+    process = subprocess.Popen(command, env={**os.environ, "RELEXIFY_CACHE": str(folder / "cache")})
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"{' '.join(command)} failed")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+def write_text(path: Path, size: int) -> None:
+    """Write lines of 20 words whose ranks follow Zipf's law; a word is spelled from its rank."""
+    import numpy as np
+
+    syllables = np.array([consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"], dtype=object)
+    generator = np.random.default_rng(0)
+    with open(path, "w", encoding="utf-8") as stream:
+        while stream.tell() < size:
+            ranks = generator.zipf(1.2, BLOCK) % 10**9
+            words = syllables[ranks % len(syllables)]
+            while ranks.any():
+                ranks = ranks // len(syllables)
+                words = words + np.where(ranks > 0, syllables[ranks % len(syllables)], "")
+            stream.writelines(" ".join(line) + "\n" for line in words.reshape(-1, 20))
+
+
+def read(file: Path) -> None:
+    """Read the text and split it into a training and a held-out side."""
+    import relexify as rx
+
+    training, _ = rx.Corpus.open(file).split()
+    sum(len(line) for line in training)
+
+
+def vectors(file: Path) -> None:
+    """Train word vectors by counting."""
+    import relexify as rx
+    from relexify.text import split_words
+
+    corpus = rx.Corpus.open(file)
+    rx.train_vectors(lambda: map(split_words, corpus))
+
+
+def tokenizer(file: Path) -> None:
+    """Train a tokenizer."""
+    import relexify as rx
+
+    rx.train_tokenizer(file, like=byte_level(), vocab_size=32_000)
+
+
+def packing(file: Path) -> None:
+    """Tokenize the text for training."""
+    import relexify as rx
+    from relexify.training.data.packing import pack
+
+    pack(rx.Corpus.open(file), byte_level())
+
+
+def byte_level() -> object:
+    """Return a byte-level tokenizer without merges."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={token: id for id, token in enumerate(["<eos>", *alphabet])}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>")
+
+
+STEPS.update(read=read, vectors=vectors, tokenizer=tokenizer, packing=packing)
+
+if __name__ == "__main__":
+    main()

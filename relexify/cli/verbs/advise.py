@@ -1,0 +1,139 @@
+"""`relexify advise`: which initialisation to use, and which evidence to acquire."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from relexify.cli.console import emit, results
+from relexify.cli.options import (
+    RUN,
+    Batch,
+    Bitext,
+    Corpus,
+    Device,
+    Dictionary,
+    Donor,
+    HeldOut,
+    Length,
+    Model,
+    Overwrite,
+    Seed,
+    Settings,
+    SourceCorpus,
+    SourceVectors,
+    Steps,
+    TargetTokenizer,
+    TargetVectors,
+    VocabularySize,
+    chosen_device,
+)
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_summary, repeated_option
+
+if TYPE_CHECKING:
+    from relexify.recipes.advise.run import Advice
+
+__all__ = ["advise"]
+
+
+def advise(
+    model: Model,
+    corpus: Corpus,
+    dictionary: Dictionary = None,
+    bitext: Bitext = None,
+    source_corpus: SourceCorpus = None,
+    source_vectors: SourceVectors = None,
+    target_vectors: TargetVectors = None,
+    tokenizer: TargetTokenizer = None,
+    donor: Donor = None,
+    held_out: HeldOut = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="Try only this initialisation; repeat for more. Default: all that the evidence suffices for.",
+            rich_help_panel="Method",
+            show_default=False,
+        ),
+    ] = None,
+    vocab_size: VocabularySize = 32_000,
+    steps: Steps = 20,
+    batch: Batch = 8,
+    length: Length = 128,
+    text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = 8_000_000,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for the trials.", rich_help_panel=RUN)
+    ] = Path("advice"),
+    device: Device = "auto",
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    settings: Settings = None,
+) -> None:
+    """Rank the initialisations for MODEL, a text and its evidence, and say which evidence is worth acquiring.
+
+    Measures the evidence and trains every applicable method for some steps on a part of the text. If interrupted, run
+    the same command again to resume.
+
+    Example: relexify advise smollm2-135m --corpus swahili.txt --dictionary en-sw.tsv
+
+    Example: relexify advise gpt2 --corpus swahili.txt --bitext en-sw.tsv --steps 100 --batch 64 --length 512
+    """
+    from relexify.recipes.advise.options import Advise
+    from relexify.recipes.settings import apply_settings
+    from relexify.systems.transfer.options import Transfer
+
+    transfer = Transfer(
+        model=model,
+        output=output,
+        corpus=corpus,
+        dictionary=dictionary,
+        bitext=bitext or None,
+        source_corpus=source_corpus or None,
+        source_vectors=source_vectors,
+        target_vectors=target_vectors,
+        tokenizer=tokenizer,
+        donor=donor,
+        held_out=held_out or None,
+        vocab_size=vocab_size,
+        device=chosen_device(device),
+        seed=seed,
+        overwrite=overwrite,
+    )
+    options = Advise(
+        apply_settings("transfer", transfer, settings),
+        methods=tuple(methods or ()),
+        steps=steps,
+        batch=batch,
+        length=length,
+        text_bytes=text_bytes,
+    )
+    from relexify.recipes.advise.run import run_advise
+    from relexify.recipes.advise.summary import summarise_advice
+
+    with bars():
+        advice = run_advise(options)
+    command = shlex.join(_command(advice))
+    print_summary(summarise_advice(advice))
+    results.print("\nThe command to run:", highlight=False)
+    results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+    emit(advice=advice, best=advice.best, command=command)
+
+
+def _command(advice: Advice) -> list[str]:
+    """Return the arguments of the command that transfers the model with the best method."""
+    from relexify.methods.registry import METHODS
+    from relexify.systems.transfer.checks import unused_options
+
+    transfer, method = advice.options.transfer, METHODS[advice.best]
+    evidence = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "donor")
+    names = ["corpus", "held_out", "tokenizer", *(name for name in evidence if name not in unused_options(method))]
+    command = ["relexify", "transfer", transfer.model, f"{Path(transfer.model).name}-{advice.best}"]
+    for name in names:
+        command += repeated_option(f"--{name.replace('_', '-')}", getattr(transfer, name))
+    if transfer.tokenizer is None and not method.takes("donor"):
+        command += ["--vocab-size", str(transfer.vocab_size)]
+    return [*command, "--method", advice.best]

@@ -1,0 +1,133 @@
+"""`relexify plan`: what a training costs before it is started."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from relexify.cli.console import emit, results
+from relexify.cli.options import RUN, Batch, Length, Model, Settings, Steps
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_rows
+from relexify.errors import InputError
+from relexify.progress import format_duration
+from relexify.registry import choose
+from relexify.training.hardware import GPUS, UTILISATION
+from relexify.training.plan import PLANS, Training, plan_stages
+
+if TYPE_CHECKING:
+    from relexify.training.cost import Estimate
+    from relexify.training.measuring import Measured
+
+__all__ = ["plan"]
+
+HARDWARE = "Hardware"
+
+
+def plan(
+    model: Model,
+    steps: Steps = Training.steps,
+    tokens: Annotated[
+        float | None,
+        typer.Option(
+            help="Tokens to train on, such as 2e9, instead of --steps.", rich_help_panel="Training", show_default=False
+        ),
+    ] = None,
+    batch: Batch = Training.batch,
+    length: Length = Training.length,
+    training_plan: Annotated[
+        str, typer.Option("--plan", help=f"One of {', '.join(PLANS)}.", rich_help_panel="Training")
+    ] = Training.plan,
+    gpu: Annotated[str, typer.Option(help=f"One of {', '.join(GPUS)}.", rich_help_panel=HARDWARE)] = "h200",
+    gpus: Annotated[
+        int | None,
+        typer.Option(help="Number of GPUs (default: the fewest that suffice).", rich_help_panel=HARDWARE),
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Also measure a few steps on this machine, on its GPU if it has one.", rich_help_panel=RUN
+        ),
+    ] = False,
+    settings: Settings = None,
+) -> None:
+    """Estimate the GPUs, memory and hours that training MODEL takes; a folder with config.json alone suffices.
+
+    The first row is the training as requested, the others take less memory. Speed is estimated from that of one H200
+    with SmolLM2-135M-Instruct; communication between GPUs and scoring are not counted.
+
+    Example: relexify plan meta-llama/Llama-3.1-8B --tokens 2e9 --gpu h100
+
+    Example: relexify plan gpt2-swahili --steps 5000 --measure
+    """
+    from relexify.recipes.settings import apply_settings
+
+    if tokens is not None:
+        if not 1 <= tokens < 1e18:
+            raise InputError(f"--tokens {tokens:g} is not possible: give a number such as 2e9")
+        steps = math.ceil(tokens / max(1, batch * length))
+    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
+    options = apply_settings("training", options, settings)
+    plan_stages(options)
+    choose(gpu, GPUS, "GPU")
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.training.cost import plan as estimate
+
+    estimates = estimate(model, options, gpu=gpu, gpus=gpus)
+    first = estimates[0]
+    results.print(
+        f"{first.parameters / 1e9:,.2f} billion parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
+        f"{options.batch} x {options.length}; {gpu.upper()} at {UTILISATION:.0%} of its peak.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    print_rows("Estimates", [_HEADER, *map(_row, estimates)])
+    measured = None
+    if measure:
+        from relexify.training.measuring import measure_training
+
+        with bars():
+            measured = measure_training(model, replace(options, micro_batch=first.micro_batch))
+        _print_measured(measured, first)
+    emit(estimates=estimates, measured=measured)
+
+
+_HEADER = [
+    "--set", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
+    "duration", "GPU hours",
+]  # fmt: skip
+
+
+def _row(estimate: Estimate) -> list[str]:
+    changes = " ".join(f"{name}={str(value).lower()}" for name, value in estimate.changes.items())
+    memory = estimate.memory
+    parts = (memory.total, memory.weights, memory.gradients, memory.optimiser, memory.activations)
+    sizes = [f"{size / 1e9:,.1f}" for size in parts]
+    if not estimate.fits:
+        return [changes or "as requested", "does not fit", str(estimate.micro_batch), *sizes, "–", "–", "–"]
+    return [
+        changes or "as requested",
+        f"{estimate.gpus}, FSDP" if estimate.is_sharded else str(estimate.gpus),
+        str(estimate.micro_batch),
+        *sizes,
+        f"{estimate.tokens_per_second:,.0f}",
+        format_duration(estimate.seconds),
+        f"{estimate.gpus * estimate.seconds / 3600:,.1f}",
+    ]
+
+
+def _print_measured(measured: Measured, estimated: Estimate) -> None:
+    """Print what was measured beside what was estimated, and how long the training would take here."""
+    reached = estimated.operations / estimated.tokens * measured.tokens_per_second
+    text = (
+        f"Measured on this {measured.device}, with {measured.batch} sequences per step: "
+        f"{measured.tokens_per_second:,.0f} tokens/s, {reached / 1e12:,.2f} TFLOP/s, "
+        f"{reached / measured.peak:.0%} of a large matrix product here ({measured.peak / 1e12:,.1f}). "
+    )
+    if measured.memory is not None:
+        text += f"Peak memory: {measured.memory / 1e9:,.1f} GB. "
+    text += f"The training would take {format_duration(estimated.tokens / measured.tokens_per_second)} on it."
+    results.print(text, highlight=False, soft_wrap=True)

@@ -1,0 +1,60 @@
+"""`relexify prune`: remove the tokens that a text never uses."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from relexify.cli.console import emit
+from relexify.cli.options import TEXT, Model, OutputFolder, Overwrite
+from relexify.cli.progress import bars
+from relexify.cli.summary import print_model_folder, print_rows
+
+__all__ = ["prune"]
+
+
+def prune(
+    model: Model,
+    output: OutputFolder,
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            help="All the text that the model is used for, in any language; formats as for relexify transfer. "
+            "Repeatable.",
+            rich_help_panel=TEXT,
+            show_default=False,
+        ),
+    ],
+    overwrite: Overwrite = False,
+) -> None:
+    """Remove the tokens that a text never uses from MODEL, with their embeddings, and write that to OUTPUT.
+
+    The text is encoded exactly as before, and the logits of all remaining tokens are the same. Special tokens, single
+    bytes, and the parts that other tokens are merged from stay.
+
+    Example: relexify prune xlm-roberta-base xlm-roberta-swahili --corpus swahili.txt --corpus english.txt
+    """
+    from relexify.grafting import prune as prune_model
+
+    with bars():
+        result = prune_model(model, output, corpus, overwrite=overwrite)
+    tokens = len(result.graft.mixture)
+    rows = [
+        ["", "before", "after", "saved"],
+        _row("tokens", tokens + result.removed, tokens),
+        _row("parameters", result.parameters_before, result.parameters_after),
+    ]
+    print_rows("Pruned vocabulary", rows)
+    print_model_folder(output)
+    emit(
+        output=output,
+        tokens=tokens,
+        removed=result.removed,
+        parameters_before=result.parameters_before,
+        parameters_after=result.parameters_after,
+    )
+
+
+def _row(name: str, before: int, after: int) -> list[str]:
+    return [name, f"{before:,}", f"{after:,}", f"{1 - after / before:.1%}"]

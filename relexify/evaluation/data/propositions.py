@@ -1,0 +1,123 @@
+"""Predicates with their senses and arguments, from the columns of CoNLL-2009.
+
+Of the 14 columns, the word (2), the mark of predicates (13, `FILLPRED`) and the predicate with its sense (14, `PRED`)
+are read; after them, column 14 + n has the roles of all words for the n-th predicate of the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.text.decoding import read_blocks
+from relexify.text.words import is_unspaced
+
+__all__ = ["PredicateSentence", "Proposition", "read_propositions"]
+
+COLUMNS = 14
+NOTHING = "_"
+
+
+@dataclass(frozen=True)
+class Proposition:
+    """A predicate.
+
+    Attributes:
+        predicate: Index of its word, from 0.
+        sense: Its sense, without the lemma: `01` of `give.01`.
+        arguments: The index of each argument's word, with its role.
+    """
+
+    predicate: int
+    sense: str
+    arguments: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class PredicateSentence:
+    """A sentence and its predicates.
+
+    Attributes:
+        words: The words.
+        propositions: The predicates, in the order of their words.
+    """
+
+    words: tuple[str, ...]
+    propositions: tuple[Proposition, ...]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def spaces(self) -> tuple[bool, ...]:
+        """Whether there is a space before each word: not between words of scripts that are written without spaces.
+
+        The columns do not say it.
+        """
+        ends = (word[-1:] for word in ("", *self.words))
+        return tuple(
+            not all(character and is_unspaced(character) for character in (end, word[:1]))
+            for end, word in zip(ends, self.words, strict=False)
+        )
+
+
+def read_propositions(path: str | Path) -> list[PredicateSentence]:
+    """Read the sentences of a file in the format of CoNLL-2009, plain or compressed.
+
+    Raises:
+        InputError: The file cannot be read, has no sentence, or a line is invalid.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"{path} cannot be read (there is no such file): give a file in the format of CoNLL-2009")
+    sentences = [_sentence(rows, path) for rows in _blocks(file)]
+    if not sentences:
+        raise InputError(f"{path} holds no sentences: give a file in the format of CoNLL-2009")
+    return sentences
+
+
+def _blocks(file: Path) -> Iterator[dict[int, list[str]]]:
+    """Yield the columns of each sentence, by the number of their line."""
+    block: dict[int, list[str]] = {}
+    for number, line in enumerate(chain.from_iterable(read_blocks(file)), 1):
+        if line.strip():
+            block[number] = line.split("\t")
+        elif block:
+            yield block
+            block = {}
+    if block:
+        yield block
+
+
+def _sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence:
+    predicates = [word for word, columns in enumerate(rows.values()) if columns[COLUMNS - 2 : COLUMNS - 1] == ["Y"]]
+    for expected, (line, columns) in enumerate(rows.items(), 1):
+        where = f"{path}, line {line}"
+        if len(columns) != COLUMNS + len(predicates):
+            raise InputError(
+                f"{where}, has {len(columns)} columns; CoNLL-2009 has {COLUMNS}, and one more for each of the "
+                f"{len(predicates)} predicates of the sentence, with tabs between them: correct the line"
+            )
+        if columns[0] != str(expected):
+            raise InputError(f"{where}: found word {columns[0]!r} where word {expected} is expected; number from 1")
+        if expected - 1 in predicates and columns[COLUMNS - 1] == NOTHING:
+            raise InputError(f"{where}: the predicate {columns[1]!r} has no sense ('_'); give annotated sentences")
+    table = list(rows.values())
+    return PredicateSentence(
+        tuple(columns[1] for columns in table),
+        tuple(
+            Proposition(
+                predicate,
+                table[predicate][COLUMNS - 1].rpartition(".")[2],
+                tuple(
+                    (word, columns[COLUMNS + number])
+                    for word, columns in enumerate(table)
+                    if columns[COLUMNS + number] != NOTHING
+                ),
+            )
+            for number, predicate in enumerate(predicates)
+        ),
+    )

@@ -1,0 +1,84 @@
+"""Prune a model: remove the tokens that a text never uses, with their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relexify.grafting.graft import Graft, graft
+from relexify.mixture import Mixture, Origin, mixture_of_rows
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.storage.documents import write_documents
+from relexify.storage.files import Provenance, check_inputs, check_output, write_folder
+from relexify.storage.fingerprint import fingerprint
+from relexify.text import Corpus, TextInput
+from relexify.tokens import prune_tokenizer, vocabulary_of
+from relexify.version import __version__
+
+__all__ = ["PruneResult", "prune"]
+
+
+@dataclass(frozen=True)
+class PruneResult:
+    """The result of pruning.
+
+    Attributes:
+        graft: The pruned model, its tokenizer and its mixture, which selects rows.
+        removed: Number of tokens that were removed.
+        parameters_before: Number of parameters of the source model.
+        parameters_after: Number of parameters of the pruned model.
+        output: The folder.
+    """
+
+    graft: Graft
+    removed: int
+    parameters_before: int
+    parameters_after: int
+    output: Path
+
+
+def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite: bool = False) -> PruneResult:
+    """Remove the tokens that a text never uses from a model, and write it to a folder.
+
+    The text is encoded as before, and the logits of the tokens that stay are the same. Special and added tokens, single
+    bytes, and the parts that byte-pair encoding merges tokens from stay too.
+
+    Args:
+        model: A folder, a Hub name, or a packaged model.
+        output: The folder to write.
+        corpus: All the text that the model is used for, whatever `Corpus.open` takes.
+        overwrite: Replace the output.
+
+    Raises:
+        InputError: Model or text cannot be read, or the output would replace one of them.
+        GraftError: The model cannot change its vocabulary.
+        VocabularyError: The text would be encoded differently.
+        OutputError: The output cannot be written.
+    """
+    output = Path(output)
+    check_inputs(output, model, corpus)
+    check_output(output, overwrite=overwrite)
+    text = Corpus.open(corpus)
+    text.ensure_text()
+    loaded, tokenizer = load_model(model), load_tokenizer(model)
+    pruned, ids = prune_tokenizer(tokenizer, lambda: iter(text))
+    source, target = vocabulary_of(tokenizer), vocabulary_of(pruned)
+    origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)
+    selection: Mixture = mixture_of_rows([[int(id)] for id in ids], source, target, method="prune", origin=origins)
+    result = graft(loaded, pruned, selection, copy_inner=False)
+    command: dict[str, Any] = {"model": str(model), "output": str(output), "corpus": text.name}
+    provenance = Provenance(version=__version__, command=command, inputs={"corpus": fingerprint(text)}, seed=0)
+    removed = sum(map(bool, source.tokens)) - len(target)  # not every id needs to have a token
+    with write_folder(output, overwrite=overwrite) as folder:
+        result.write(folder, provenance=provenance, summary={"pruned": {"removed": removed}}, inner=model)
+    write_documents(output)
+    return PruneResult(
+        graft=result,
+        removed=removed,
+        parameters_before=loaded.num_parameters(),
+        parameters_after=result.model.num_parameters(),
+        output=output,
+    )

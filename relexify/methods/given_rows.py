@@ -1,0 +1,106 @@
+"""Rows that were computed elsewhere, such as by a hypernetwork (ZeTT: Minixhofer et al., 2024).
+
+They are vectors of the target tokens by their spelling, in the space of the model's embedding. Special tokens are
+copied by role, and tokens without a given row if the source vocabulary has them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.vectors import WordVectors
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.copying import shared, special
+from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.mixture import PrecomputedRows, first_of
+from relexify.storage.fingerprint import BY_CONTENT
+from relexify.tokens import Vocabulary, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["GivenRowsOptions", "given_rows"]
+
+
+@dataclass(frozen=True)
+class GivenRowsOptions:
+    """Options of the method `given-rows`.
+
+    Attributes:
+        output_vectors: A file with the rows of the output embedding, of the same tokens, for a model whose output
+            embedding is not tied to its input embedding.
+    """
+
+    output_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
+
+
+def given_rows(
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    rows: WordVectors,
+    *,
+    output: WordVectors | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Initialisation:
+    """Use given rows; copy special tokens, and shared tokens without a row.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target_tokenizer: The target language's tokenizer.
+        rows: Rows of the input embedding by the spelling of target tokens.
+        output: Rows of an output embedding that is not tied to it, of the same tokens.
+        overrides: Source token by target token, as `special` takes them.
+
+    Raises:
+        EvidenceError: No target token has a row.
+        InputError: A token has a row of the input embedding and none of the output embedding.
+    """
+    source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
+    special_tokens = special(source, target, overrides=overrides)
+    ids = [id for id, token in enumerate(target.tokens) if token in rows.index and not special_tokens.known[id]]
+    if not ids:
+        raise EvidenceError(
+            f"none of the {len(rows):,} rows is spelled like a target token, such as {target.tokens[-1]!r}: name the "
+            "rows by the tokens of the tokenizer (`tokenizer`)"
+        )
+    names = [target.tokens[id] for id in ids]
+    if output is not None and (missing := [name for name in names if name not in output.index]):
+        raise InputError(f"{len(missing):,} tokens, {missing[0]!r} among them, have no row of the output embedding")
+    given = PrecomputedRows(np.array(ids), rows.lookup(names), None if output is None else output.lookup(names))
+    return Initialisation(first_of(special_tokens, shared(source, target), method="given-rows"), precomputed=given)
+
+
+def _build(inputs: Inputs) -> Initialisation:
+    options: GivenRowsOptions = inputs.options
+    if inputs.evidence.target_vectors is None:
+        raise InputError("there are no rows of the target tokens: give `target_vectors`")
+    return given_rows(
+        inputs.source,
+        inputs.target,
+        load_vectors(inputs.evidence.target_vectors),
+        output=None if options.output_vectors is None else load_vectors(options.output_vectors),
+        overrides=inputs.overrides,
+    )
+
+
+METHODS.add(
+    "given-rows",
+    Method(
+        becomes="its row in a file, such as a hypernetwork predicts it; other tokens that both vocabularies have are "
+        "copied",
+        evidence="rows of the target tokens by their spelling, and their tokenizer",
+        paper="Minixhofer et al. 2024 (ZeTT)",
+        build=_build,
+        needs=("token vectors",),
+        uses=("overrides",),
+        options=GivenRowsOptions,
+    ),
+)

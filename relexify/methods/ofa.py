@@ -1,0 +1,130 @@
+"""OFA: neighbours in multilingual word vectors, in a factorised embedding (Liu et al., 2024).
+
+u_x is the mean of the vectors of the words that contain x. Shared tokens are copied; e_x = Σ_y softmax(cos(u_x, u_y)/τ)
+e_y over the k nearest source tokens y for the others, and a draw with the mean and variance of the rows without a u_x.
+
+With a rank r, the embedding is factorised first, E ≈ F P by truncated SVD, F [tokens × r] and P [r × d]. The same
+mixture is applied to the coordinates F, and draws follow those; the rows are then those of F_target P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import InputError, check_number
+from relexify.evidence.vectors import SubwordVectors
+from relexify.methods.copying import shared, special
+from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.methods.token_space import Neighbours, search_neighbours
+from relexify.methods.wechsel import weigh_neighbours
+from relexify.mixture import Mixture, PrecomputedRows, first_of
+
+if TYPE_CHECKING:
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["OfaOptions", "factorise", "low_rank_rows", "ofa"]
+
+
+@dataclass(frozen=True)
+class OfaOptions:
+    """Options of the method `ofa`.
+
+    Attributes:
+        rank: Width r of the factorised embedding; if None, it is not factorised.
+    """
+
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        check_number("rank", self.rank)
+
+
+def ofa(
+    source: SubwordVectors,
+    target: SubwordVectors,
+    *,
+    found: Neighbours | None = None,
+    neighbours: int = 10,
+    temperature: float = 0.1,
+    overrides: Mapping[str, str] | None = None,
+    device: str = "cpu",
+) -> Mixture:
+    """Copy shared tokens, and mix the others from their neighbours in multilingual vectors.
+
+    Args:
+        source: Vectors of the source tokens, means of their words' vectors.
+        target: Vectors of the target tokens, in the same space.
+        found: The neighbours, if they were searched before.
+        neighbours: k, how many source tokens mix into one.
+        temperature: τ of the softmax.
+        overrides: Source token by target token, as `special` takes them.
+        device: Where to search: `"cpu"` or a torch device.
+
+    Raises:
+        InputError: The two sides have different widths.
+        EvidenceError: One side has no vector at all.
+    """
+    found = found or search_neighbours(source, target, neighbours=neighbours, device=device)
+    mixed = weigh_neighbours(found, source, target, temperature=temperature)
+    special_tokens = special(source.vocabulary, target.vocabulary, overrides=overrides)
+    return first_of(special_tokens, shared(source.vocabulary, target.vocabulary), mixed, method="ofa")
+
+
+def factorise(embedding: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best approximation F P of an embedding [n × d]: coordinates F [n × r] and primitives P [r × d].
+
+    Raises:
+        InputError: The rank is not smaller than the width.
+    """
+    width = embedding.shape[1]
+    if not 1 <= rank < width:
+        raise InputError(f"an embedding of width {width} has no factors of rank {rank}: give 1 to {width - 1}")
+    # The right singular vectors are the eigenvectors of EᵀE, which is small.
+    rows = np.asarray(embedding, dtype=np.float64)
+    _, vectors = np.linalg.eigh(rows.T @ rows)
+    primitives = vectors[:, : -rank - 1 : -1].T
+    return (rows @ primitives.T).astype(np.float32), primitives.astype(np.float32)
+
+
+def low_rank_rows(mixture: Mixture, embedding: np.ndarray, rank: int, *, seed: int = 0) -> np.ndarray:
+    """Return the rows F_target P of all target tokens [target × d] for a source embedding [source × d]."""
+    coordinates, primitives = factorise(embedding[: len(mixture.source_tokens)], rank)
+    rows = mixture.apply(coordinates)
+    unknown = ~mixture.known
+    drawn = np.random.default_rng(seed).standard_normal((int(unknown.sum()), rank))
+    rows[unknown] = coordinates.mean(axis=0) + coordinates.std(axis=0) * drawn
+    product: np.ndarray = rows @ primitives
+    return product
+
+
+def _build(inputs: Inputs) -> Initialisation:
+    space = inputs.token_space("words", weighted=False)
+    found = space.nearest(inputs.neighbours, device=inputs.device)
+    mixture = ofa(space.source, space.target, found=found, temperature=inputs.temperature, overrides=inputs.overrides)
+    rank, output = inputs.options.rank, inputs.output_embedding
+    if rank is None:
+        return Initialisation(mixture, rotation=space.rotation)
+    rows = PrecomputedRows(
+        np.arange(len(mixture)),
+        low_rank_rows(mixture, inputs.embedding, rank, seed=inputs.seed),
+        None if output is None else low_rank_rows(mixture, output, rank, seed=inputs.seed),
+    )
+    return Initialisation(mixture, precomputed=rows, rotation=space.rotation)
+
+
+METHODS.add(
+    "ofa",
+    Method(
+        becomes="a softmax over its nearest source tokens in multilingual word vectors, on request in an embedding of "
+        "lower rank; tokens that both vocabularies have are copied",
+        evidence="multilingual word vectors; or vectors or text of both languages, and a dictionary",
+        paper="Liu et al. 2024",
+        build=_build,
+        uses=("vectors", "dictionary", "neighbours", "embedding", "overrides"),
+        options=OfaOptions,
+    ),
+)

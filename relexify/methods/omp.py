@@ -1,0 +1,168 @@
+"""Tokenizer transplantation by orthogonal matching pursuit (Goddard and Fernandes Neto, 2025).
+
+A target token's row in a donor model is approximated by k rows of shared tokens there, u_x ≈ Σ_y a_xy u_y, chosen
+greedily: each is the one with the largest product with what is left of u_x, and all coefficients are fitted again by
+least squares. The same signed coefficients mix the rows of the source model: e_x = Σ_y a_xy e_y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+from relexify.errors import EvidenceError, check_number
+from relexify.evidence.vectors import SubwordVectors
+from relexify.methods.copying import shared, special
+from relexify.methods.registry import METHODS, Method
+from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr
+from relexify.neighbours import available_cores
+from relexify.progress import track
+from relexify.tokens import Vocabulary, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["MatchingPursuit", "matching_pursuit", "omp"]
+
+_BLOCK = 256
+"""Tokens whose first products are computed together."""
+_DEPENDENT = 1e-6
+"""Share of a squared norm below which what is left of a row is rounding error."""
+
+
+@dataclass(frozen=True)
+class MatchingPursuit:
+    """Options of the method `omp`.
+
+    Attributes:
+        atoms: Shared tokens that mix into one token, k.
+        anchors: Shared tokens that take part at most, those with the lowest ids; n of them take 4 n² bytes.
+    """
+
+    atoms: int = 64
+    anchors: int = 16_384
+
+    def __post_init__(self) -> None:
+        check_number("atoms", self.atoms)
+        check_number("anchors", self.anchors)
+
+
+def omp(
+    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    target: SubwordVectors,
+    *,
+    options: MatchingPursuit | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Mixture:
+    """Copy shared tokens, and mix the others as their rows in a donor model are mixed from those of shared tokens.
+
+    Args:
+        source_tokenizer: The model's tokenizer.
+        target: Rows of the target tokens in the donor model.
+        options: How many tokens are mixed.
+        overrides: Source token by target token, as `special` takes them.
+
+    Raises:
+        EvidenceError: No shared token has a row in the donor model.
+    """
+    options = options or MatchingPursuit()
+    source, vocabulary = vocabulary_of(source_tokenizer), target.vocabulary
+    copied = shared(source, vocabulary)
+    anchors = np.flatnonzero(copied.known & target.covered)[: options.anchors]
+    if not len(anchors):
+        raise EvidenceError("the donor has no token that the source model has too: choose a method with other evidence")
+    ordinary = np.array([not form.is_special for form in vocabulary.forms])
+    rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
+    chosen, coefficients = matching_pursuit(target.matrix[rows], target.matrix[anchors], options.atoms)
+    size = len(vocabulary)
+    among_targets = rows_to_csr(rows, anchors[chosen], coefficients, (size, size))
+    # Each anchor stands for the one source token that it is copied from.
+    weights = csr_array(among_targets @ copied.weights)
+    mixed = mixture_of_weights(weights, source, vocabulary, method="omp", origin=Origin.MIXED)
+    return first_of(special(source, vocabulary, overrides=overrides), copied, mixed, method="omp")
+
+
+def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Approximate every signal by a combination of a few atoms.
+
+    Only products of atoms with one another and with the signals are needed. With q_t the directions of the chosen
+    atoms, made orthogonal in turn, the products of all atoms with q_t follow from those with the atom and with the
+    directions before it, so that a step costs O(mt) instead of O(md).
+
+    Args:
+        signals: [n × d].
+        atoms: [m × d].
+        count: Atoms per signal, k; at most m are used.
+
+    Returns:
+        Indices of the atoms [n × k], int64, and their coefficients [n × k], float64. If a combination is exact with
+        fewer atoms, the other coefficients are zero.
+    """
+    signals, atoms = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (signals, atoms))
+    count = min(count, len(atoms))
+    products = atoms @ atoms.T
+    chosen = np.zeros((len(signals), count), np.int64)
+    coefficients = np.zeros((len(signals), count))
+
+    def pursue(start: int) -> int:
+        remaining = signals[start : start + _BLOCK] @ atoms.T  # products of the atoms with what is left of each signal
+        directions = np.empty((count, len(atoms)), np.float32)  # products of the atoms with each direction q_t
+        squares = np.empty(count, np.float32)  # |q_t|²
+        shares = np.eye(count, dtype=np.float32)  # the atom of step t is Σ_j shares[j, t] q_j
+        projections, work = np.empty(count, np.float32), np.empty(len(atoms), np.float32)
+        for row, left in enumerate(remaining, start):
+            limit = _DEPENDENT * float(np.abs(left).max())
+            used = 0
+            while used < count:
+                atom = int(np.abs(left, out=work).argmax())
+                earlier, direction = directions[:used, atom], directions[used]
+                share = earlier / squares[:used]
+                square = products[atom, atom] - share @ earlier
+                if work[atom] <= limit or square <= _DEPENDENT * products[atom, atom]:
+                    break  # the combination is exact
+                np.subtract(products[atom], np.matmul(share, directions[:used], out=work), out=direction)
+                squares[used], shares[:used, used], projections[used] = square, share, left[atom] / square
+                left -= np.multiply(direction, projections[used], out=work)  # noqa: PLW2901 (in place)
+                chosen[row, used] = atom
+                used += 1
+            coefficients[row, :used] = solve_triangular(
+                shares[:used, :used], projections[:used], unit_diagonal=True, check_finite=False
+            )
+        return len(remaining)
+
+    with (
+        track("matching pursuit", len(signals)) as advance,
+        threadpool_limits(limits=1, user_api="blas"),
+        ThreadPoolExecutor(available_cores()) as pool,
+    ):
+        for done in pool.map(pursue, range(0, len(signals), _BLOCK)):
+            advance(done)
+    return chosen, coefficients
+
+
+def _build(inputs: Inputs) -> Mixture:
+    return omp(inputs.source, inputs.donor_vectors, options=inputs.options, overrides=inputs.overrides)
+
+
+METHODS.add(
+    "omp",
+    Method(
+        becomes="the signed combination of shared tokens that is nearest to its row in a donor model; shared tokens "
+        "are copied",
+        evidence="a model of the target language, whose tokenizer the result has; vocabularies that share tokens",
+        paper="Goddard and Fernandes Neto 2025",
+        build=_build,
+        needs=("donor",),
+        uses=("overrides",),
+        options=MatchingPursuit,
+    ),
+)

@@ -1,0 +1,151 @@
+"""What evidence is worth, measured without training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from relexify.errors import EvidenceError
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.methods.ramen import aligned_tokens
+from relexify.methods.translations import translations
+from relexify.neighbours import normalise_rows
+from relexify.systems.transfer.run import initialise
+from relexify.tokens import vocabulary_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["DictionarySize", "EvidenceWorth", "held_out_words", "measure_evidence", "split_dictionary"]
+
+HELD_OUT_SHARE = 10
+"""One target word in this many is held out."""
+FEWEST_WORDS = 30
+"""With fewer held-out words, the share of those that are found says nothing."""
+OTHER_WORDS = 50
+"""Other words that each held-out word is compared with."""
+SHARES = (0.25, 0.5, 1.0)
+"""Parts of the dictionary that are compared."""
+SIZES = (1_000, 5_000, 20_000)
+"""Words whose share of the text is counted if there is no dictionary."""
+
+
+@dataclass(frozen=True)
+class DictionarySize:
+    """A part of the dictionary.
+
+    Attributes:
+        entries: Number of entries.
+        text_share: Share of the held-out text that it translates.
+    """
+
+    entries: int
+    text_share: float
+
+
+@dataclass(frozen=True)
+class EvidenceWorth:
+    """What the evidence says about the text.
+
+    Attributes:
+        dictionary: Growing parts of the dictionary, the last one all of it; empty if there is none.
+        frequent_words: Share of the held-out text that the most frequent whole words of the vocabulary make up, by
+            their number: what a dictionary of that size could translate.
+        aligned_share: Share of the held-out text whose tokens are aligned in the parallel text; None if there is none.
+    """
+
+    dictionary: tuple[DictionarySize, ...]
+    frequent_words: dict[int, float]
+    aligned_share: float | None
+
+
+def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
+    """Measure how much of a text the evidence translates, or could translate.
+
+    Args:
+        inputs: The two tokenizers and the evidence.
+        counts: Number of occurrences of each target token in held-out text [target].
+    """
+    total, lexicon = max(1, int(counts.sum())), inputs.evidence.lexicon
+    pairs = () if lexicon is None else lexicon.pairs
+    sizes = []
+    for share in SHARES if pairs else ():
+        # By a hash, because dictionaries may be sorted by letter or by frequency.
+        part = BilingualLexicon(tuple(pair for pair in pairs if _hash(pair[1]) < share * 2**32))
+        known = translations(inputs.source, inputs.target, part).known
+        sizes.append(DictionarySize(len(part), float(counts[known].sum() / total)))
+    forms = vocabulary_of(inputs.target).forms
+    words = np.array([form.starts_word and form.text.isalpha() and not form.is_special for form in forms])
+    frequent = np.cumsum(-np.sort(-counts[words]))
+    shares = {size: float(frequent[min(size, len(frequent)) - 1] / total) for size in SIZES if len(frequent)}
+    aligned = None
+    if inputs.evidence.bitext is not None:
+        options = inputs.evidence.aligning
+        known = aligned_tokens(
+            inputs.source, inputs.target, inputs.aligned_token_counts, min_count=options.min_count
+        ).known
+        aligned = float(counts[known].sum() / total)
+    return EvidenceWorth(tuple(sizes), shares, aligned)
+
+
+def split_dictionary(lexicon: BilingualLexicon) -> tuple[BilingualLexicon, BilingualLexicon]:
+    """Return a dictionary without some target words, and the entries of these words; a hash of the word decides."""
+    held = [_hash(target) % HELD_OUT_SHARE == 0 for _, target in lexicon.pairs]
+    kept = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if not out)
+    others = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if out)
+    return replace(lexicon, pairs=kept), replace(lexicon, pairs=others)
+
+
+def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
+    """Measure how well methods place words whose translations they are not given.
+
+    For each method, this is how often the row of a held-out word is closer to the mean row of its own translations than
+    to that of another held-out word's, by cosine: 0.5 is chance. Rows of words that are spelled alike in both
+    languages count too.
+
+    Args:
+        inputs_by_method: What each method is built from; they differ in the options of the methods.
+
+    Returns:
+        By method; empty if there is no dictionary, or too few of its words are tokens. Methods that cannot be built
+        from the rest of the dictionary are left out.
+    """
+    inputs = next(iter(inputs_by_method.values()), None)
+    if inputs is None or inputs.evidence.lexicon is None:
+        return {}
+    kept, held = split_dictionary(inputs.evidence.lexicon)
+    source = vocabulary_of(inputs.source)
+    meanings = translations(inputs.source, inputs.target, held)
+    words = np.flatnonzero(meanings.known & ~translations(inputs.source, inputs.target, kept).known)
+    if len(words) < FEWEST_WORDS:
+        return {}
+    mean = inputs.embedding[: len(source)].mean(axis=0)
+    centred = inputs.embedding - mean
+    expected = normalise_rows(meanings.apply(centred)[words])
+    offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), OTHER_WORDS))
+    others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
+    reduced = replace(inputs.evidence, lexicon=kept)
+    found = {}
+    for method, own_inputs in inputs_by_method.items():
+        try:
+            built = initialise(method, replace(own_inputs, evidence=reduced))
+        except EvidenceError:
+            continue
+        rows = built.mixture.apply(centred)
+        if built.precomputed is not None:
+            rows[built.precomputed.ids] = built.precomputed.vectors - mean
+        directions = normalise_rows(rows[words])
+        own = (directions * expected).sum(axis=1)[:, None]
+        other = np.einsum("nd,nkd->nk", directions, others)
+        found[method] = float(((own > other) + 0.5 * (own == other)).mean())
+    return found
+
+
+def _hash(word: str) -> int:
+    """Return a number from 0 to 2^32 - 1 that depends on the word alone."""
+    return crc32(word.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,78 @@
+"""What advice tries: the model, text and evidence of a transfer, and the length of the trainings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relexify.errors import InputError, check_number
+from relexify.methods.registry import METHODS
+from relexify.recipes.compare.options import Run
+from relexify.registry import choose
+from relexify.systems.transfer.checks import given_translations, validate_transfer, with_method
+from relexify.systems.transfer.options import Transfer
+
+__all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]
+
+DEFAULT = "blend"
+"""The method that combines all kinds of evidence: what it loses without one of them is what that one is worth."""
+BASELINE = "random"
+"""The method without evidence that others are compared with."""
+
+
+@dataclass(frozen=True)
+class Advise:
+    """What advice is based on.
+
+    Attributes:
+        transfer: The model, the text and the evidence; its method does not matter, its `score_bytes` are the held-out
+            text to score on, and its `output` is the folder of the trials.
+        methods: The methods to try; if empty, all that the evidence suffices for and that need no training themselves.
+        steps: Optimiser steps of each training.
+        batch: Sequences per step.
+        length: Tokens per sequence.
+        text_bytes: Bytes of the text to use; tokenizer, vectors and trainings see the same part.
+    """
+
+    transfer: Transfer
+    methods: tuple[str, ...] = ()
+    steps: int = 20
+    batch: int = 8
+    length: int = 128
+    text_bytes: int = 8_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "length", "text_bytes"):
+            check_number(name, getattr(self, name))
+        for name in self.methods:
+            choose(name, METHODS, "method")
+
+
+def planned_runs(options: Advise) -> tuple[Run, ...]:
+    """Return the runs to compare: methods, the default without each kind of translations, and a baseline.
+
+    Raises:
+        InputError: A method that was named lacks evidence.
+    """
+    transfer = options.transfer
+    for name in options.methods:
+        validate_transfer(with_method(transfer, name))
+    names = options.methods or tuple(name for name in METHODS if _applies(name, transfer))
+    left_out = given_translations(transfer) if DEFAULT in names else []
+    return (
+        *(Run(name, name) for name in names),
+        *(Run(f"{DEFAULT}-without-{kind}", DEFAULT, without=(kind,)) for kind in left_out),
+        *([] if BASELINE in names else [Run(BASELINE, BASELINE)]),
+    )
+
+
+def _applies(name: str, transfer: Transfer) -> bool:
+    """Whether a method can be tried within minutes, with the evidence and the vocabulary of a transfer."""
+    method = METHODS[name]
+    # Word vectors and rows of tokens are given with the same option, so rows are tried only on request.
+    if method.is_baseline or method.train_tokenizer or {"model", "token vectors"} & set(method.needs):
+        return False
+    try:
+        validate_transfer(with_method(transfer, name))
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""Advise on a transfer: measure the evidence, train every applicable method for some steps, and rank them.
+
+Scores before training do not predict the order of methods after it (`systems/transfer/verdict.py`), but those after a
+few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. The trainings are
+trials of a comparison, in the output folder: an interrupted one resumes, and finished ones are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from relexify.grafting import check_roles, row_origins
+from relexify.methods.fvt import fvt
+from relexify.methods.registry import METHODS
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.progress import report_under
+from relexify.recipes.advise.evidence import EvidenceWorth, held_out_words, measure_evidence
+from relexify.recipes.advise.options import Advise, planned_runs
+from relexify.recipes.compare.options import CompareOptions
+from relexify.recipes.compare.run import run_comparison
+from relexify.recipes.recipe import Recipe
+from relexify.reports import Comparison
+from relexify.scoring import bits_per_byte
+from relexify.systems.transfer.checks import check_transfer, method_options
+from relexify.systems.transfer.extension import extend_vocabulary
+from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.start import TextCoverage, cover_text
+from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.tokens import encoder_of
+from relexify.training.plan import Training
+
+__all__ = ["Advice", "RankedRun", "run_advise"]
+
+
+@dataclass(frozen=True)
+class RankedRun:
+    """One run and what was measured of it.
+
+    Attributes:
+        name: The method, or the default without a kind of evidence.
+        before: Bits per byte before training, with the unigram prior.
+        after: Bits per byte after it.
+        held_out_words: How often a held-out dictionary word is closer to its own translation than to another word's;
+            None if this was not measured.
+    """
+
+    name: str
+    before: float
+    after: float
+    held_out_words: float | None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was measured, and what follows from it.
+
+    Attributes:
+        options: What it is based on.
+        runs: The methods and variants, the best after training first.
+        original: Bits per byte of the source model with its own tokenizer.
+        text: The held-out text under both tokenizers.
+        extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
+            without text in the model's language.
+        evidence: What the evidence is worth.
+    """
+
+    options: Advise
+    runs: tuple[RankedRun, ...]
+    original: float
+    text: TextCoverage
+    extended_tokens: int | None
+    evidence: EvidenceWorth
+
+    @property
+    def best(self) -> str:
+        """The best method that is no baseline; a baseline, if nothing else was tried."""
+        names = [run.name for run in self.runs if run.name in METHODS]
+        return next((name for name in names if not METHODS[name].is_baseline), names[0])
+
+
+def run_advise(options: Advise) -> Advice:
+    """Measure everything, and rank the methods.
+
+    Raises:
+        InputError: An option or an input is not possible, or the output folder belongs to another advice.
+        OutputError: The output cannot be written.
+    """
+    runs = planned_runs(options)
+    transfer = replace(options.transfer, unigram_prior=True)
+    whole = Corpus.open(transfer.corpus)
+    size = whole.size()
+    subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
+    recipe = Recipe(
+        title=f"Advice on {transfer.model}",
+        output=Path(transfer.output),
+        model=transfer.model,
+        corpus=transfer.corpus,
+        held_out=transfer.held_out,
+        tables={
+            "transfer": transfer,
+            "training": Training(
+                steps=options.steps,
+                batch=options.batch,
+                length=options.length,
+                evaluate_every=options.steps,
+                held_out_bytes=transfer.score_bytes,
+                seed=transfer.seed,
+            ),
+        },
+        compare=CompareOptions(runs=runs, seeds=(transfer.seed,), subsamples=subsamples),
+    )
+    # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
+    corpus, held_out = whole.split(HELD_OUT_EVERY)
+    if transfer.held_out is not None:
+        corpus, held_out = whole, Corpus.open(transfer.held_out)
+    part = corpus.subsample(options.text_bytes) if subsamples else corpus
+    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)))
+    (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
+    return replace(advice, options=options, runs=_ranked(comparison, words))
+
+
+def _measure(options: Advise) -> tuple[Advice, dict[str, float]]:
+    """Return everything that takes no training, and how well each method places held-out words."""
+    transfer = options.transfer
+    evidence = check_transfer(transfer)
+    model, source = load_model(transfer.model), load_tokenizer(transfer.model)
+    target = target_tokenizer(transfer, source, evidence)
+    check_roles(source, target, needed_roles(model))
+    inputs = method_inputs(transfer, evidence, model, source, target)
+    sample = evidence.held_out.sample_bytes(transfer.score_bytes)
+    text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
+    extended = None
+    if evidence.source_corpus is not None:
+        encoder = encoder_of(extend_vocabulary(transfer, source, evidence).tokenizer)
+        extended = sum(len(ids) for ids in encoder.encode(sample.split("\n")))
+    with report_under("original model"):
+        original = bits_per_byte(model.to(transfer.device), source, sample).value
+    # A donor has a vocabulary of its own, in which other words are tokens.
+    methods = [
+        run.name for run in planned_runs(options) if run.name in METHODS and not METHODS[run.name].takes("donor")
+    ]
+    built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
+    advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts))
+    return advice, held_out_words(built)
+
+
+def _ranked(comparison: Comparison, words: Mapping[str, float]) -> tuple[RankedRun, ...]:
+    """Return the runs of a comparison with one seed, the best after training first."""
+    runs = [
+        RankedRun(name, curve.first.bits_per_byte, curve.last.bits_per_byte, words.get(name))
+        for name, (curve,) in comparison.curves.items()
+    ]
+    return tuple(sorted(runs, key=lambda run: run.after))

@@ -1,0 +1,118 @@
+"""Advice for people: the ranking, what the evidence is worth, and what is worth acquiring."""
+
+from __future__ import annotations
+
+from relexify.methods.registry import METHODS
+from relexify.recipes.advise.options import BASELINE, DEFAULT
+from relexify.recipes.advise.run import Advice
+from relexify.steps import ResultTable
+
+__all__ = ["summarise_advice"]
+
+CLOSE = 0.02
+"""Bits per byte within which two short trainings are not distinguished: another seed may swap them."""
+WORTHWHILE = 0.02
+"""Share of the text that twice as many dictionary entries must translate in addition to be worth the effort."""
+
+
+def summarise_advice(advice: Advice) -> list[ResultTable | str]:
+    """Return the ranking, what the tokenizer and the evidence are worth, and what to acquire."""
+    steps = advice.options.steps
+    header = ["rank", "method", "before training", f"after {steps} steps", "held-out words"]
+    rows = [
+        [
+            str(rank),
+            f"**{run.name}**" if run.name == advice.best else run.name,
+            f"{run.before:.3f}",
+            f"{run.after:.3f}",
+            "–" if run.held_out_words is None else f"{run.held_out_words:.0%}",
+        ]
+        for rank, run in enumerate(advice.runs, 1)
+    ]
+    return [
+        ResultTable("Bits per byte of held-out text (lower is better)", [header, *rows]),
+        _verdict(advice),
+        _tokenizer(advice),
+        _extension(advice),
+        *_worth_of_evidence(advice),
+        *_worth_acquiring(advice),
+    ]
+
+
+def _verdict(advice: Advice) -> str:
+    after = {run.name: run.after for run in advice.runs}
+    best = advice.best
+    close = [name for name, score in after.items() if name in METHODS and name != best and score - after[best] < CLOSE]
+    sentence = f"Use {best}."
+    if after[best] >= after[BASELINE]:
+        sentence += " No method was better than random rows yet: train for more steps, or give other evidence."
+    if close:
+        sentence += f" {', '.join(close)} scored within {CLOSE:g} bits per byte, which another seed may reverse."
+    return sentence
+
+
+def _tokenizer(advice: Advice) -> str:
+    text = advice.text
+    source, target = text.source_tokens / text.bytes, text.target_tokens / text.bytes
+    return (
+        f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}, so texts have "
+        f"{target / source:.0%} of their tokens. The original model with its own tokenizer needs {advice.original:.3f} "
+        "bits per byte."
+    )
+
+
+def _extension(advice: Advice) -> str:
+    if advice.extended_tokens is None:
+        return (
+            "Replace or extend? To keep the model's own language, extend its vocabulary instead (--keep-source, which "
+            "needs --source-corpus)."
+        )
+    share, added = advice.extended_tokens / advice.text.source_tokens, advice.options.transfer.added_tokens
+    return (
+        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), texts have {share:.0%} of "
+        "their tokens, and the model keeps its language."
+    )
+
+
+def _worth_of_evidence(advice: Advice) -> list[str]:
+    """Say what the default loses without each kind of translations."""
+    after = {run.name: run.after for run in advice.runs}
+    found = []
+    for kind, name in (("dictionary", "The dictionary"), ("bitext", "The parallel text")):
+        without = after.get(f"{DEFAULT}-without-{kind}")
+        if without is not None:
+            gain = without - after[DEFAULT]
+            verb = "gains" if gain >= 0 else "loses"
+            found.append(f"{name} {verb} {abs(gain):.3f} bits per byte in {DEFAULT} ({without:.3f} without it).")
+    return found
+
+
+def _worth_acquiring(advice: Advice) -> list[str]:
+    """Say which evidence may be worth acquiring."""
+    transfer, evidence = advice.options.transfer, advice.evidence
+    found = []
+    if evidence.dictionary:
+        *_, half, whole = evidence.dictionary
+        added = whole.text_share - half.text_share
+        sizes = ", ".join(f"{size.entries:,} entries {size.text_share:.1%}" for size in evidence.dictionary)
+        worth = "is worth the effort" if added >= WORTHWHILE else "will hardly help"
+        found.append(
+            f"Dictionary, share of the text that it translates: {sizes}. The second half added {added:.1%}, so a "
+            f"larger one {worth}."
+        )
+    else:
+        sizes = ", ".join(f"{size:,} words {share:.0%}" for size, share in evidence.frequent_words.items())
+        found.append(
+            f"There is no dictionary. The most frequent words of the vocabulary make up this share of the text: {sizes}"
+            ". A list of their translations is the cheapest evidence to acquire (--dictionary)."
+        )
+    if evidence.aligned_share is not None:
+        found.append(f"Parallel text: it has translations of {evidence.aligned_share:.0%} of the tokens of the text.")
+    elif transfer.bitext is None:
+        found.append("There is no parallel text (--bitext), so what it would be worth was not measured.")
+    if transfer.source_corpus is None and transfer.source_vectors is None and not evidence.dictionary:
+        found.append(
+            "Without a dictionary, text in the model's language (--source-corpus) lets methods with word vectors align "
+            "the two languages."
+        )
+    return found

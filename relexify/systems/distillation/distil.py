@@ -1,0 +1,190 @@
+"""Train rows of target tokens so that hidden states agree with those of the source segmentation.
+
+    min Σ_i ‖ h_i(target tokens; rows) − h_i(source tokens) ‖²
+
+over the positions i of a text at which a token ends in both segmentations; h are the last hidden states of the model,
+whose inner parameters stay as they are. Rows start as the mean of their source pieces (FVT); those of tokens that the
+source vocabulary has too are copied and not trained.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch.func import functional_call
+from torch.nn.functional import mse_loss
+
+from relexify.errors import EvidenceError, InputError
+from relexify.grafting import graft
+from relexify.methods.copying import shared, special
+from relexify.methods.fvt import pieces
+from relexify.methods.registry import Initialisation
+from relexify.mixture import Mixture, Origin, PrecomputedRows, first_of
+from relexify.pretrained.architecture import inner_encoder, tokenizer_frame, usable_length
+from relexify.progress import track
+from relexify.systems.distillation.method import Distillation
+from relexify.tokens import backend_of, make_encodable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["LinePair", "distilled", "pair_lines"]
+
+BYTES_PER_TOKEN = 8
+"""Bytes of text to sample per target token: more than a token has, because short lines do not fill a sequence."""
+
+logger = logging.getLogger(__name__)
+
+LinePair = tuple[list[int], list[int], list[tuple[int, int]]]
+"""A line as source ids and as target ids, and the positions in both at which a token ends at the same character."""
+
+
+def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
+    """Return copied tokens and means of source pieces, and trained rows in place of the latter if the text has them.
+
+    Raises:
+        InputError: There is no model to run.
+        EvidenceError: No line of the text has a token to train.
+    """
+    if inputs.read_model is None:
+        raise InputError("token distillation runs the source model: transfer a model, not an embedding")
+    model = inputs.read_model()
+    mixture = first_of(
+        special(inputs.source, inputs.target, overrides=inputs.overrides),
+        shared(inputs.source, inputs.target),
+        pieces(inputs.source, inputs.target),
+        method="token-distillation",
+    )
+    trained = mixture.origin == Origin.PIECES
+    tokens = options.distillation_steps * options.distillation_batch * options.distillation_length
+    text = inputs.evidence.corpus.sample_bytes(BYTES_PER_TOKEN * tokens)
+    length = usable_length(model)
+    pairs = [
+        pair
+        for pair in pair_lines(
+            text.split("\n"), inputs.source, inputs.target, length=options.distillation_length, source_length=length
+        )
+        if trained[pair[1]].any()
+    ]
+    if not pairs:
+        raise EvidenceError("no line of the text has a token that the source vocabulary does not have: give more text")
+    order = np.random.default_rng(inputs.seed)
+    epochs = chain.from_iterable(order.permutation(len(pairs)) for _ in repeat(None))
+    rows = _train(model, inputs, mixture, trained, (pairs[index] for index in epochs), options)
+    seen = np.zeros(len(mixture), bool)
+    for _, ids, _ in pairs:
+        seen[ids] = True
+    known = np.flatnonzero(seen & trained)
+    return Initialisation(mixture, precomputed=PrecomputedRows(known, rows[known]))
+
+
+def pair_lines(
+    lines: list[str],
+    source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast,
+    *,
+    length: int,
+    source_length: int | None = None,
+) -> Iterator[LinePair]:
+    """Yield lines under both tokenizers, cut where both have the end of a token, without lines of fewer than two.
+
+    Args:
+        lines: The text.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        length: Most target tokens of a line, special ones included.
+        source_length: Most source tokens of a line, special ones included; any number if None.
+    """
+    encoders = [Tokenizer.from_str(backend_of(tokenizer).to_str()) for tokenizer in (source, target)]
+    for encoder in encoders:
+        encoder.no_truncation()
+        encoder.no_padding()
+    frames = [tokenizer_frame(encoder) for encoder in encoders]
+    limits = [
+        limit - len(before) - len(after)
+        for limit, (before, after) in zip((source_length or length * 64, length), frames, strict=True)
+    ]
+    texts = [make_encodable(line)[0] for line in lines if line.strip()]
+    encoded = [encoder.encode_batch(texts, add_special_tokens=False) for encoder in encoders]
+    for both in zip(*encoded, strict=True):
+        # Parts of one character end at the same place: the last of them is where it is complete.
+        ends = [{end: index for index, (_, end) in enumerate(encoding.offsets)} for encoding in both]
+        common = sorted(ends[0].keys() & ends[1].keys())
+        matches = [(ends[0][end], ends[1][end]) for end in common]
+        matches = [match for match in matches if match[0] < limits[0] and match[1] < limits[1]]
+        if len(matches) < 2:
+            continue
+        (source_before, source_after), (target_before, target_after) = frames
+        last_source, last_target = matches[-1]
+        yield (
+            [*source_before, *both[0].ids[: last_source + 1], *source_after],
+            [*target_before, *both[1].ids[: last_target + 1], *target_after],
+            [(one + len(source_before), other + len(target_before)) for one, other in matches],
+        )
+
+
+def _train(
+    model: PreTrainedModel,
+    inputs: Inputs,
+    mixture: Mixture,
+    trained: np.ndarray,
+    pairs: Iterator[LinePair],
+    options: Distillation,
+) -> np.ndarray:
+    """Return the rows of all target tokens [target × d] after training."""
+    device = torch.device(inputs.device)
+    student = graft(model, inputs.target, mixture, seed=inputs.seed, copy_inner=False).model.to(device).eval()
+    teacher = inner_encoder(model.to(device).eval())
+    encoder, table = inner_encoder(student), student.get_input_embeddings().weight
+    name = next(name for name, parameter in encoder.named_parameters() if parameter is table)
+    rows = table.detach().float().clone().requires_grad_()
+    fixed = torch.from_numpy(~trained).to(device)
+    steps = options.distillation_steps
+    optimiser = torch.optim.Adam([rows], lr=options.distillation_rate)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
+    losses = []
+    with track("distilling tokens", steps) as advance:
+        for _ in range(steps):
+            batch = list(islice(pairs, options.distillation_batch))
+            expected = [positions for _, _, positions in batch]
+            with torch.no_grad():
+                states = _hidden(teacher, [ids for ids, _, _ in batch], {})
+            own = _hidden(encoder, [ids for _, ids, _ in batch], {name: rows.to(table.dtype)})
+            lines = [line for line, positions in enumerate(expected) for _ in positions]
+            before = states[lines, [one for positions in expected for one, _ in positions]]
+            after = own[lines, [other for positions in expected for _, other in positions]]
+            loss = mse_loss(after.float(), before.float())
+            (rows.grad,) = torch.autograd.grad(loss, [rows])
+            rows.grad[fixed] = 0
+            optimiser.step()
+            schedule.step()
+            losses.append(float(loss.detach()))
+            advance(1)
+    part = max(1, steps // 10)
+    logger.info(
+        "distillation: mean squared difference of hidden states %.4g in the first %d steps, %.4g in the last",
+        np.mean(losses[:part]),
+        part,
+        np.mean(losses[-part:]),
+    )
+    result: np.ndarray = rows.detach().cpu().numpy()
+    return result
+
+
+def _hidden(encoder: torch.nn.Module, sequences: list[list[int]], replaced: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Return the last hidden states [lines × longest × d] of sequences, with some parameters of the model replaced."""
+    longest, device = max(map(len, sequences)), next(encoder.parameters()).device
+    # Padding is masked, so that its id does not matter.
+    ids = torch.tensor([[*ids, *repeat(ids[-1], longest - len(ids))] for ids in sequences], device=device)
+    mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in sequences], device=device)
+    found = functional_call(encoder, replaced, kwargs={"input_ids": ids, "attention_mask": mask})
+    states: torch.Tensor = found.last_hidden_state
+    return states

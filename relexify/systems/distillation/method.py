@@ -1,0 +1,62 @@
+"""The method `token-distillation` of a transfer.
+
+Commands and recipes read the registry, so importing this module must not load torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from relexify.errors import InputError, check_number
+from relexify.methods.registry import METHODS, Initialisation, Method
+
+if TYPE_CHECKING:
+    from relexify.methods.inputs import Inputs
+
+__all__ = ["Distillation"]
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Options of the method `token-distillation`.
+
+    Attributes:
+        distillation_steps: Steps of training.
+        distillation_batch: Lines of text per step.
+        distillation_length: Target tokens of a line at most; the rest of the line is not read.
+        distillation_rate: Learning rate of Adam at the first step; it falls to zero.
+    """
+
+    distillation_steps: int = 500
+    distillation_batch: int = 16
+    distillation_length: int = 128
+    distillation_rate: float = 2e-3
+
+    def __post_init__(self) -> None:
+        check_number("distillation_steps", self.distillation_steps)
+        check_number("distillation_batch", self.distillation_batch)
+        check_number("distillation_length", self.distillation_length, 2)
+        if not 0 < self.distillation_rate < float("inf"):
+            raise InputError(f"distillation_rate = {self.distillation_rate} is not possible: give a number above 0")
+
+
+def _build(inputs: Inputs) -> Initialisation:
+    from relexify.systems.distillation.distil import distilled
+
+    return distilled(inputs, inputs.options)
+
+
+METHODS.add(
+    "token-distillation",
+    Method(
+        becomes="the row with which the model computes the same hidden states as from its source pieces; tokens that "
+        "both vocabularies have are copied",
+        evidence="text in the target language; a GPU, or much patience",
+        paper="Dobler et al. 2025",
+        build=_build,
+        needs=("model",),
+        uses=("overrides",),
+        options=Distillation,
+    ),
+)

@@ -1,0 +1,120 @@
+"""Extend the vocabulary of a model instead of replacing it, and check that its own language is not affected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import InputError
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.progress import report_under
+from relexify.scoring import bits_per_byte
+from relexify.storage.cache import cached
+from relexify.storage.files import load_arrays, save_arrays
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.start import ExtensionCheck
+from relexify.text import Corpus
+from relexify.tokens import Extension, encoder_of, extend_tokenizer, make_encodable, vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from relexify.evidence.evidence import Evidence
+
+__all__ = ["check_extension", "extend_vocabulary", "score_source_text"]
+
+_FILE, _KIND = "extension.safetensors", "extension of a tokenizer"
+_FIRST_SHOWN = 250
+"""Added tokens at the first point of the curve of text lengths; each further point has twice as many."""
+
+
+def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> Extension:
+    """Add tokens of the target language to the source tokenizer; the result is cached.
+
+    Raises:
+        InputError: There is no text of the source language.
+    """
+    corpus, source_corpus = evidence.corpus, evidence.source_corpus
+    if source_corpus is None:
+        raise InputError("there is no text whose encoding is to be kept: give `source_corpus`")
+    return cached(
+        "extension",
+        {"corpus": corpus, "source_corpus": source_corpus, "tokenizer": source, "added": options.added_tokens},
+        make=lambda: extend_tokenizer(
+            source,
+            lambda: iter(corpus),
+            lambda: iter(source_corpus),
+            options.added_tokens,
+            size=corpus.size(),
+        ),
+        save=_save,
+        load=_load,
+    )
+
+
+def check_extension(
+    extension: Extension, source: PreTrainedTokenizerFast, held_out: Corpus, scores: dict[str, float]
+) -> ExtensionCheck:
+    """Return how long text is with the added tokens, and how many of them held-out text of the source language has.
+
+    Args:
+        extension: The extended tokenizer.
+        source: The source tokenizer.
+        held_out: Text in the source language that was not read when tokens were chosen.
+        scores: What `score_source_text` returns; empty if the model is not scored.
+    """
+    lines = [make_encodable(line)[0] for line in held_out]
+    first, added = len(vocabulary_of(source)), len(extension.saved)
+    shown = [0]
+    while shown[-1] < added:
+        shown.append(min(added, max(_FIRST_SHOWN, 2 * shown[-1])))
+    return ExtensionCheck(
+        added=added,
+        tokens_per_byte=tuple((number, extension.tokens_per_byte(number)) for number in shown),
+        source_tokens=sum(len(ids) for ids in encoder_of(source).encode(lines)),
+        source_added=sum(id >= first for ids in encoder_of(extension.tokenizer).encode(lines) for id in ids),
+        source_bits_per_byte=scores,
+    )
+
+
+def score_source_text(
+    original: PreTrainedModel,
+    extended: PreTrainedModel,
+    source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast,
+    text: str,
+) -> dict[str, float]:
+    """Return bits per byte of text in the source language, before and after a vocabulary was extended.
+
+    With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
+    same as the original. If it may predict all tokens, those that were added take a part of the probability.
+
+    Args:
+        original: The source model.
+        extended: The model with the extended vocabulary.
+        source: The source tokenizer.
+        target: The extended tokenizer.
+        text: The text, one paragraph per line.
+    """
+    with report_under("source language"):
+        return {
+            "original model": bits_per_byte(original, source, text).value,
+            "extended model, source tokens": bits_per_byte(
+                extended, source, text, tokens=len(vocabulary_of(source))
+            ).value,
+            "extended model, all tokens": bits_per_byte(extended, target, text).value,
+        }
+
+
+def _save(extension: Extension, folder: Path) -> None:
+    save_tokenizer(extension.tokenizer, folder)
+    counts = {"kind": _KIND, "tokens": extension.tokens, "bytes": extension.bytes}
+    save_arrays(folder / _FILE, {"saved": extension.saved}, counts)
+
+
+def _load(folder: Path) -> Extension:
+    arrays, counts = load_arrays(folder / _FILE, _KIND)
+    return Extension(load_tokenizer(folder), counts["tokens"], counts["bytes"], np.array(arrays["saved"]))

@@ -1,0 +1,83 @@
+"""Files on other machines, by URL: everything that fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
+
+A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
+once into the cache, where it is found by its URL and version, instead of being streamed each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from relexify.errors import InputError, RelexifyError, first_line
+from relexify.progress import track
+from relexify.storage.cache import cached_folder
+
+__all__ = ["download_files", "is_url"]
+
+_BLOCK = 1 << 20
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def is_url(name: object) -> bool:
+    """Whether a name is a URL rather than a path."""
+    return isinstance(name, str) and _URL.match(name) is not None
+
+
+def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
+    """Download a file, the text files of a folder, or those that match a pattern, unless the cache has them.
+
+    Args:
+        url: The URL, as fsspec takes it.
+        is_text: Whether a file of a folder is wanted, by its name.
+
+    Returns:
+        The downloaded files, sorted by their path there.
+
+    Raises:
+        InputError: The URL cannot be opened, or there is no such file.
+    """
+    from fsspec.core import url_to_fs
+
+    try:
+        system, path = url_to_fs(url)
+        if system.isdir(path):
+            found = [file for file in system.find(path) if is_text(Path(file))]
+        else:
+            found = [file for file in system.glob(path) if system.isfile(file)]
+        files = [_download(system, file) for file in sorted(found)]
+    except RelexifyError:
+        raise
+    except Exception as error:  # every protocol has exceptions of its own; a missing package is named in its message
+        raise InputError(
+            f"{url[:200]} cannot be opened ({first_line(error)}): check the URL, the network and the permissions"
+        ) from error
+    if not files:
+        raise InputError(f"{url[:200]} matches no file: check the URL")
+    return files
+
+
+def _download(system: Any, path: str) -> Path:
+    name = PurePosixPath(path).name
+
+    def write(folder: Path) -> None:
+        (folder / "file").mkdir()
+        with open(folder / "file" / name, "wb") as stream, track(f"downloading {name}", system.size(path)) as advance:
+            for block in _read(system, path):
+                stream.write(block)
+                advance(len(block))
+
+    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path)}
+    return cached_folder("download", key, write) / "file" / name
+
+
+def _read(system: Any, path: str) -> Iterator[bytes]:
+    """Yield the content of a file; a failure to read must not be reported as a failure to write the cache."""
+    try:
+        with system.open(path, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+    except Exception as error:
+        raise InputError(f"{path} cannot be downloaded to its end ({first_line(error)}): try again") from error

@@ -1,0 +1,146 @@
+"""Measure the speed and the memory of a training on this machine, in a few steps with random weights and tokens."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of
+from relexify.pretrained.fresh import fresh_model
+from relexify.scoring import HeldOut
+from relexify.training.data.batches import Batch
+from relexify.training.engine.stage import train_stage
+from relexify.training.job import TrainingData
+from relexify.training.plan import Training, plan_stages
+from relexify.training.rates import settle
+from relexify.training.trainable import check_trainable
+
+__all__ = ["Measured", "measure_training"]
+
+GPU_STEPS, CPU_STEPS = 30, 3
+"""Steps of a measurement; the first ones, with compilation and first allocations, do not count."""
+CPU_BATCH = 2
+"""Sequences per step on a CPU, where steps of usual size take minutes and more of them are not faster."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The speed of a training on this machine.
+
+    Attributes:
+        device: Name of the GPU, or `CPU`.
+        batch: Sequences per step.
+        tokens_per_second: Without compilation.
+        memory: Peak memory of the GPU in bytes; None on a CPU.
+        peak: Operations per second of a large matrix product, in the number format of the training.
+    """
+
+    device: str
+    batch: int
+    tokens_per_second: float
+    memory: int | None
+    peak: float
+
+
+@dataclass(frozen=True)
+class RandomTokens:
+    """Sequences of random tokens.
+
+    Attributes:
+        tokens: Size of the vocabulary.
+        length: Tokens per sequence.
+        label_share: Share of positions with a label.
+    """
+
+    tokens: int
+    length: int
+    label_share: float
+
+    @property
+    def objectives(self) -> int:
+        """One."""
+        return 1
+
+    def batch(self, positions: list[int]) -> Batch:
+        """Return inputs and labels of the sequences at some positions [sequences × length]."""
+        generator = np.random.default_rng(positions)
+        rows = torch.from_numpy(generator.integers(0, self.tokens, (len(positions), self.length)))
+        has_label = torch.from_numpy(generator.random(rows.shape)) < self.label_share
+        return {"input_ids": rows, "labels": rows.masked_fill(~has_label, IGNORED)}
+
+
+def measure_training(model: str | Path, training: Training) -> Measured:
+    """Train a model with random weights for a few steps, and measure speed and memory.
+
+    Args:
+        model: As for `load_model`; only its config is read.
+        training: The options; its last stage is measured.
+
+    Raises:
+        InputError: Model or options are not possible.
+        TrainingError: The memory is too small.
+    """
+    on_gpu = torch.cuda.is_available()
+    with torch.device("cuda" if on_gpu else "cpu"):
+        made = fresh_model(model, {})
+    steps, batch = (GPU_STEPS, training.batch) if on_gpu else (CPU_STEPS, min(CPU_BATCH, training.batch))
+    check_trainable(made, training)
+    training = settle(training, made, 1.0)
+    stage = replace(plan_stages(training)[-1], steps=steps, warmup_steps=0)
+    training = replace(
+        training,
+        steps=steps,
+        batch=batch,
+        micro_batch=training.micro_batch if on_gpu else None,
+        compile=on_gpu,
+        evaluate_every=steps,
+        save_every=steps + 1,  # never
+        snapshots=(),
+        patience=None,
+        keep_best=False,
+        report_to=(),
+    )
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    with tempfile.TemporaryDirectory() as folder:
+        result = train_stage(made, _random_data(made, training), stage, training, Path(folder))
+    return Measured(
+        device=torch.cuda.get_device_name() if on_gpu else "CPU",
+        batch=batch,
+        tokens_per_second=result.tokens_per_second or 0.0,
+        memory=torch.cuda.max_memory_allocated() if on_gpu else None,
+        peak=matrix_peak(torch.bfloat16 if on_gpu else torch.float32),
+    )
+
+
+def matrix_peak(dtype: torch.dtype) -> float:
+    """Return the operations per second of a large matrix product on this machine."""
+    device, size, times = ("cuda", 8_192, 30) if torch.cuda.is_available() else ("cpu", 1_024, 3)
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            left @ right
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    seconds()  # to warm up
+    return 2 * size**3 * times / seconds()
+
+
+def _random_data(model: PreTrainedModel, training: Training) -> TrainingData:
+    kind: Architecture = architecture_of(model)
+    rows = model.get_input_embeddings().weight.shape[0]
+    tokens = RandomTokens(rows, training.length, training.masking if kind == "encoder" else 1.0)
+    window = tokens.batch([0])
+    inputs, labels = window["input_ids"].numpy(), window["labels"].numpy()
+    held_out = HeldOut(inputs, labels, tokens=int((labels != IGNORED).sum()), bytes=training.length)
+    return TrainingData(tokens, {None: held_out}, kind)

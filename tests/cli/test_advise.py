@@ -1,0 +1,41 @@
+"""relexify advise from end to end, on a tiny real model."""
+
+from __future__ import annotations
+
+import json
+
+from relexify.recipes.compare import run as comparing
+from tests.cli.command import relexify
+
+
+def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_path, monkeypatch):
+    output = tmp_path / "advice"
+    arguments = ("advise", world.gpt2, *world.text, "--dictionary", world.dictionary, "--output", output)
+    arguments += ("--source-corpus", world.source_corpus, "--set", "added_tokens=20")
+    arguments += ("--method", "fvt", "--method", "blend", "--steps", 2, "--batch", 2, "--length", 16, "--json")
+    outcome = relexify(*arguments)
+    assert outcome.status == 0, outcome.err
+    found = json.loads(outcome.out)
+    runs = found["advice"]["runs"]
+    assert {run["name"] for run in runs} == {"fvt", "blend", "blend-without-dictionary", "random"}
+    assert [run["after"] for run in runs] == sorted(run["after"] for run in runs)
+    assert found["best"] == next(run["name"] for run in runs if run["name"] in ("fvt", "blend"))
+    assert f"relexify transfer {world.gpt2}" in found["command"]
+    assert f"--corpus {world.corpus}" in found["command"]
+    assert found["command"].endswith(f"--method {found['best']}")
+    assert found["advice"]["text"]["source_tokens"] > found["advice"]["text"]["target_tokens"]
+    assert found["advice"]["text"]["source_tokens"] > found["advice"]["extended_tokens"]
+    assert found["advice"]["evidence"]["dictionary"][-1]["text_share"] > 0
+    assert found["advice"]["evidence"]["aligned_share"] is None
+
+    monkeypatch.setattr(comparing, "run_trial", None)  # nothing is trained again
+    again = relexify(*(argument for argument in arguments if argument != "--json"))
+    assert again.status == 0, again.err
+    for words in (
+        "after 2 steps",
+        f"Use {found['best']}.",
+        "tokens per byte",
+        "Dictionary, share of the text",
+        found["command"],
+    ):
+        assert words in again.out

@@ -1,0 +1,28 @@
+"""plan: what a training costs, on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from tests.cli.command import relexify
+
+
+def test_a_config_alone_is_planned_for_and_measured(world, tmp_path):
+    shutil.copy(world.gpt2 / "config.json", tmp_path)
+    size = ("--tokens", "1e5", "--batch", "4", "--length", "16")
+    shown = relexify("plan", tmp_path, *size, "--gpu", "a100", "--measure")
+    assert shown.status == 0, shown.err
+    assert "100,032 tokens in 1,563 steps of 4 x 16; A100 at 35% of its peak" in shown.out
+    assert "as requested" in shown.out
+    assert "lora_rank=16 inner_precision=bfloat16 checkpoint_activations=true" in shown.out
+    assert "Measured on this CPU, with 2 sequences per step" in shown.out
+    first = json.loads(relexify("plan", tmp_path, *size, "--json").out)["estimates"][0]
+    assert (first["gpus"], first["fits"], first["tokens"]) == (1, True, 100_032)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_impossible_plans_are_rejected(world, rejects):
+    rejects(("plan", world.gpt2, "--tokens", "nan"), "--tokens nan is not possible")
+    rejects(("plan", world.gpt2, "--gpu", "h20"), "did you mean 'h200'")
+    rejects(("plan", world.gpt2, "--plan", "magic"), "no training plan 'magic'")

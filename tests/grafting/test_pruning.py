@@ -1,0 +1,44 @@
+"""A pruned model gives the same logits for the tokens that stay."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from relexify.errors import InputError
+from relexify.grafting import check, prune
+from relexify.pretrained.loading import load_model, load_tokenizer
+from tests import pico
+
+USED = pico.sentences(200, words="the old teacher reads near green water".split(), seed=4)  # noqa: SIM905
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert", "t5"])
+def test_the_logits_of_all_remaining_tokens_are_the_same(family, tmp_path):
+    folder = pico.saved(family, tmp_path / "model")
+    (tmp_path / "text.txt").write_text("\n".join(USED))
+    result = prune(folder, tmp_path / "out", tmp_path / "text.txt")
+    before, after = load_model(folder), load_model(tmp_path / "out")
+    source, pruned = load_tokenizer(folder), load_tokenizer(tmp_path / "out")
+    kept = torch.tensor([source.convert_tokens_to_ids(token) for token in result.graft.mixture.target_tokens])
+    assert len(kept) + result.removed == len(source)
+    assert result.parameters_after < result.parameters_before
+    ids, new_ids = (tokenizer(USED[0], return_tensors="pt").input_ids for tokenizer in (source, pruned))
+    assert torch.equal(kept[new_ids], ids)
+    labels = [{}, {}]
+    if family == "t5":
+        labels = [{"labels": ids}, {"labels": new_ids}]
+    with torch.no_grad():
+        expected = before(input_ids=ids, **labels[0]).logits[..., kept]
+        found = after(input_ids=new_ids, **labels[1]).logits
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert not any(each.problems for each in check(tmp_path / "out"))
+    assert "removed" in (tmp_path / "out" / "README.md").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "pruned" in report
+    assert "good start" not in report
+
+
+def test_a_missing_text_is_rejected_before_the_model_is_loaded(tmp_path):
+    with pytest.raises(InputError, match="missing"):
+        prune(tmp_path / "no-model", tmp_path / "out", tmp_path / "missing")

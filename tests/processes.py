@@ -1,0 +1,61 @@
+"""Functions in processes of their own, which have imported torch already, because they fork from one that has."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from typing import Any
+
+import torch
+
+_children = multiprocessing.get_context("forkserver")
+_children.set_forkserver_preload(["relexify.training.run", "relexify.systems.transfer.recipe", "tests.training.runs"])
+
+
+def start_process(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """Start a function in a process of its own."""
+    process = _children.Process(target=_in_child, args=(environment, target, *arguments))
+    process.start()
+    return process
+
+
+def in_a_process(target: Callable[..., None], *arguments: Any) -> int | None:
+    """The exit code of a function in a process of its own."""
+    return in_processes([{}], target, *arguments)
+
+
+def in_two_processes(target: Callable[..., None], *arguments: Any, **environment: str) -> int | None:
+    """As a launcher would have it: where one of the two dies, the other is ended too."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    common = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    ranks = [{**common, **environment, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    return in_processes(ranks, target, *arguments)
+
+
+def in_processes(environments: list[dict[str, str]], target: Callable[..., None], *arguments: Any) -> int | None:
+    """The exit code of the first that fails; None where they do not end."""
+    processes = [start_process(each, target, *arguments) for each in environments]
+    left, code = list(processes), 0
+    while left and not code and (ended := wait([process.sentinel for process in left], timeout=100)):
+        for process in [process for process in left if process.sentinel in ended]:
+            process.join()
+            left.remove(process)
+            code = code or process.exitcode
+    for process in left:
+        process.kill()
+        process.join()
+    return None if left and not code else code
+
+
+def _in_child(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> None:
+    gc.freeze()  # what was imported is no garbage, and looking for garbage in it would copy its memory
+    os.environ.update(environment)
+    torch.set_num_threads(1)
+    target(*arguments)

@@ -1,0 +1,90 @@
+"""Advice: which methods are tried, and what is measured of the evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from relexify.errors import InputError
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.methods.inputs import Inputs
+from relexify.recipes.advise import evidence as evidence_module
+from relexify.recipes.advise.evidence import held_out_words, measure_evidence, split_dictionary
+from relexify.recipes.advise.options import Advise, planned_runs
+from relexify.systems.transfer.options import Transfer
+from relexify.text import Corpus
+from relexify.tokens import vocabulary_of
+from tests import pico
+
+TOKENIZER = pico.byte_level(size=500)
+WORDS = sorted({word for line in pico.sentences(50) for word in line.split() if word.isalpha() and word.islower()})
+
+
+def advise(**evidence):
+    return Advise(Transfer("model", Path("out"), "text.txt", **evidence))
+
+
+@pytest.fixture
+def inputs(monkeypatch):
+    """One language on both sides, whose dictionary translates every word with itself."""
+    monkeypatch.setattr(evidence_module, "FEWEST_WORDS", 5)
+    monkeypatch.setattr(evidence_module, "HELD_OUT_SHARE", 2)
+    evidence = Evidence(
+        corpus=Corpus.from_lines(pico.sentences()),
+        held_out=Corpus.from_lines([]),
+        lexicon=BilingualLexicon(tuple((word, word) for word in WORDS)),
+    )
+    rows = np.random.default_rng(0).normal(size=(len(TOKENIZER), 16)).astype(np.float32)
+    return Inputs(TOKENIZER, TOKENIZER, evidence, read_embedding=lambda: rows)
+
+
+def test_methods_that_the_evidence_suffices_for_are_tried_beside_a_baseline():
+    names = {run.name for run in planned_runs(advise())}
+    assert {"blend", "fvt", "focus", "wechsel", "random"} <= names
+    assert not names & {"ramen", "trans-tokens", "omp", "clp", "trelm", "token-distillation", "given-rows", "shuffle"}
+    assert {"ramen", "trans-tokens"} <= {run.name for run in planned_runs(advise(bitext="pairs.tsv"))}
+
+
+def test_the_default_is_also_tried_without_each_kind_of_translations():
+    runs = planned_runs(advise(dictionary=Path("dictionary.tsv"), bitext="pairs.tsv"))
+    left_out = {run.name: run.without for run in runs if run.without}
+    assert left_out == {"blend-without-dictionary": ("dictionary",), "blend-without-bitext": ("bitext",)}
+
+
+def test_a_method_that_was_named_must_have_its_evidence():
+    transfer = advise().transfer
+    assert [run.name for run in planned_runs(Advise(transfer, methods=("fvt", "random")))] == ["fvt", "random"]
+    with pytest.raises(InputError, match="needs parallel text"):
+        planned_runs(Advise(transfer, methods=("ramen",)))
+    with pytest.raises(InputError, match="there is no method"):
+        Advise(transfer, methods=("fft",))
+
+
+def test_rows_of_held_out_words_are_compared_with_their_translations(inputs):
+    found = held_out_words(dict.fromkeys(("fvt", "shuffle"), inputs))
+    assert found["fvt"] > 0.9  # words after a space are copies of their own translations
+    assert 0.2 < found["shuffle"] < 0.8
+    assert held_out_words({}) == {}
+
+
+def test_a_word_is_held_out_with_all_its_entries():
+    lexicon = BilingualLexicon(tuple((f"{word}{index}", word) for word in WORDS for index in range(3)))
+    kept, held = split_dictionary(lexicon)
+    assert len(kept) + len(held) == len(lexicon)
+    assert not set(kept.target_words) & set(held.target_words)
+    assert held.pairs
+
+
+def test_the_share_of_the_text_that_growing_dictionaries_translate_is_counted(inputs):
+    vocabulary = vocabulary_of(TOKENIZER)
+    counts = np.ones(len(vocabulary), np.int64)
+    worth = measure_evidence(inputs, counts)
+    assert [size.entries for size in worth.dictionary] == sorted(size.entries for size in worth.dictionary)
+    assert worth.dictionary[-1].entries == len(WORDS)
+    known = [id for id, form in enumerate(vocabulary.forms) if form.text.lower() in WORDS and not form.is_special]
+    assert worth.dictionary[-1].text_share == pytest.approx(len(known) / len(vocabulary), rel=0.1)
+    assert worth.aligned_share is None
+    assert worth.frequent_words[1_000] >= worth.dictionary[-1].text_share / 2

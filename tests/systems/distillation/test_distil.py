@@ -1,0 +1,82 @@
+"""Token distillation: which positions are compared, what is trained, and that hidden states come closer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.errors import InputError
+from relexify.grafting import graft
+from relexify.methods.copying import shared
+from relexify.methods.fvt import fvt
+from relexify.pretrained.architecture import inner_encoder
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.systems.distillation.distil import pair_lines
+from relexify.systems.distillation.method import Distillation
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import run_transfer
+from relexify.tokens import train_tokenizer_like
+from tests import pico
+
+LINES = pico.sentences(40, words=pico.foreign_words(), seed=3)
+SHORT = {"distillation_steps": 20, "distillation_batch": 6, "distillation_length": 24, "distillation_rate": 0.01}
+
+
+def transferred(family, tmp_path):
+    pico.saved(family, tmp_path / "model")
+    (tmp_path / "target.txt").write_text("\n".join(LINES))
+    options = Transfer(
+        str(tmp_path / "model"),
+        tmp_path / "out",
+        tmp_path / "target.txt",
+        method="token-distillation",
+        vocab_size=330,
+        options=SHORT,
+        score=False,
+    )
+    return run_transfer(options)
+
+
+def difference(model, source, grafted, target):
+    """Mean squared difference of the hidden states of all lines at common ends of tokens."""
+    found = []
+    for ids, others, positions in pair_lines(LINES, source, target, length=24, source_length=60):
+        with torch.no_grad():
+            before = inner_encoder(model)(torch.tensor([ids])).last_hidden_state[0]
+            after = inner_encoder(grafted)(torch.tensor([others])).last_hidden_state[0]
+        one, other = (list(side) for side in zip(*positions, strict=True))
+        found.append(((before[one] - after[other]) ** 2).mean().item())
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_hidden_states_come_closer_to_those_of_the_source_pieces(family, tmp_path, cache):
+    result = transferred(family, tmp_path)
+    model, source = load_model(tmp_path / "model").eval(), load_tokenizer(tmp_path / "model")
+    mean = graft(model, result.graft.tokenizer, fvt(source, result.graft.tokenizer)).model.eval()
+    before = difference(model, source, mean, result.graft.tokenizer)
+    after = difference(model, source, result.graft.model.eval(), result.graft.tokenizer)
+    assert after < 0.9 * before
+    # Shared tokens and the body are as they were.
+    rows = result.graft.model.get_input_embeddings().weight
+    copied = shared(source, result.graft.tokenizer)
+    ids = np.flatnonzero(copied.known)
+    assert torch.equal(rows[ids], model.get_input_embeddings().weight[copied.weights[ids].indices])
+
+
+def test_positions_are_those_at_which_a_token_ends_in_both_segmentations():
+    source = pico.byte_level()
+    target = train_tokenizer_like(source, lambda: LINES, 330)
+    for ids, others, positions in pair_lines(LINES[:5], source, target, length=12, source_length=40):
+        assert len(others) <= 12
+        assert len(ids) <= 40
+        for one, other in positions:
+            assert source.decode(ids[: one + 1]) == target.decode(others[: other + 1])
+        assert positions[-1] == (len(ids) - 1, len(others) - 1)
+
+
+def test_options_that_are_not_possible_are_rejected():
+    for wrong in ({"distillation_steps": 0}, {"distillation_rate": 0.0}, {"distillation_length": 1}):
+        with pytest.raises(InputError):
+            Distillation(**wrong)

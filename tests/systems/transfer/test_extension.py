@@ -1,0 +1,88 @@
+"""A transfer that extends the vocabulary: rows, scores and checks of the source language."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relexify.errors import InputError
+from relexify.grafting import check
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.steps import ResultTable
+from relexify.systems.transfer.checks import validate_transfer, with_method
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.run import has_prior, load_transfer, run_transfer
+from relexify.systems.transfer.summary import summarise_transfer
+from tests import pico
+
+
+@pytest.fixture
+def options(tmp_path, cache):
+    (tmp_path / "source.txt").write_text("\n".join(pico.sentences(400)))
+    (tmp_path / "target.txt").write_text("\n".join(pico.sentences(400, words=pico.foreign_words())))
+    return Transfer(
+        model=str(tmp_path / "model"),
+        output=tmp_path / "out",
+        corpus=tmp_path / "target.txt",
+        source_corpus=tmp_path / "source.txt",
+        method="fvt",
+        keep_source=True,
+        added_tokens=50,
+        unigram_prior=True,
+        score_bytes=1_000,
+    )
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, tmp_path, family):
+    pico.saved(family, tmp_path / "model")
+    result = run_transfer(options)
+    before, after = load_model(tmp_path / "model"), load_model(tmp_path / "out")
+    tokens = len(load_tokenizer(tmp_path / "model"))
+    for name, value in before.state_dict().items():
+        found = after.state_dict()[name]
+        assert name in result.graft.report.lexical or found.shape == value.shape
+        assert torch.equal(found[: len(value)], value), name
+    assert len(load_tokenizer(tmp_path / "out")) == tokens + 50
+    found = result.start.extension
+    assert (found.added, found.source_added) == (50, 0)
+    assert found.source_tokens > 0
+    scores = found.source_bits_per_byte
+    assert scores["extended model, source tokens"] == scores["original model"]
+    assert scores["extended model, all tokens"] > scores["original model"]
+    assert found.tokens_per_byte[0][1] > found.tokens_per_byte[-1][1]
+    assert not any(each.problems for each in check(tmp_path / "out"))
+    assert "50 tokens" in (tmp_path / "out" / "README.md").read_text()
+    assert "tokens per byte" in (tmp_path / "out" / "report.html").read_text()
+    loaded = load_transfer(tmp_path / "out")
+    assert loaded.start.extension.source_bits_per_byte == scores
+    shown = summarise_transfer(loaded)
+    assert "Length of the text" in [part.title for part in shown if isinstance(part, ResultTable)]
+    assert any("the same as before" in part for part in shown if isinstance(part, str))
+
+
+def test_the_prior_is_added_only_if_it_is_requested(options):
+    assert has_prior(options)
+    assert not has_prior(replace(options, unigram_prior=None, method="blend"))
+    assert has_prior(replace(options, unigram_prior=None, method="blend", keep_source=False))
+
+
+def test_methods_of_a_comparison_keep_the_text_of_the_source(options):
+    assert with_method(options, "random").source_corpus is not None
+    assert with_method(replace(options, keep_source=False), "random").source_corpus is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_corpus": None}, "source_corpus"),
+        ({"tokenizer": "gpt2"}, "tokenizer"),
+        ({"method": "fullrand"}, "fullrand"),
+        ({"added_tokens": 0}, "added_tokens"),
+    ],
+)
+def test_options_that_contradict_an_extension_are_rejected(options, changes, message):
+    with pytest.raises(InputError, match=message):
+        validate_transfer(replace(options, **changes))

@@ -1,0 +1,94 @@
+"""Text by URL is read like files, and downloaded once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from relexify.errors import InputError
+from relexify.recipes.paths import absolute_text, written_text
+from relexify.text import Corpus
+
+LINES = ["Ng’ombe wangu ni mkubwa.", "Über allem steht das."]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def store() -> Iterator[Any]:
+    """A file system in memory with text in it."""
+    system = fsspec.filesystem("memory")
+    system.pipe("/store/news/a.txt", LINES[0].encode())
+    system.pipe("/store/news/b.txt.gz", gzip.compress(LINES[1].encode()))
+    system.pipe("/store/news/notes.md", b"no corpus")
+    system.pipe("/store/records.jsonl", json.dumps({"body": LINES[0]}).encode())
+    yield system
+    system.rm("/store", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("memory://store/news/a.txt", LINES[:1]),
+        ("memory://store/news", LINES),
+        ("memory://store/news/*.gz", LINES[1:]),
+        ("memory://store/records.jsonl#body", LINES[:1]),
+    ],
+)
+def test_a_url_is_read_like_a_path(store: Any, url: str, expected: list[str]) -> None:
+    assert list(Corpus.open(url)) == expected
+
+
+def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Path) -> None:
+    url = "memory://store/news/a.txt"
+    first = Corpus.open(url)
+    assert Corpus.open(url).fingerprint() == first.fingerprint()
+    assert len(list((cache / "download").iterdir())) == 1
+    store.pipe("/store/news/a.txt", b"changed")
+    assert list(Corpus.open(url)) == ["changed"]
+    assert Corpus.open(url).fingerprint() != first.fingerprint()
+
+
+def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: Path, monkeypatch: Any) -> None:
+    class Broken:
+        def __enter__(self) -> Broken:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def read(self, size: int) -> bytes:
+            raise ConnectionResetError("the other side hung up")
+
+    monkeypatch.setattr(type(store), "open", lambda *arguments, **options: Broken())
+    with pytest.raises(InputError, match=r"cannot be downloaded to its end .*hung up"):
+        Corpus.open("memory://store/news/a.txt")
+    monkeypatch.undo()
+    monkeypatch.setenv("RELEXIFY_CACHE", str(cache))
+    assert list(Corpus.open("memory://store/news/a.txt")) == LINES[:1]
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("memory://store/none.txt", "matches no file"),
+        ("nosuchprotocol://bucket/a.txt", "cannot be opened .*nosuchprotocol"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_an_input_error(store: Any, url: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        Corpus.open(url)
+
+
+def test_urls_in_recipes_stay_as_they_are(tmp_path: Path) -> None:
+    url = "s3://bucket/a.txt"
+    assert absolute_text(url, tmp_path) == written_text(url) == url

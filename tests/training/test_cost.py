@@ -1,0 +1,175 @@
+"""Estimates of `plan` compared with what torch counts and allocates, and with what was measured on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
+
+from relexify.errors import InputError
+from relexify.training.cost import Estimate, plan
+from relexify.training.engine.adapters import add_adapters
+from relexify.training.engine.freezing import freeze_all_but
+from relexify.training.engine.groups import parameter_groups
+from relexify.training.engine.muon import MuonAdamW
+from relexify.training.hardware import GPUS, USABLE
+from relexify.training.measuring import measure_training
+from relexify.training.plan import Stage, Training
+from relexify.training.rates import Rates
+from tests import pico
+
+LENGTH, BATCH = 16, 2
+TINY = Training(steps=1, batch=BATCH, length=LENGTH, plan="direct", masking=1.0)
+SMOLLM2 = LlamaConfig(
+    vocab_size=49_152,
+    hidden_size=576,
+    intermediate_size=1536,
+    num_hidden_layers=30,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    tie_word_embeddings=True,
+)
+LARGE = LlamaConfig(
+    vocab_size=128_256,
+    hidden_size=8192,
+    intermediate_size=28_672,
+    num_hidden_layers=80,
+    num_attention_heads=64,
+    num_key_value_heads=8,
+    tie_word_embeddings=False,
+)
+"""The shape of Llama 3 with 70 billion parameters."""
+
+
+def shaped(config: LlamaConfig) -> PreTrainedModel:
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def small(family: str) -> PreTrainedModel:
+    model, _ = pico.pair(family)
+    model.set_attn_implementation("eager")  # whose products torch counts
+    return model.train()
+
+
+def step(model: PreTrainedModel) -> int:
+    """Run a forward and a backward pass with labels everywhere, and return the operations that torch counts."""
+    ids = torch.randint(0, 50, (BATCH, LENGTH))
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, labels=ids).loss.backward()
+    return int(counter.get_total_flops())
+
+
+def masked_attention(model: PreTrainedModel) -> int:
+    """Operations of the half of causal attention that is masked; eager attention computes it."""
+    config = model.config
+    return 6 * config.num_hidden_layers * LENGTH * config.hidden_size * BATCH * LENGTH
+
+
+def estimates(model: PreTrainedModel, training: Training, **options: object) -> dict[tuple[str, ...], Estimate]:
+    return {tuple(each.changes): each for each in plan(model, training, **options)}
+
+
+@pytest.mark.parametrize("trains", ["everything", "embeddings", "inner"])
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
+def test_operations_are_those_that_torch_counts(family, trains):
+    model = small(family)
+    estimated = plan(model, replace(TINY, stages=(Stage("only", 1, trains=trains),)))[0]
+    freeze_all_but(model, trains)
+    assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
+    extra = 0 if family == "bert" else masked_attention(model)
+    # With frozen embeddings, the first matrices need no gradient of their inputs.
+    assert estimated.operations + extra == pytest.approx(step(model), rel=0.1 if trains == "inner" else 1e-3)
+
+
+def test_operations_with_adapters_and_recomputed_activations_are_those_that_torch_counts():
+    pytest.importorskip("peft")
+    model = small("llama untied")
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    estimated = plan(model, replace(TINY, lora_rank=2, checkpoint_activations=True))[0]
+    add_adapters(model, 2)
+    assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
+    # Adapters are computed again too, and so is the masked half of attention.
+    assert estimated.operations + 4 / 3 * masked_attention(model) == pytest.approx(step(model), rel=0.03)
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_allocates(optimiser):
+    model = small("llama untied")
+    memory = plan(model, replace(TINY, optimiser=optimiser))[0].memory
+    step(model)
+    groups = parameter_groups(model, Rates(1e-3, 1e-3, 1e-3), 0.0, muon=optimiser == "muon")
+    trained = MuonAdamW(groups)
+    trained.step()
+    states = [each for state in trained.state.values() for each in state.values() if each.ndim]
+    assert memory.gradients == sum(parameter.grad.nbytes for parameter in model.parameters())
+    assert memory.optimiser == sum(each.nbytes for each in states)
+    multiplied = sum(each.numel() for each in model.parameters() if each.ndim > 1)
+    multiplied -= model.get_input_embeddings().weight.numel()
+    assert memory.weights == sum(each.nbytes for each in model.parameters()) + 2 * multiplied
+
+
+@pytest.mark.parametrize(
+    ("training_plan", "speed", "gibibytes"), [("direct", 400_197, 20.9), ("relexify", 374_736, 20.4)]
+)
+def test_speed_and_memory_are_those_measured_on_an_h200(training_plan, speed, gibibytes):
+    found = plan(shaped(SMOLLM2), Training(plan=training_plan))[0]
+    assert found.tokens_per_second == pytest.approx(speed, rel=0.03)
+    assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=0.05)
+    assert (found.gpus, found.micro_batch, found.is_sharded) == (1, 64, False)
+
+
+def test_a_large_model_needs_several_gpus_or_less_memory():
+    training = Training(length=2048, plan="direct")
+    found = estimates(shaped(LARGE), training)
+    whole, adapted = found[()], found["lora_rank", "inner_precision", "checkpoint_activations"]
+    assert whole.is_sharded
+    assert whole.gpus > 8
+    assert not adapted.fits  # 141 GB of parameters in bfloat16
+    assert not adapted.is_sharded
+    for each in found.values():
+        assert each.fits == (each.memory.total <= USABLE * GPUS["h200"].memory)
+    recomputed = found[("checkpoint_activations",)]
+    assert recomputed.gpus <= whole.gpus
+    assert recomputed.operations > 1.2 * whole.operations
+    twice = plan(shaped(LARGE), training, gpus=2 * whole.gpus)[0]
+    assert twice.fits
+    assert twice.seconds == pytest.approx(whole.seconds / 2)
+    # Every GPU orthogonalises all matrices.
+    muon = [plan(shaped(LARGE), replace(training, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
+    assert muon[1].seconds > 0.6 * muon[0].seconds
+
+
+def test_a_smaller_gpu_takes_fewer_sequences_at_once():
+    small_gpu, large_gpu = (
+        plan(shaped(SMOLLM2), Training(batch=512), gpu=name, gpus=1)[0] for name in ("l40s", "h200")
+    )
+    assert small_gpu.fits
+    assert small_gpu.micro_batch < large_gpu.micro_batch
+    assert small_gpu.seconds > 2 * large_gpu.seconds
+
+
+def test_impossible_plans_are_rejected():
+    with pytest.raises(InputError, match=r"there is no GPU 'h20': did you mean 'h200'"):
+        plan(shaped(SMOLLM2), gpu="h20")
+    with pytest.raises(InputError, match="a batch of 64 cannot be divided over 7 GPUs"):
+        plan(shaped(SMOLLM2), gpus=7)
+    with pytest.raises(InputError, match="gpus = 0 is not possible"):
+        plan(shaped(SMOLLM2), gpus=0)
+    model, _ = pico.pair("t5")
+    with pytest.raises(InputError, match="is an encoder-decoder"):
+        plan(model, TINY)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_a_few_steps_are_measured_from_a_config_alone(family, tmp_path):
+    model, _ = pico.pair(family)
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(tmp_path)
+    measured = measure_training(tmp_path, replace(TINY, plan="relexify", masking=0.15, steps=500))
+    assert measured.tokens_per_second > 0
+    assert measured.peak > 1e6
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

@@ -148,7 +148,9 @@ def run_demonstration(
         score=False,
         seed=options.seed,
     )
-    prompt = " ".join(material.held_out[0].split()[:_PROMPT_WORDS])
+    # The middle of a sentence: after its end, the model would rightly write nothing.
+    longest = max((paragraph.split() for paragraph in material.held_out), key=len)
+    prompt = " ".join(longest[:_PROMPT_WORDS])
     curves, samples = {}, {}
     with write_folder(options.output, overwrite=options.overwrite) as folder:
         _write_material(material, folder)
@@ -220,6 +222,7 @@ def _continue(
     written = model.eval().generate(
         input_ids=inputs.input_ids,
         attention_mask=inputs.attention_mask,
+        min_new_tokens=_WRITTEN_TOKENS,
         max_new_tokens=_WRITTEN_TOKENS,
         do_sample=False,
         repetition_penalty=1.2,

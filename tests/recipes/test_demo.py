@@ -60,6 +60,8 @@ def test_the_demonstration_leaves_a_model_a_report_and_samples_that_can_be_read(
     assert [point.step for point in points] == [0, 3, 0, 3]
     assert all(0 < value < 40 for value in (result.original, result.oracle, *(each.bits_per_byte for each in points)))
     assert result.prompt.gloss != result.prompt.text
+    assert result.before.text
+    assert result.after.text
     assert MATERIAL.language.gloss(result.after.text) == result.after.gloss
     assert {entry.name for entry in (tmp_path / "demo").iterdir()} == {
         "comparison.json",

@@ -95,10 +95,8 @@ def vectors(file: Path) -> None:
 def tokenizer(file: Path) -> None:
     """Train a tokenizer."""
     import relexify as rx
-    from relexify.tokens import train_tokenizer_like
 
-    corpus = rx.Corpus.open(file)
-    train_tokenizer_like(byte_level(), lambda: iter(corpus), 32_000)
+    rx.train_tokenizer(file, like=byte_level(), vocab_size=32_000)
 
 
 def packing(file: Path) -> None:

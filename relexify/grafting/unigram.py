@@ -11,7 +11,8 @@ embedding along a direction b in which all final hidden states h agree, h · b �
 
 There is such a direction because final hidden states have a large common component. In a tied model these rows are the
 input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
-no softmax, makes the mean change of an input vector zero.
+no softmax, makes the mean change of an input vector zero. If the rows of some tokens are kept, only the others get a
+correction, and c follows from the probability that they have together.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
@@ -109,7 +110,9 @@ def add_unigram_prior(
     stream = _sample_tokens(tokenizer, corpus, seed)
     length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
     starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
-    batches = [_batch(tokenizer, stream[start : start + length], kind) for start in starts]
+    windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
+    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
+    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
     positions = sum(len(batch.labels) for batch in batches)
     if not positions:
         raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
@@ -160,16 +163,16 @@ def add_unigram_prior(
 
 @dataclass(frozen=True)
 class _Batch:
-    """One window as a model reads it.
+    """Windows as a model reads them at once.
 
     Attributes:
-        inputs: The arguments of its forward, [1 × length] each.
-        positions: The positions of the output at which it predicts a token [n].
-        labels: Those tokens [n].
+        inputs: The arguments of its forward, [windows × length] each.
+        predicts: At which positions of the output it predicts a token [windows × length].
+        labels: Those tokens [n], window by window.
     """
 
     inputs: dict[str, torch.Tensor]
-    positions: torch.Tensor
+    predicts: torch.Tensor
     labels: torch.Tensor
 
 
@@ -250,21 +253,26 @@ def _correction(found: _Predictions, goal: torch.Tensor, kept: int) -> torch.Ten
     return correction
 
 
-def _batch(tokenizer: PreTrainedTokenizerFast, window: np.ndarray, kind: Architecture) -> _Batch:
-    """Return a window [length] as a model of some architecture reads it."""
-    tokens = torch.from_numpy(window)
+def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> _Batch:
+    """Return windows [windows × length] as a model of some architecture reads them."""
+    tokens = torch.from_numpy(windows)
     if kind == "decoder":
-        return _Batch({"input_ids": tokens[None, :-1]}, torch.arange(len(tokens) - 1), tokens[1:])
+        read, written = tokens[:, :-1], tokens[:, 1:]
+        return _Batch({"input_ids": read}, torch.ones_like(written, dtype=torch.bool), written.flatten())
     if kind == "encoder-decoder":
-        read, written = tokens.tensor_split(2)
-        return _Batch({"input_ids": read[None], "labels": written[None]}, torch.arange(len(written)), written)
+        read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
+        inputs = {"input_ids": read, "labels": written}
+        return _Batch(inputs, torch.ones_like(written, dtype=torch.bool), written.flatten())
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
-    before, after = (torch.tensor(ids, dtype=torch.int64) for ids in encoder_frame(tokenizer))
-    tokens = tokens[: len(tokens) - len(before) - len(after)]
-    masked = (torch.arange(len(tokens)) % _MASK_STRIDE == 0) & (tokens != separator_of(tokenizer))
-    ids = torch.cat([before, tokens.masked_fill(masked, tokenizer.mask_token_id), after])
-    return _Batch({"input_ids": ids[None]}, masked.nonzero()[:, 0] + len(before), tokens[masked])
+    before, after = (
+        torch.tensor(ids, dtype=torch.int64).expand(len(tokens), len(ids)) for ids in encoder_frame(tokenizer)
+    )
+    tokens = tokens[:, : tokens.shape[1] - before.shape[1] - after.shape[1]]
+    masked = (torch.arange(tokens.shape[1]) % _MASK_STRIDE == 0) & (tokens != separator_of(tokenizer))
+    ids = torch.cat([before, tokens.masked_fill(masked, tokenizer.mask_token_id), after], dim=1)
+    predicts = pad(masked, (before.shape[1], after.shape[1]))
+    return _Batch({"input_ids": ids}, predicts, tokens[masked])
 
 
 def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
@@ -283,12 +291,12 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     states: list[torch.Tensor] = []
     hook = head.register_forward_pre_hook(lambda module, inputs: states.append(inputs[0]))
     try:
-        for batch in batches:  # one at a time, because its logits may be most of the memory
+        for batch in batches:
             inputs = {name: ids.to(model.device) for name, ids in batch.inputs.items()}
-            logits = model(**inputs).logits[0, batch.positions.to(model.device)].float()
+            logits = model(**inputs).logits[batch.predicts.to(model.device)].float()
             nats += float(cross_entropy(logits, batch.labels.to(model.device), reduction="sum"))
             mean += logits.softmax(dim=-1).sum(dim=0).to("cpu", torch.float64)
-            state = states.pop()[0].to("cpu", torch.float64)[batch.positions]
+            state = states.pop().to("cpu", torch.float64)[batch.predicts]
             hidden += state.sum(dim=0)
             moments += state.T @ state
             advance(1)

@@ -13,6 +13,8 @@ from relexify.tokens import train_joint_wordpiece, train_tokenizer_like
 
 __all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
+MOST_TEXT = 500_000_000
+"""Bytes of text that a tokenizer is trained on, at most."""
 _ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
 
 
@@ -21,12 +23,14 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
+    Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory.
+
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
         like: A transformers tokenizer, or the name of one.
         vocab_size: Tokens of the vocabulary, special tokens included.
     """
-    text = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    text = (corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)).bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
     return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 

@@ -21,6 +21,7 @@ from relexify.errors import InputError
 from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
+from relexify.storage.documents import without_documents
 from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
@@ -143,7 +144,8 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
     for step in steps:
         folder = work / step.table
         if not is_written(folder):
-            run_step(step, replace(context, overwrite=False), model, folder)
+            with without_documents():
+                run_step(step, replace(context, overwrite=False), model, folder)
         model = str(folder)
     return model
 

@@ -49,6 +49,7 @@ __all__ = [
     "build",
     "checked",
     "explain",
+    "flattened_classes",
     "invalid",
     "keys_type",
     "table_of",
@@ -158,6 +159,14 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
     return Annotated[model, BeforeValidator(check_keys), AfterValidator(given)]
 
 
+def flattened_classes(options: type[Any]) -> tuple[type[Any], ...]:
+    """Return the classes whose fields are keys of the table of a dataclass; they may change with what is registered."""
+    if not is_dataclass(options):
+        return ()
+    marks = map(_flattened_mark, get_type_hints(options, include_extras=True).values())
+    return tuple(each for mark in marks if mark is not None for each in mark.classes())
+
+
 def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> Any:
     """Return options with the values that a table has; a class may define `updated(**values)` to complete them.
 
@@ -236,8 +245,9 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
 def _absolute(function: Callable[[str, Path], str], value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
+    folder: Any = info.context
     try:
-        return function(value, info.context)
+        return function(value, folder)
     except UnsetVariable as error:
         raise PydanticCustomError(_UNSET, "unset variable", {"variable": error.variable}) from error
     except InputError as error:
@@ -291,10 +301,14 @@ def _inherited(kind: Any) -> list[str]:
 
 def _flattened(kind: Any) -> dict[str, Any] | None:
     """Return the types of the options in a flattened field, by name; None if the field is not one."""
-    mark = next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
+    mark = _flattened_mark(kind)
     if mark is None:
         return None
     return {name: kind for each in mark.classes() for name, kind in get_type_hints(each, include_extras=True).items()}
+
+
+def _flattened_mark(kind: Any) -> Flattened | None:
+    return next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
 
 
 def _inherits(entry: Field[Any]) -> bool:

@@ -164,6 +164,14 @@ class Corpus:
         salt = self._salt(b"sample" + seed.to_bytes(8, "little"))
         return self._part(Part(_HASHES, 0, limit * _HASHES // self._text_bytes, salt, f"draw {limit} bytes from it"))
 
+    def bounded(self, limit: int) -> Corpus:
+        """Return the corpus if it has at most `limit` bytes of text, and otherwise a subsample of about that size.
+
+        The text is read once to count it, unless its files are small enough.
+        """
+        size = self.size()
+        return self if size is not None and size <= limit else self.subsample(min(limit, self._text_bytes))
+
     def ensure_text(self) -> Corpus:
         """Return the corpus if it contains any text.
 

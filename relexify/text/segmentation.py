@@ -1,8 +1,7 @@
 """Word segmentation for languages written without spaces, trained on the text alone.
 
-A string of letters is a candidate word if it is frequent and cohesive: wherever it is split in two, the parts co-occur
-more often than by chance. The candidates become a unigram model, whose most probable path segments a run; a few rounds
-of segmenting and counting again sharpen it. Every step is deterministic.
+Frequent and cohesive strings of letters (`candidates.py`) become a unigram model, whose most probable path segments a
+run; a few rounds of segmenting and counting again sharpen it. Every step is deterministic.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-import numpy as np
 from tokenizers.models import Unigram
 
 from relexify.progress import track
@@ -23,7 +21,6 @@ from relexify.text.words import WordSplitter, is_unspaced, split_words, unspaced
 
 __all__ = ["Segmenter", "train_segmenter"]
 
-Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
 Words = tuple[tuple[str, float], ...]
 
 _LOGGER = logging.getLogger(__name__)
@@ -71,9 +68,11 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_by
     first = list(islice(stream, _FIRST_LINES))
     if _unspaced_share(first) < _LEAST_SHARE:
         return split_words
+    from relexify.text.candidates import candidate_words  # imports numpy, which the options of a command do not need
+
     runs = _collect_runs((line for part in (first, stream) for line in part), sample_bytes)
     with track("training the word segmentation", _ROUNDS + 1) as advance:
-        counts = _candidates(runs)
+        counts = candidate_words(runs)
         advance(1)
         for _ in range(_ROUNDS):
             counts = _recount(_log_probabilities(counts, vocab_size), runs)
@@ -103,64 +102,6 @@ def _collect_runs(lines: Iterable[str], limit: int) -> list[str]:
     return runs
 
 
-def _candidates(runs: list[str]) -> dict[str, int]:
-    """Return every letter, and every longer string that may be a word, with its count."""
-    text = "\n".join(["", *runs, ""])
-    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    letters, ids, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    ids = np.where(codes == ord("\n"), -1, ids)
-    alphabet = _is_alphabet(counts[letters != ord("\n")])
-    found = {chr(letter): int(count) for letter, count in zip(letters, counts, strict=True) if letter != ord("\n")}
-    # For each length: the id of the string that starts at each position (-1 if it is rare or leaves the run), and the
-    # log count of each id.
-    strings_at, logs = [ids], [np.log(counts)]
-    for length in range(2, _LONGEST + 1):
-        string_at, starts, counts = _grow(strings_at[-1], ids, length)
-        strings_at.append(string_at)
-        logs.append(np.log(counts))
-        least = -math.inf if alphabet else _LEAST_COHESION[min(length - 2, len(_LEAST_COHESION) - 1)]
-        cohesive = _cohesion(strings_at, logs, starts) >= least
-        for start, count in zip(starts[cohesive].tolist(), counts[cohesive].tolist(), strict=True):
-            found[text[start : start + length]] = count
-    return found
-
-
-def _grow(shorter: Ids, letters: Ids, length: int) -> tuple[Ids, Ids, Ids]:
-    """Number the strings of a length, given those one letter shorter.
-
-    A string is frequent only if both of its parts without the last or the first letter are, so only those are extended.
-
-    Returns:
-        The id of the string at each position, and the first position and the count of each id.
-    """
-    last = np.roll(letters, 1 - length)
-    grown = np.flatnonzero((shorter >= 0) & (np.roll(shorter, -1) >= 0) & (last >= 0))
-    keys = shorter[grown] * (letters.max() + 1) + last[grown]
-    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    frequent = counts >= _LEAST_COUNT
-    numbers = np.where(frequent, np.cumsum(frequent) - 1, -1)
-    string_at = np.full_like(letters, -1)
-    string_at[grown] = numbers[inverse]
-    return string_at, grown[first[frequent]], counts[frequent]
-
-
-def _cohesion(strings_at: list[Ids], logs: list[np.ndarray], starts: Ids) -> np.ndarray:
-    """Return the pointwise mutual information of each string's two parts, minimised over all splits."""
-    length, total = len(strings_at), np.log((strings_at[0] >= 0).sum())
-    parts = [
-        logs[cut - 1][strings_at[cut - 1][starts]] + logs[length - cut - 1][strings_at[length - cut - 1][starts + cut]]
-        for cut in range(1, length)
-    ]
-    cohesion: np.ndarray = logs[-1][strings_at[-1][starts]] + total - np.max(parts, axis=0)
-    return cohesion
-
-
-def _is_alphabet(counts: Ids) -> bool:
-    """Whether few letters make up nearly all of the text (Thai, Khmer), rather than thousands (Chinese)."""
-    covered = np.cumsum(np.sort(counts)[::-1]) / counts.sum()
-    return int(np.searchsorted(covered, 0.95)) < _ALPHABET
-
-
 def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
     """Return all single letters and the words that cover most of the text, most probable first."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1] * len(item[0]), item[0]))
@@ -187,9 +128,4 @@ def _unigram(words: Words) -> Unigram:
 _FIRST_LINES = 2_000
 _LEAST_SHARE = 0.05
 _ROUNDS = 3
-_LONGEST = 10
-_LEAST_COUNT = 5
 _LEAST_RECOUNT = 2
-_ALPHABET = 150
-# By length (2, 3, 4 and more). In an alphabet, cohesion is not informative: there, only counts decide.
-_LEAST_COHESION = (2.0, 4.0, 5.0)

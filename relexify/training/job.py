@@ -13,6 +13,7 @@ import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from relexify.errors import InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
@@ -80,6 +81,7 @@ class TrainingJob:
         notes: Notes for the folder of the result.
         load: Loads the model that a stage saved into a folder; for None, the model that training starts from.
         save: Saves a model, with its tokenizer and whatever else belongs to it, into a folder.
+        kept_rows: Number of rows, the first ones, that everything with one row per token keeps bit for bit.
     """
 
     model: PreTrainedModel
@@ -89,6 +91,7 @@ class TrainingJob:
     notes: Mapping[str, Any]
     load: Callable[[Path | None], PreTrainedModel]
     save: Callable[[PreTrainedModel, Path], None]
+    kept_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,23 @@ def language_model_job(
         notes=source_notes(source),
         load=lambda folder: load_model(folder or source),
         save=save,
+        kept_rows=_rows_before_extension(source, tokenizer) if training.keep_rows else 0,
     )
+
+
+def _rows_before_extension(source: str | Path, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the number of tokens that a model had before its vocabulary was extended.
+
+    Raises:
+        InputError: It was not extended.
+    """
+    extension = inherited_notes(source).get("extension")
+    if not extension:
+        raise InputError(
+            f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
+            "was extended, or leave it out"
+        )
+    return len(tokenizer) - int(extension["added"])
 
 
 def language_data(

@@ -101,6 +101,8 @@ class Training:
         source_held_out: Text in that language to score on; if None, one line in 100 of its text is held out.
         source_share: Share of the sequences that are taken from `source_corpus`; with 0, that language is scored, but
             not trained.
+        keep_rows: Keep the rows of the tokens that a model had before its vocabulary was extended, bit for bit; only
+            those of added tokens, and inner parameters, are trained.
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
@@ -152,6 +154,7 @@ class Training:
     source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     source_share: float = 0.25
+    keep_rows: bool = False
     micro_batch: int | None = None
     evaluate_every: int | None = None
     held_out_bytes: int | None = None

@@ -112,6 +112,8 @@ def run_training(
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
+    if training.keep_rows and not job.kept_rows:
+        raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
     if is_main:  # FSDP may load the weights in one process only
         check_finite(job.model)
     training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
@@ -166,6 +168,7 @@ def _train_stages(
                 first_step=first_step,
                 is_last=is_last,
                 snapshots=work / _SNAPSHOTS,
+                kept_rows=job.kept_rows,
             )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:

@@ -156,3 +156,16 @@ def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():
         *shown, heavy, verbs = ended.stdout.splitlines()
         assert (heavy, verbs) == ("[]", "[]")
         assert set(COMMANDS) <= {line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "}
+
+
+def test_help_of_a_verb_imports_neither_numpy_nor_pydantic():
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'pydantic', 'torch'} & set(sys.modules)))"
+    )
+    for arguments in (("run", "--help"), ("train", "--help"), ("--json", "transfer", "-h")):
+        command = [sys.executable, "-c", code, *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "Example:" in ended.stdout
+        assert ended.stdout.splitlines()[-1] == "[]"

@@ -9,6 +9,8 @@ import pytest
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.registry import METHODS
+from relexify.recipes.named import shipped_recipes
+from relexify.recipes.recipe import read_recipe
 from relexify.storage.files import write_folder
 from relexify.version import __version__
 from tests import pico
@@ -50,6 +52,17 @@ def test_options_lists_what_set_takes_with_defaults_and_meanings():
     unknown = relexify("options", "transfr")
     assert unknown.status == 2
     assert "did you mean 'transfer'?" in unknown.err
+
+
+def test_recipes_are_listed_and_printed_so_that_they_can_be_read_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELEXIFY_DATA", str(tmp_path))
+    listed = relexify("recipes").out
+    assert all(name in listed for name in shipped_recipes())
+    (tmp_path / "mine.toml").write_text(relexify("recipes", "wechsel-gpt2").out)
+    copied, shipped = read_recipe(tmp_path / "mine.toml"), read_recipe("wechsel-gpt2")
+    assert copied.tables["training"] == shipped.tables["training"]
+    assert copied.output == tmp_path / "runs" / "wechsel-gpt2"
+    assert "did you mean 'wechsel-gpt2'?" in relexify("recipes", "wechsel-gpt").err
 
 
 def test_the_version_is_a_result():

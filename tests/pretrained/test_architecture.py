@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, XLMConfig, XLMWithLMHeadModel
 
 from relexify.pretrained.architecture import (
     architecture_in_config,
@@ -32,6 +32,13 @@ def test_the_architecture_of_every_family_is_known(family):
     assert architecture_in_config(model.config) == ARCHITECTURES.get(family, "decoder")
     if family != "t5":  # its base model is itself
         assert architecture_of(model.base_model) == "headless"
+
+
+@pytest.mark.parametrize(("causal", "expected"), [(False, "encoder"), (True, "decoder")])
+def test_an_xlm_predicts_what_its_config_says(causal, expected):
+    model = XLMWithLMHeadModel(XLMConfig(emb_dim=16, n_layers=1, n_heads=2, vocab_size=20, causal=causal))
+    assert architecture_of(model) == architecture_in_config(model.config) == expected
+    assert architecture_of(model.base_model) == "headless"
 
 
 def test_a_config_that_names_no_class_is_judged_by_its_type():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, Method
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
 from relexify.recipes.named import find_recipe, shipped_recipes
 from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
@@ -84,6 +84,18 @@ def error(path: Path, *overrides: str) -> str:
     with pytest.raises(InputError) as raised:
         read_recipe(path, overrides)
     return str(raised.value)
+
+
+def test_the_options_of_a_method_that_is_added_later_are_keys_too(write, monkeypatch):
+    @dataclass(frozen=True)
+    class Sharpness:
+        sharpness: float = 1.0
+
+    file = write(TOP + '[transfer]\nmethod = "sharp"\nsharpness = 2.0\n')
+    assert "there is no key 'sharpness' in [transfer]" in error(file)
+    sharp = Method("…", "…", "…", build=lambda inputs: None, options=Sharpness)
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS, "sharp": sharp})
+    assert read_recipe(file).tables["transfer"].options == {"sharpness": 2.0}
 
 
 def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):
@@ -398,14 +410,21 @@ def test_every_preset_is_a_run_that_can_be_made():
 # The shipped recipes.
 
 
-@pytest.fixture
-def shipped(monkeypatch, tmp_path):
-    monkeypatch.setenv("RELEXIFY_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    return {name: read_recipe(name) for name in shipped_recipes()}
+@pytest.fixture(scope="module")
+def current(tmp_path_factory) -> Path:
+    """The current folder when the shipped recipes are read."""
+    return tmp_path_factory.mktemp("current")
 
 
-def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, tmp_path):
+@pytest.fixture(scope="module")
+def shipped(current) -> dict[str, Recipe]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_DATA", str(current))
+        patch.chdir(current)
+        return {name: read_recipe(name) for name in shipped_recipes()}
+
+
+def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write, current):
     assert len(shipped) > 30
     for name, recipe in shipped.items():
         assert read_recipe(write(recipe_text(recipe), f"{name}.toml")) == recipe
@@ -414,7 +433,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert text.startswith("# ")
         assert "\ntitle = " in text  # which `relexify recipes` shows
         assert f"relexify {verb} {name}" in text
-        assert recipe.output == tmp_path / "runs" / name
+        assert recipe.output == current / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
         assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
 

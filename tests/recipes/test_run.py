@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from relexify.errors import InputError, OutputError
 from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
+from relexify.registry import Registry
 from relexify.steps import STEPS
 from tests import pico
 
@@ -52,6 +54,15 @@ def test_steps_run_in_their_order_whatever_the_order_of_the_tables(write, tmp_pa
     assert [step.table for step in recipe.steps] == ["transfer", "training"]
     assert run_recipe(recipe).curve.last.step == 2
     assert folders(tmp_path) == {"out"}
+
+
+def test_only_the_last_model_of_a_run_is_described(write, tmp_path, monkeypatch):
+    described: list[Path] = []
+    documents: Registry[Callable[[Path], str]] = Registry("document")
+    documents.add("card.txt", lambda folder: described.append(folder) or "a model")
+    monkeypatch.setattr("relexify.storage.documents.DOCUMENTS", documents)
+    run_recipe(read_recipe(write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}')))
+    assert described == [tmp_path / "out"]
 
 
 def test_a_mistake_that_a_step_finds_leaves_no_work_in_the_way_of_the_corrected_recipe(write, tmp_path):

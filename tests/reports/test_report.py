@@ -22,7 +22,7 @@ def test_a_report_has_numbers_tables_and_a_picture(tmp_path):
         "# Swahili\n\n- machine: NVIDIA H200\n- recipe: batch = 64, stages = embeddings, everything\n"
         "- tokens a step: 1,000\n\n![bits per byte against steps](curves.svg)\n\n## Scores\n"
     )
-    assert "| fast           | **3.000** | **2.000** | **1.600** | **1.200** |" in text
+    assert "| fast | **3.000** | **2.000** | **1.600** | **1.200** |" in text
     assert "step 30 (3.3×)" in text
     assert "steps to reach 1.800, the end of slow" in text
     assert "one seed a run" in text

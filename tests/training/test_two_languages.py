@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
+from relexify.pretrained.loading import load_tokenizer
+from relexify.storage.files import MARKER
 from relexify.systems.bilingual.training import train_bilingual
 from relexify.text import Corpus
 from relexify.training.data.batches import MixedTexts
 from relexify.training.plan import plan_stages
 from relexify.training.run import train
 from tests import pico
-from tests.training.runs import HELD_OUT, TRAINING, Moment, assert_same_bits
+from tests.training.runs import HELD_OUT, TRAINING, Moment, assert_same_bits, tensors
 from tests.training.test_batches import counting, numbers
 
 SHORT = replace(TRAINING, steps=6, evaluate_every=3, save_every=None)
@@ -80,3 +85,23 @@ def test_a_bilingual_model_has_its_own_text_of_the_source_language(run_of):
     texts = {"held_out": run.held_out, "source_held_out": run.held_out}
     with pytest.raises(InputError, match="source_corpus"):
         train_bilingual(run.source, other.source, run.output(), run.corpus, run.corpus, training, **texts)
+
+
+@pytest.mark.parametrize(("plan", "average"), [("relexify", None), ("embeddings-only", 0.9)])
+def test_the_rows_of_the_source_are_kept_bit_for_bit_while_others_are_trained(run_of, tmp_path, plan, average):
+    run = run_of("llama untied")
+    folder = shutil.copytree(run.source, tmp_path / "extended")
+    (folder / MARKER).write_text(json.dumps({"extension": {"added": 40}}))
+    tokens = len(load_tokenizer(folder))
+    training = replace(SHORT, plan=plan, learning_rate=None, average=average, keep_rows=True)
+    trained = train(folder, tmp_path / "trained", run.corpus, training, held_out=run.held_out)
+    before, after = tensors(folder), tensors(trained.output)
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        assert torch.equal(before[name][: tokens - 40], after[name][: tokens - 40])
+        assert not torch.equal(before[name][tokens - 40 :], after[name][tokens - 40 :])
+
+
+def test_rows_of_a_model_without_added_tokens_cannot_be_kept(run_of):
+    run = run_of()
+    with pytest.raises(InputError, match="no added tokens"):
+        run.train(replace(SHORT, keep_rows=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,9 @@ def demo(
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)
     options = replace(options, training=replace(options.training, steps=steps))
     with bars():
+        logger = logging.getLogger("relexify")
+        if logger.level == logging.INFO:
+            logger.setLevel(logging.ERROR)  # bars and reported lines suffice; the same warnings come for every run
         result = run_demonstration(options, report=lambda text: console.print(f"· {escape(text)}"))
     _print_result(result)
     console.print(f"{time.monotonic() - start:.0f} seconds")
@@ -57,9 +61,10 @@ def demo(
 
 
 def _print_result(result: DemonstrationResult) -> None:
-    samples = {"prompt": result.prompt, "before training": result.before, "after training": result.after}
-    rows = [[name, sample.text, sample.gloss] for name, sample in samples.items()]
-    print_rows("What the model writes", [["", "invented language", "word by word in English"], *rows])
+    samples = {"Prompt": result.prompt, "Before training": result.before, "After training": result.after}
+    results.print("\n[bold]What the model writes[/], and below it the same word by word in English")
+    for name, sample in samples.items():
+        results.print(f"[bold]{name}[/]\n  {escape(sample.text)}\n  {escape(sample.gloss)}", highlight=False)
     rows = [["embeddings", "before training", "after"], ["original model and tokenizer", f"{result.original:.3f}", ""]]
     for name, (curve,) in result.comparison.curves.items():
         rows.append([name, f"{curve.first.bits_per_byte:.3f}", f"{curve.last.bits_per_byte:.3f}"])
@@ -67,6 +72,9 @@ def _print_result(result: DemonstrationResult) -> None:
     steps = max(curve.last.step for (curve,) in result.comparison.curves.values())
     tokens = result.comparison.tokens_a_step
     print_rows(f"Bits per byte of held-out text, {steps} steps of {tokens} tokens (lower is better)", rows)
+    (random,), (blend,) = result.comparison.curves.values()
+    if blend.first.bits_per_byte < random.last.bits_per_byte:
+        results.print(f"Random embeddings need more than {steps} steps to be as good as blend is before training.")
     folder = escape(str(result.output))
     results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
     results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)

@@ -115,7 +115,7 @@ def _row(estimate: Estimate) -> list[str]:
         *sizes,
         f"{estimate.tokens_per_second:,.0f}",
         format_duration(estimate.seconds),
-        f"{estimate.gpus * estimate.seconds / 3600:,.1f}",
+        f"{estimate.gpus * estimate.seconds / 3600:,.2f}",
     ]
 
 

@@ -163,6 +163,7 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     from relexify.text import Corpus
 
     read = read_recipe(recipe, settings or ())
-    for text in filter(None, (read.corpus, read.held_out)):
-        Corpus.open(text).ensure_text()
+    Corpus.open(read.corpus).ensure_text()
+    if read.held_out is not None:
+        Corpus.open(read.held_out).ensure_text()
     return read

@@ -86,7 +86,8 @@ def train(
     """Continue the training of MODEL on text, and write it to OUTPUT; it is scored on held-out text along the way.
 
     Decoders are trained to predict the next token, masked language models the masked ones. Checkpoints are kept in
-    OUTPUT.training: if interrupted, even by kill -9, run the same command again to resume, with bit-identical results.
+    OUTPUT.training: if interrupted, even by kill -9, run the same command again to resume (on a CPU, with bit-identical
+    results).
     Several GPUs: torchrun --nproc-per-node 4 -m relexify train …, or accelerate launch -m relexify train …
 
     Example: relexify train smollm2-swahili smollm2-swahili-trained --corpus swahili.txt --steps 5000

@@ -30,6 +30,7 @@ from relexify.recipes.run import run_steps
 from relexify.recipes.tasks import TaskEntry, evaluate_entries, finished_scores
 from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
+from relexify.storage.documents import write_documents
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.work import WorkFolder, read_notes
@@ -267,6 +268,7 @@ def _save_training(trial: Trial, model: Path, trainings: Sequence[Any], folder: 
         earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:
         shutil.copytree(model, folder / _MODEL)
+        write_documents(folder / _MODEL)
 
 
 def _load_curve(path: Path, otherwise: str) -> Curve | None:

@@ -76,7 +76,7 @@ class Transfer:
         overrides: Source token by target token.
         vectors: How to train vectors.
         unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
-            decides.
+            decides, and an extended model gets none.
         options: The method's own options, by name.
         score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         score_bytes: How much text to score on.

@@ -35,7 +35,7 @@ from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
-from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte
@@ -51,7 +51,6 @@ from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
-from relexify.tokens import train_tokenizer_like
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     return cached(
         "tokenizer",
         {"corpus": corpus, "like": source, "vocab_size": options.vocab_size},
-        make=lambda: train_tokenizer_like(source, lambda: iter(corpus), options.vocab_size, size=corpus.size()),
+        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size),
         save=save_tokenizer,
         load=load_tokenizer,
     )
@@ -315,9 +314,13 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
+    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text.
+
+    An extended model does not unless it is requested: the added tokens would become more probable in source text too.
+    """
     requested = options.unigram_prior
-    return METHODS[options.method].unigram_prior if requested is None else requested
+    by_default = METHODS[options.method].unigram_prior and not options.keep_source
+    return by_default if requested is None else requested
 
 
 def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:

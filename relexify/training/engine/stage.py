@@ -35,6 +35,7 @@ from relexify.training.engine.arguments import (
 )
 from relexify.training.engine.average import swap_averages
 from relexify.training.engine.freezing import freeze_all_but
+from relexify.training.engine.kept_rows import KeptRows
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData
@@ -76,6 +77,7 @@ def train_stage(
     first_step: int = 0,
     is_last: bool = True,
     snapshots: Path | None = None,
+    kept_rows: int = 0,
 ) -> StageResult:
     """Train one stage, or resume it where an earlier run was interrupted.
 
@@ -88,6 +90,7 @@ def train_stage(
         first_step: Number of steps of the stages before.
         is_last: Whether it is the last stage, the only one that `patience` may stop.
         snapshots: The folder for the models of `Training.snapshots`.
+        kept_rows: As in `TrainingJob`.
 
     Raises:
         InputError: All checkpoints are damaged, the batch cannot be divided as requested, or the optimiser cannot train
@@ -115,6 +118,7 @@ def train_stage(
     is_compiled = compiles(training, stage, arguments)
     on_one_gpu = arguments.device.type == "cuda" and arguments.world_size == 1
     sequences = Sequences(data.batches, first_step * training.batch, stage.steps * training.batch)
+    keeping = [KeptRows(model, kept_rows)] if kept_rows else []
     # Masked text has labels at a share of its positions; at least as many when it is scored.
     share = data.batches.label_share
     label_share = 1.0 if share == 1 else max(share, 1 / MASK_STRIDE)
@@ -144,7 +148,7 @@ def train_stage(
             arguments,
             sequences,
             data,
-            [*stage_callbacks(training, folder, is_last), monitor],
+            [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
             # What is computed again restores the state of the random generator, which cannot be recorded.
             captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
@@ -196,6 +200,8 @@ def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training)
             "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
             "of many: set fsdp_version to 2, or choose the plan direct"
         )
+    if training.keep_rows:
+        raise InputError("rows cannot be kept in a model that FSDP distributes: leave out keep_rows, or FSDP")
     if training.lora_rank:
         raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out lora_rank, or FSDP")
     if training.inner_precision == "bfloat16":

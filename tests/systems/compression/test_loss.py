@@ -202,6 +202,7 @@ def test_autocast_affects_the_scores_and_nothing_after_them():
         torch.testing.assert_close(mine, other, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.filterwarnings("default")  # torch.compile causes warnings that it hides itself
 @pytest.mark.parametrize("tokens", [100, 20])
 def test_the_loss_compiles_to_one_graph_with_complete_and_incomplete_prefixes(tokens, monkeypatch):
     def in_one_graph(function):

@@ -13,7 +13,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.steps import ResultTable
 from relexify.systems.transfer.checks import validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import load_transfer, run_transfer
+from relexify.systems.transfer.run import has_prior, load_transfer, run_transfer
 from relexify.systems.transfer.summary import summarise_transfer
 from tests import pico
 
@@ -61,6 +61,12 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     shown = summarise_transfer(loaded)
     assert "Length of the text" in [part.title for part in shown if isinstance(part, ResultTable)]
     assert any("the same as before" in part for part in shown if isinstance(part, str))
+
+
+def test_the_prior_is_added_only_if_it_is_requested(options):
+    assert has_prior(options)
+    assert not has_prior(replace(options, unigram_prior=None, method="blend"))
+    assert has_prior(replace(options, unigram_prior=None, method="blend", keep_source=False))
 
 
 def test_methods_of_a_comparison_keep_the_text_of_the_source(options):

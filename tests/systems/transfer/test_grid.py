@@ -135,7 +135,7 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
 
 
 def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_path):
-    for method, changes in {"wechsel": {"unigram_prior": True}, "blend": {"dictionary": None}}.items():
+    for method, changes in {"wechsel": {}, "blend": {"dictionary": None}}.items():
         recipe = transfer(models, tmp_path / method, method=method, **changes)
         search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
         cells = {(cell.neighbours, cell.temperature): cell for cell in run_grid(search).cells}
@@ -144,7 +144,9 @@ def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_pa
         assert cells[None, None].scores["bits per byte"].value == alone.scores["random"]
         assert cells[3, 0.5].initialisation == method
         assert cells[3, 0.5].scores != cells[7, 0.5].scores
-        assert read_notes(alone.output)["unigram_prior"] is not None
+        assert (read_notes(alone.output)["unigram_prior"] is not None) == (method == "blend"), (
+            "it is for one by default"
+        )
 
 
 def stopping_after(cells):
@@ -207,7 +209,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
     ("changes", "options", "message"),
     [
         ({"method": "fvt"}, {}, "fvt has neither neighbours nor temperature"),
-        ({"method": "blend"}, {}, "blend does not depend on .*: choose transfer.method=wechsel"),
+        ({"method": "blend"}, {}, "blend does not depend on .*: choose transfer.method=ofa or wechsel"),
         ({}, {"neighbours": ()}, "at least one number"),
         ({}, {"neighbours": (10, 0)}, "neighbours = 0"),
         ({}, {"temperatures": (0.0,)}, r"temperature = 0\.0"),

@@ -1,0 +1,30 @@
+"""Extend, train both languages, and prune, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+from relexify.storage.work import read_notes
+from tests.cli.command import assert_error, relexify
+
+
+def test_a_model_is_extended_trained_in_both_languages_and_pruned(world, tmp_path, cache):
+    texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+    options = ("--keep-source", "--added-tokens", 40, "--method", "fvt", "--set", "score_bytes=500")
+    extended = relexify("transfer", world.gpt2, tmp_path / "both", *texts, *options)
+    assert extended.status == 0, extended.err
+    assert "are the same as before" in extended.out
+    assert "added tokens" in extended.out
+    short = ("--steps", 2, "--batch", 4, "--length", 16, "--set", "report_to=[]", "--set", "source_share=0.5")
+    trained = relexify("train", tmp_path / "both", tmp_path / "trained", *texts, *short)
+    assert trained.status == 0, trained.err
+    assert "source: bits per byte" in trained.out
+    pruned = relexify("--json", "prune", tmp_path / "trained", tmp_path / "small", "--corpus", world.corpus)
+    assert pruned.status == 0, pruned.err
+    assert json.loads(pruned.out)["removed"] == read_notes(tmp_path / "small")["pruned"]["removed"] > 0
+    assert relexify("check", tmp_path / "small").status == 0
+
+
+def test_an_extension_needs_text_of_the_source_language(world, tmp_path):
+    outcome = relexify("transfer", world.gpt2, tmp_path / "both", "--corpus", world.corpus, "--keep-source")
+    assert_error(outcome, "--source-corpus")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
@@ -107,6 +106,8 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
         Indices of the atoms [n × k], int64, and their coefficients [n × k], float64. If a combination is exact with
         fewer atoms, the other coefficients are zero.
     """
+    from scipy.linalg import solve_triangular  # slow to import, and options are validated without it
+
     signals, atoms = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (signals, atoms))
     count = min(count, len(atoms))
     products = atoms @ atoms.T

@@ -1,6 +1,6 @@
 """Rows, time and memory of OFA, FOCUS and OMP for 50,000 tokens, and of the packages that have the same method.
 
-    pip install --no-deps mergekit immutables deepfocus entmax fastdist numba llvmlite fasttext-wheel      # the peers
+    pip install --no-deps mergekit immutables deepfocus entmax fastdist numba llvmlite fasttext-wheel print-on-steroids
     python benchmarks/initialisers.py                     # all three, and the peers on 500 of the tokens
     python benchmarks/initialisers.py --only omp --tokens 50000 --peer-tokens 500
 
@@ -71,6 +71,7 @@ def measure(method: str, side: str, tokens: int, peer_tokens: int) -> dict[str, 
     rows = (RELEXIFY if side == "relexify" else PEERS)[method]
     if side == "peer":
         new = new[:peer_tokens]
+    rows(new[:2], shared[:100], source[:100])  # imports and compiles
     start, used = time.perf_counter(), time.process_time()
     found = rows(new, shared, source)
     return {

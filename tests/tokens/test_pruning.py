@@ -9,7 +9,7 @@ from relexify.tokens import prune_tokenizer, vocabulary_of
 from tests import pico
 from tests.tokens.test_extension import LAYOUTS
 
-USED = pico.sentences(200, words="the old teacher reads near green water".split(), seed=4)  # noqa: SIM905
+USED = pico.sentences(60, words="the old teacher reads near green water".split(), seed=4)  # noqa: SIM905
 layouts = pytest.mark.parametrize("layout", list(LAYOUTS))
 
 

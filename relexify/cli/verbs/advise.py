@@ -62,7 +62,7 @@ def advise(
     ] = None,
     vocab_size: VocabularySize = 32_000,
     steps: Steps = 20,
-    batch: Batch = 8,
+    batch: Batch = 4,
     length: Length = 128,
     text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = 8_000_000,
     output: Annotated[

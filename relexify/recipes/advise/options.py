@@ -36,7 +36,7 @@ class Advise:
     transfer: Transfer
     methods: tuple[str, ...] = ()
     steps: int = 20
-    batch: int = 8
+    batch: int = 4
     length: int = 128
     text_bytes: int = 8_000_000
 

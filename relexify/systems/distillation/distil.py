@@ -148,7 +148,9 @@ def _train(
     rows = table.detach().float().clone().requires_grad_()
     fixed = torch.from_numpy(~trained).to(device)
     steps = options.distillation_steps
-    optimiser = torch.optim.Adam([rows], lr=options.distillation_rate)
+    # Relative to the rows: a step of Adam is as long as the rate, and the rows of some models are ten times as long as
+    # those of others.
+    optimiser = torch.optim.Adam([rows], lr=options.distillation_rate * float(rows.detach().std()))
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     losses = []
     with track("distilling tokens", steps) as advance:

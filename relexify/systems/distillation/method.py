@@ -25,13 +25,14 @@ class Distillation:
         distillation_steps: Steps of training.
         distillation_batch: Lines of text per step.
         distillation_length: Target tokens of a line at most; the rest of the line is not read.
-        distillation_rate: Learning rate of Adam at the first step; it falls to zero.
+        distillation_rate: Learning rate of Adam at the first step, as a share of the standard deviation of the rows;
+            it falls to zero.
     """
 
     distillation_steps: int = 500
     distillation_batch: int = 16
     distillation_length: int = 128
-    distillation_rate: float = 2e-3
+    distillation_rate: float = 0.02
 
     def __post_init__(self) -> None:
         check_number("distillation_steps", self.distillation_steps)

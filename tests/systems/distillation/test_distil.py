@@ -20,7 +20,7 @@ from relexify.tokens import train_tokenizer_like
 from tests import pico
 
 LINES = pico.sentences(40, words=pico.foreign_words(), seed=3)
-SHORT = {"distillation_steps": 20, "distillation_batch": 6, "distillation_length": 24, "distillation_rate": 0.01}
+SHORT = {"distillation_steps": 20, "distillation_batch": 6, "distillation_length": 24, "distillation_rate": 0.5}
 
 
 def transferred(family, tmp_path):

@@ -148,9 +148,10 @@ def run_demonstration(
         score=False,
         seed=options.seed,
     )
-    # The middle of a sentence: after its end, the model would rightly write nothing.
-    longest = max((paragraph.split() for paragraph in material.held_out), key=len)
-    prompt = " ".join(longest[:_PROMPT_WORDS])
+    # Prose, cut in the middle of a sentence: after its end, the model would rightly write nothing.
+    paragraphs = [paragraph.split() for paragraph in material.held_out if not paragraph.isupper()]
+    words = next((words for words in paragraphs if len(words) > 2 * _PROMPT_WORDS), paragraphs[0])
+    prompt = " ".join(words[:_PROMPT_WORDS])
     curves, samples = {}, {}
     with write_folder(options.output, overwrite=options.overwrite) as folder:
         _write_material(material, folder)

@@ -16,8 +16,8 @@ from relexify.errors import InputError
 from relexify.recipes.recipe import read_recipe
 from relexify.recipes.run import run_recipe
 from relexify.storage.work import WorkFolder
-from relexify.systems.bilingual import recipe as bilingual_step
-from relexify.training import recipe as training_step
+from relexify.systems.bilingual import training as bilingual_training
+from relexify.training import run as training_run
 from tests.cli.command import assert_error, relexify
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
@@ -122,8 +122,8 @@ def stops_at(owner: object, name: str, *, after: bool) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
-        (training_step, "train", True),
-        (bilingual_step, "train_bilingual", True),
+        (training_run, "train", True),
+        (bilingual_training, "train_bilingual", True),
         (WorkFolder, "mark_finished", False),
     ],
 )
@@ -143,7 +143,9 @@ def test_a_recipe_stopped_between_its_steps_resumes_with_the_same_result(
 
 def test_a_changed_recipe_does_not_take_the_unfinished_work_of_another(recipe, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(bilingual_step, "train_bilingual", stops_at(bilingual_step, "train_bilingual", after=False))
+        patch.setattr(
+            bilingual_training, "train_bilingual", stops_at(bilingual_training, "train_bilingual", after=False)
+        )
         with pytest.raises(Stopped):
             run_recipe(read_recipe(recipe))
     changed = read_recipe(recipe, ["training.steps=2", "bilingual.training.steps=2"])
@@ -153,7 +155,7 @@ def test_a_changed_recipe_does_not_take_the_unfinished_work_of_another(recipe, t
     assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}
 
 
-def test_a_bilingual_step_needs_a_transfer_and_text(recipe, tmp_path, rejects):
+def test_a_bilingual_training_needs_a_transfer_and_text(recipe, tmp_path, rejects):
     whole = recipe.read_text()
     recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
     rejects(("run", recipe), "[bilingual] needs [transfer]")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM
+from transformers import AutoModel, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, XLMWithLMHeadModel
 
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.pretrained.architecture import architecture_of
@@ -125,7 +125,8 @@ def test_without_a_trilayer_each_language_is_its_own_model(source: Any) -> None:
     with torch.no_grad():
         for language, own in (("en", source), ("xx", target)):
             expected = logits_of_backbone(own, {"input_ids": ids})
-            assert torch.equal(model(ids, language=language).logits, expected)
+            rounding = 1e-5 if isinstance(source, XLMWithLMHeadModel) else 0.0  # XLM computes in another order
+            torch.testing.assert_close(model(ids, language=language).logits, expected, rtol=rounding, atol=rounding)
 
 
 def test_there_are_no_language_embeddings_and_two_tables(source: Any) -> None:

@@ -189,7 +189,9 @@ def test_compare_measures_tasks_during_training_and_reports_their_course(recipe,
 
 
 def test_a_training_that_stops_early_lacks_the_scores_after_it(recipe, tmp_path):
-    stopped = ("--set", "training.patience=1", "--set", "training.learning_rate=50.0", "--set", "training.steps=8")
+    # Too small a rate to change any parameter, so that no score is better than the first.
+    settings = ("patience=1", "learning_rate=1e-30", "embedding_learning_rate=1e-30", "steps=8")
+    stopped = [part for setting in settings for part in ("--set", f"training.{setting}")]
     outcome = relexify(
         "compare", recipe, *stopped, "--set", 'compare.runs=["fvt"]', "--set", "compare.tasks_at=[0.25, 0.875, 1]"
     )

@@ -18,6 +18,7 @@ from relexify.storage.cache import cached_folder
 __all__ = ["download_files", "is_url"]
 
 _BLOCK = 1 << 20
+_LONGEST_NAME = 60  # characters, of up to 4 bytes; file systems allow 255 bytes
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -44,7 +45,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     try:
         system, path = url_to_fs(url)
         if system.isdir(path):
-            found = [file for file in system.find(path) if is_text(Path(file))]
+            found = [file for file in system.find(path) if is_text(Path(_name(file)))]
         else:
             found = [file for file in system.glob(path) if system.isfile(file)]
         files = [_download(system, file) for file in sorted(found)]
@@ -60,7 +61,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
 
 def _download(system: Any, path: str) -> Path:
-    name = PurePosixPath(path).name
+    name = _name(path)
 
     def write(folder: Path) -> None:
         (folder / "file").mkdir()
@@ -71,6 +72,11 @@ def _download(system: Any, path: str) -> Path:
 
     key = {"url": system.unstrip_protocol(path), "version": system.ukey(path)}
     return cached_folder("download", key, write) / "file" / name
+
+
+def _name(path: str) -> str:
+    """Return the name for a downloaded file: without a query, and only its end, because names of files are limited."""
+    return PurePosixPath(path.partition("?")[0]).name[-_LONGEST_NAME:]
 
 
 def _read(system: Any, path: str) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import meta_model
 from relexify.registry import choose
@@ -134,14 +134,23 @@ def plan(
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
     check_trainable(shaped, training)
-    # Adapters are not trained with Muon; without a request for it, LoRA chooses AdamW.
-    has_muon = training.optimiser == MUON or any(stage.optimiser == MUON for stage in training.stages)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
-        if changes not in ways and not (has_muon and "lora_rank" in changes):
+        if changes not in ways and _is_possible(shaped, replace(training, **changes)):
             ways.append(changes)
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
+
+
+def _is_possible(model: PreTrainedModel, training: Training) -> bool:
+    """Whether a model can be trained so; a missing package is no obstacle to an estimate."""
+    try:
+        check_trainable(model, training)
+    except MissingExtra:
+        return True
+    except InputError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

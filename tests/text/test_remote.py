@@ -49,6 +49,12 @@ def test_a_url_is_read_like_a_path(store: Any, url: str, expected: list[str]) ->
     assert list(Corpus.open(url)) == expected
 
 
+@pytest.mark.parametrize("name", ["r.jsonl?download=true", f"r.jsonl?signature={'x/y' * 99}", f"{'r' * 300}.jsonl.gz"])
+def test_the_format_is_that_of_the_name_without_a_query(store: Any, name: str) -> None:
+    store.pipe(f"/store/{name}", json.dumps({"text": LINES[0]}).encode())
+    assert list(Corpus.open(f"memory://store/{name}")) == LINES[:1]
+
+
 def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Path) -> None:
     url = "memory://store/news/a.txt"
     first = Corpus.open(url)

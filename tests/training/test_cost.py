@@ -152,6 +152,12 @@ def test_a_smaller_gpu_takes_fewer_sequences_at_once():
     assert small_gpu.seconds > 2 * large_gpu.seconds
 
 
+@pytest.mark.parametrize("options", [{"snapshots": (10,)}, {"optimiser": "muon"}])
+def test_only_savings_that_the_training_allows_are_estimated(options):
+    found = estimates(shaped(SMOLLM2), Training(**options))
+    assert list(found) == [(), ("checkpoint_activations",), ("inner_precision", "checkpoint_activations")]
+
+
 def test_impossible_plans_are_rejected():
     with pytest.raises(InputError, match=r"there is no GPU 'h20': did you mean 'h200'"):
         plan(shaped(SMOLLM2), gpu="h20")

@@ -133,6 +133,7 @@ def plan(
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:

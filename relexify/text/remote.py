@@ -1,7 +1,8 @@
 """Files on other machines, by URL: everything that fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
 
 A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
-once into the cache, where it is found by its URL and version, instead of being streamed each time.
+once into the cache, where it is found by its URL and version, instead of being streamed each time. Over https, the
+version is the ETag, date and size that the server reports; if it reports none of them, a change is not noticed.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def _download(system: Any, path: str) -> Path:
                 stream.write(block)
                 advance(len(block))
 
-    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path)}
+    details = system.info(path)
+    version = {field: details.get(field) for field in ("ETag", "Last-Modified", "size")}  # `ukey` lacks them over https
+    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path), **version}
     return cached_folder("download", key, write) / "file" / name
 
 

@@ -65,6 +65,19 @@ def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Pa
     assert Corpus.open(url).fingerprint() != first.fingerprint()
 
 
+@pytest.mark.parametrize("field", ["ETag", "Last-Modified", "size"])
+def test_a_file_is_downloaded_again_if_only_the_server_says_that_it_changed(
+    store: Any, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    url, kind = "memory://store/news/a.txt", type(store)
+    info = kind.info
+    monkeypatch.setattr(kind, "ukey", lambda self, path: path)  # as over https
+    for value, text in enumerate(["one", "two"]):
+        store.pipe("/store/news/a.txt", text.encode())
+        monkeypatch.setattr(kind, "info", lambda self, path, value=value: {**info(self, path), field: value})
+        assert list(Corpus.open(url)) == [text]
+
+
 def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: Path, monkeypatch: Any) -> None:
     class Broken:
         def __enter__(self) -> Broken:

@@ -14,7 +14,7 @@ from relexify.training.cost import Estimate, plan
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
-from relexify.training.engine.muon import MuonAdamW
+from relexify.training.engine.muon import WORKSPACE, MuonAdamW
 from relexify.training.hardware import GPUS, USABLE
 from relexify.training.measuring import measure_training
 from relexify.training.plan import Stage, Training
@@ -141,6 +141,12 @@ def test_a_large_model_needs_several_gpus_or_less_memory():
     # Every GPU orthogonalises all matrices.
     muon = [plan(shaped(LARGE), replace(training, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
     assert muon[1].seconds > 0.6 * muon[0].seconds
+
+
+def test_muon_takes_memory_for_the_largest_matrix():
+    training = Training(batch=1, length=8, optimiser="muon")
+    memory = plan(shaped(LARGE), training, gpus=1)[0].memory
+    assert memory.activations == WORKSPACE * LARGE.hidden_size * LARGE.intermediate_size
 
 
 def test_a_smaller_gpu_takes_fewer_sequences_at_once():

@@ -132,7 +132,8 @@ class Inputs:
         if not self.keep_source or precomputed is None:
             return precomputed
         added = precomputed.ids >= len(vocabulary_of(self.source))
-        return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added])
+        output = None if precomputed.output is None else precomputed.output[added]
+        return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added], output)
 
     @property
     def reads_own_embedding(self) -> bool:

@@ -20,6 +20,7 @@ from relexify.pretrained.packaged import PACKAGED
 from relexify.progress import report_under
 from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte
+from relexify.storage.documents import without_documents, write_documents
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
@@ -158,7 +159,7 @@ def run_demonstration(
         for name, dictionary in (("random", None), (KEPT, material.lexicon)):
             report(f"transferring it with the method {name}, and training it for {options.training.steps} steps")
             start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
-            with report_under(name):
+            with report_under(name), without_documents():
                 graft = run_transfer(replace(transfer, output=start, method=name, dictionary=dictionary)).graft
                 result = train(start, end, corpus, options.training, held_out=held_out)
             curves[name] = (result.curve,)
@@ -170,7 +171,8 @@ def run_demonstration(
             shutil.rmtree(start)
         report("scoring the oracle, which is given the translation of every word")
         truth = BilingualLexicon(tuple(material.language.pairs()), name="true dictionary")
-        graft = run_transfer(replace(transfer, output=folder / "oracle", dictionary=truth)).graft
+        with without_documents():
+            graft = run_transfer(replace(transfer, output=folder / "oracle", dictionary=truth)).graft
         oracle = _score(graft.model, graft.tokenizer, options, material)
         shutil.rmtree(folder / "oracle")
         scores = {"original model and tokenizer": original, "oracle before training": oracle}
@@ -178,6 +180,7 @@ def run_demonstration(
         notes |= {name: f"{score:.3f} bits per byte" for name, score in scores.items()}
         comparison = Comparison("An invented language", curves, options.training.tokens_per_step, notes)
         write_report(comparison, folder)
+    write_documents(options.output / "model")
     return DemonstrationResult(
         comparison=comparison,
         original=original,

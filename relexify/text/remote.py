@@ -1,7 +1,8 @@
 """Files on other machines, by URL: everything that fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
 
 A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
-once into the cache, where it is found by its URL and version, instead of being streamed each time.
+once into the cache, where it is found by its URL and version, instead of being streamed each time. Over https, the
+version is the ETag, date and size that the server reports; if it reports none of them, a change is not noticed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from relexify.storage.cache import cached_folder
 __all__ = ["download_files", "is_url"]
 
 _BLOCK = 1 << 20
+_LONGEST_NAME = 60  # characters, of up to 4 bytes; file systems allow 255 bytes
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -45,7 +47,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     try:
         system, path = url_to_fs(url)
         if system.isdir(path):
-            found = [file for file in system.find(path) if is_text(Path(file))]
+            found = [file for file in system.find(path) if is_text(Path(_name(file)))]
         else:
             found = [file for file in system.glob(path) if system.isfile(file)]
         files = [_download(system, file) for file in sorted(found)]
@@ -65,7 +67,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
 
 def _download(system: Any, path: str) -> Path:
-    name = PurePosixPath(path).name
+    name = _name(path)
 
     def write(folder: Path) -> None:
         (folder / "file").mkdir()
@@ -74,8 +76,15 @@ def _download(system: Any, path: str) -> Path:
                 stream.write(block)
                 advance(len(block))
 
-    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path)}
+    details = system.info(path)
+    version = {field: details.get(field) for field in ("ETag", "Last-Modified", "size")}  # `ukey` lacks them over https
+    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path), **version}
     return cached_folder("download", key, write) / "file" / name
+
+
+def _name(path: str) -> str:
+    """Return the name for a downloaded file: without a query, and only its end, because names of files are limited."""
+    return PurePosixPath(path.partition("?")[0]).name[-_LONGEST_NAME:]
 
 
 def _read(system: Any, path: str) -> Iterator[bytes]:

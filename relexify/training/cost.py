@@ -19,7 +19,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import meta_model
 from relexify.registry import choose
@@ -133,15 +133,25 @@ def plan(
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     check_trainable(shaped, training)
-    # Adapters are not trained with Muon; without a request for it, LoRA chooses AdamW.
-    has_muon = training.optimiser == MUON or any(stage.optimiser == MUON for stage in training.stages)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
-        if changes not in ways and not (has_muon and "lora_rank" in changes):
+        if changes not in ways and _is_possible(shaped, replace(training, **changes)):
             ways.append(changes)
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
+
+
+def _is_possible(model: PreTrainedModel, training: Training) -> bool:
+    """Whether a model can be trained so; a missing package is no obstacle to an estimate."""
+    try:
+        check_trainable(model, training)
+    except MissingExtra:
+        return True
+    except InputError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -242,6 +252,11 @@ def _estimate(
                 memories = [stage.memory(tokens, number, is_sharded=is_sharded) for stage in stages]
                 ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
     if not ways:
+        if training.micro_batch and training.batch % (gpus or 1) == 0:
+            raise InputError(
+                f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
+                "GPUs: give a batch that is a multiple of both, or another micro_batch"
+            )
         raise InputError(
             f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
         )

@@ -23,7 +23,7 @@ from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes
 from relexify.text import HELD_OUT_EVERY, Corpus
-from relexify.tokens import encoder_of
+from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack
 from relexify.training.plan import Training
@@ -184,7 +184,7 @@ def _rows_before_extension(source: str | Path, tokenizer: PreTrainedTokenizerBas
             f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
             "was extended, or leave it out"
         )
-    return len(tokenizer) - int(extension["added"])
+    return len(vocabulary_of(tokenizer)) - int(extension["added"])
 
 
 def language_data(

@@ -42,12 +42,12 @@ def check_trainable(model: PreTrainedModel, training: Training) -> None:
             trains nothing, or the model cannot save memory as requested.
     """
     check_language_model(model, training)
-    check_stages(model, training)
     if training.checkpoint_activations and not model.supports_gradient_checkpointing:
         raise InputError(
             f"{type(model).__name__} cannot compute activations again: leave out checkpoint_activations, and take a "
             "smaller micro_batch"
         )
+    check_stages(model, training)
 
 
 def check_language_model(model: PreTrainedModel, training: Training) -> None:
@@ -76,8 +76,6 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
     Raises:
         InputError: One does not.
     """
-    if training.lora_rank:
-        import_peft()
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
         if stage.optimiser == MUON or stage.embedding_learning_rate is not None:
@@ -88,6 +86,8 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
                     f"Muon and a learning rate of embeddings need to know which parameters belong to the vocabulary "
                     f"({error}): choose the plan direct"
                 ) from error
+    if training.lora_rank:
+        import_peft()
 
 
 def check_halves(training: Training, devices: int) -> None:

@@ -8,6 +8,7 @@ import torch
 from relexify.errors import InputError
 from relexify.grafting import check, prune
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.storage.json import read_json
 from tests import pico
 
 USED = pico.sentences(60, words="the old teacher reads near green water".split(), seed=4)  # noqa: SIM905
@@ -34,6 +35,7 @@ def test_the_logits_of_all_remaining_tokens_are_the_same(family, tmp_path):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "removed" in (tmp_path / "out" / "README.md").read_text()
+    assert set(read_json(tmp_path / "out" / "relexify.json")["provenance"]["inputs"]) == {"model", "corpus"}
     report = (tmp_path / "out" / "report.html").read_text()
     assert "pruned" in report
     assert "good start" not in report

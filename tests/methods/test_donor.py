@@ -13,6 +13,7 @@ from relexify.methods.clp import clp
 from relexify.methods.copying import shared
 from relexify.methods.omp import MatchingPursuit, matching_pursuit, omp
 from relexify.mixture import Origin
+from relexify.storage.json import read_json
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.tokens import vocabulary_of
@@ -151,6 +152,7 @@ def test_a_transfer_takes_tokenizer_and_rows_of_the_donor(method, tmp_path, cach
         str(tmp_path / "model"), tmp_path / "out", tmp_path / "target.txt", method=method, donor=str(tmp_path / "donor")
     )
     result = run_transfer(replace(options, score=False))
+    assert "donor" in read_json(tmp_path / "out" / "relexify.json")["provenance"]["inputs"]
     assert result.graft.tokenizer.get_vocab() == TARGET_TOKENIZER.get_vocab()
     assert result.graft.report.origins["mixed" if method == "omp" else "precomputed"] > 50
     with pytest.raises(InputError, match="a model of the target language"):

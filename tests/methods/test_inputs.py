@@ -23,7 +23,7 @@ from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, 
 from relexify.methods.registry import METHODS
 from relexify.methods.token_space import WordComposition
 from relexify.methods.wechsel import vector_neighbours
-from relexify.mixture import first_of
+from relexify.mixture import PrecomputedRows, first_of
 from relexify.storage.fingerprint import fingerprint
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
@@ -52,6 +52,16 @@ def bitext(tmp_path):
     english, foreign = pico.sentences(50, seed=1), pico.sentences(50, seed=1, words=pico.foreign_words())
     (tmp_path / "bitext.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(english, foreign, strict=True)))
     return Bitext.open(tmp_path / "bitext.tsv")
+
+
+def test_given_rows_of_an_extended_vocabulary_are_those_of_added_tokens_in_both_embeddings(inputs):
+    ids, rows = np.array([0, len(SOURCE), len(SOURCE) + 1]), np.arange(6, dtype=np.float32).reshape(3, 2)
+    given = PrecomputedRows(ids, rows, rows + 10)
+    assert inputs.keep_added(given) is given
+    added = replace(inputs, keep_source=True).keep_added(given)
+    assert added.ids.tolist() == [len(SOURCE), len(SOURCE) + 1]
+    assert added.vectors.tolist() == [[2, 3], [4, 5]]
+    assert added.output.tolist() == [[12, 13], [14, 15]]
 
 
 def test_vectors_are_trained_once_for_the_same_text(cache, monkeypatch):

@@ -49,6 +49,12 @@ def test_a_url_is_read_like_a_path(store: Any, url: str, expected: list[str]) ->
     assert list(Corpus.open(url)) == expected
 
 
+@pytest.mark.parametrize("name", ["r.jsonl?download=true", f"r.jsonl?signature={'x/y' * 99}", f"{'r' * 300}.jsonl.gz"])
+def test_the_format_is_that_of_the_name_without_a_query(store: Any, name: str) -> None:
+    store.pipe(f"/store/{name}", json.dumps({"text": LINES[0]}).encode())
+    assert list(Corpus.open(f"memory://store/{name}")) == LINES[:1]
+
+
 def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Path) -> None:
     url = "memory://store/news/a.txt"
     first = Corpus.open(url)
@@ -57,6 +63,19 @@ def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Pa
     store.pipe("/store/news/a.txt", b"changed")
     assert list(Corpus.open(url)) == ["changed"]
     assert Corpus.open(url).fingerprint() != first.fingerprint()
+
+
+@pytest.mark.parametrize("field", ["ETag", "Last-Modified", "size"])
+def test_a_file_is_downloaded_again_if_only_the_server_says_that_it_changed(
+    store: Any, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    url, kind = "memory://store/news/a.txt", type(store)
+    info = kind.info
+    monkeypatch.setattr(kind, "ukey", lambda self, path: path)  # as over https
+    for value, text in enumerate(["one", "two"]):
+        store.pipe("/store/news/a.txt", text.encode())
+        monkeypatch.setattr(kind, "info", lambda self, path, value=value: {**info(self, path), field: value})
+        assert list(Corpus.open(url)) == [text]
 
 
 def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: Path, monkeypatch: Any) -> None:

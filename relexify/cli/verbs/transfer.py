@@ -132,7 +132,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.pretrained.loading import load_config
 
     config = load_config(options.model)
-    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation")
+    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
     print_plan(
         [
@@ -150,4 +150,6 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
 def _planned_tokenizer(options: Transfer) -> str:
     if options.keep_source:
         return f"the model's own, with {options.added_tokens:,} tokens added"
+    if options.donor is not None:
+        return f"that of {options.donor}"
     return options.tokenizer or f"trained, {options.vocab_size:,} tokens"

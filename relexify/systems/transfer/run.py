@@ -413,6 +413,8 @@ def _provenance(
     }
     # That of the file, which others can compare, if there is one.
     inputs = {"model": sha256_of_weights(options.model) or fingerprint(model)}
+    if options.donor is not None:
+        inputs["donor"] = sha256_of_weights(options.donor) or fingerprint(load_model(options.donor))
     inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
     return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)

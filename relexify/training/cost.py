@@ -133,6 +133,7 @@ def plan(
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
@@ -251,6 +252,11 @@ def _estimate(
                 memories = [stage.memory(tokens, number, is_sharded=is_sharded) for stage in stages]
                 ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
     if not ways:
+        if training.micro_batch and training.batch % (gpus or 1) == 0:
+            raise InputError(
+                f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
+                "GPUs: give a batch that is a multiple of both, or another micro_batch"
+            )
         raise InputError(
             f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
         )

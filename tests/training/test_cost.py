@@ -152,6 +152,12 @@ def test_a_smaller_gpu_takes_fewer_sequences_at_once():
     assert small_gpu.seconds > 2 * large_gpu.seconds
 
 
+def test_the_steps_of_own_stages_count():
+    stages = (Stage("first", 2, trains="embeddings"), Stage("second", 3))
+    estimated = plan(small("gpt2"), replace(TINY, steps=1_000, stages=stages))[0]
+    assert estimated.tokens == 5 * BATCH * LENGTH
+
+
 @pytest.mark.parametrize("options", [{"snapshots": (10,)}, {"optimiser": "muon"}])
 def test_only_savings_that_the_training_allows_are_estimated(options):
     found = estimates(shaped(SMOLLM2), Training(**options))
@@ -163,6 +169,8 @@ def test_impossible_plans_are_rejected():
         plan(shaped(SMOLLM2), gpu="h20")
     with pytest.raises(InputError, match="a batch of 64 cannot be divided over 7 GPUs"):
         plan(shaped(SMOLLM2), gpus=7)
+    with pytest.raises(InputError, match=r"cut into parts of 16 on each of 8 GPUs.*or another micro_batch"):
+        plan(shaped(SMOLLM2), Training(micro_batch=16), gpus=8)
     with pytest.raises(InputError, match="gpus = 0 is not possible"):
         plan(shaped(SMOLLM2), gpus=0)
     model, _ = pico.pair("t5")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from relexify.errors import InputError, RelexifyError, first_line
+from relexify.errors import InputError, MissingExtra, RelexifyError, first_line
 from relexify.progress import track
 from relexify.storage.cache import cached_folder
 
@@ -40,6 +40,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
     Raises:
         InputError: The URL cannot be opened, or there is no such file.
+        MissingExtra: It is an https URL, and the package aiohttp is not installed.
     """
     from fsspec.core import url_to_fs
 
@@ -52,7 +53,11 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
         files = [_download(system, file) for file in sorted(found)]
     except RelexifyError:
         raise
-    except Exception as error:  # every protocol has exceptions of its own; a missing package is named in its message
+    except ImportError as error:
+        if url.startswith(("http://", "https://")):
+            raise MissingExtra("aiohttp", f"reading {url[:200]}", "corpora") from error
+        raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install that package") from error
+    except Exception as error:  # every protocol has exceptions of its own
         raise InputError(
             f"{url[:200]} cannot be opened ({first_line(error)}): check the URL, the network and the permissions"
         ) from error

@@ -11,7 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
 from relexify.recipes.paths import absolute_text, written_text
 from relexify.text import Corpus
 
@@ -105,6 +105,22 @@ def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: 
 )
 def test_a_url_that_leads_nowhere_is_an_input_error(store: Any, url: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
+        Corpus.open(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("https://example.org/a.txt", MissingExtra, r"aiohttp: pip install 'relexify\[corpora\]'"),
+        ("s3://bucket/a.txt", InputError, r"\(Install s3fs\): install that package"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch: Any, url: str, error: type[Exception], message: str) -> None:
+    def fails(url: str) -> None:
+        raise ImportError("Install s3fs")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", fails)
+    with pytest.raises(error, match=message):
         Corpus.open(url)
 
 

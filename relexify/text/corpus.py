@@ -73,7 +73,7 @@ class Corpus:
         *,
         text_field: str = "text",
     ) -> Corpus:
-        """Open files or a data set; nothing is read before it is needed.
+        """Open files or a data set; nothing is read before it is needed, but files behind a URL are downloaded now.
 
         Args:
             source: A path, a folder, a glob pattern, a URL that fsspec opens (`s3://…`), a Hub data set (`hf:NAME`,
@@ -85,6 +85,7 @@ class Corpus:
 
         Raises:
             InputError: Nothing is found, or it is none of these.
+            MissingExtra: An https URL needs a package that is not installed.
         """
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
 

@@ -1,7 +1,8 @@
 """Files on other machines, by URL: everything that fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
 
 A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
-once into the cache, where it is found by its URL and version, instead of being streamed each time.
+once into the cache, where it is found by its URL and version, instead of being streamed each time. Over https, the
+version is the ETag, date and size that the server reports; if it reports none of them, a change is not noticed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from relexify.errors import InputError, RelexifyError, first_line
+from relexify.errors import InputError, MissingExtra, RelexifyError, first_line
 from relexify.progress import track
 from relexify.storage.cache import cached_folder
 
@@ -39,6 +40,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
     Raises:
         InputError: The URL cannot be opened, or there is no such file.
+        MissingExtra: It is an https URL, and the package aiohttp is not installed.
     """
     from fsspec.core import url_to_fs
 
@@ -51,7 +53,11 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
         files = [_download(system, file) for file in sorted(found)]
     except RelexifyError:
         raise
-    except Exception as error:  # every protocol has exceptions of its own; a missing package is named in its message
+    except ImportError as error:
+        if url.startswith(("http://", "https://")):
+            raise MissingExtra("aiohttp", f"reading {url[:200]}", "corpora") from error
+        raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install that package") from error
+    except Exception as error:  # every protocol has exceptions of its own
         raise InputError(
             f"{url[:200]} cannot be opened ({first_line(error)}): check the URL, the network and the permissions"
         ) from error
@@ -70,7 +76,9 @@ def _download(system: Any, path: str) -> Path:
                 stream.write(block)
                 advance(len(block))
 
-    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path)}
+    details = system.info(path)
+    version = {field: details.get(field) for field in ("ETag", "Last-Modified", "size")}  # `ukey` lacks them over https
+    key = {"url": system.unstrip_protocol(path), "version": system.ukey(path), **version}
     return cached_folder("download", key, write) / "file" / name
 
 

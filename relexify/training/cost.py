@@ -27,6 +27,7 @@ from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
+from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.hardware import GPUS, USABLE, UTILISATION, Gpu
 from relexify.training.loss.forward import COMPILED_CHUNK
 from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, Stage, Training, plan_stages
@@ -133,6 +134,7 @@ def plan(
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
@@ -251,6 +253,11 @@ def _estimate(
                 memories = [stage.memory(tokens, number, is_sharded=is_sharded) for stage in stages]
                 ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
     if not ways:
+        if training.micro_batch and training.batch % (gpus or 1) == 0:
+            raise InputError(
+                f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
+                "GPUs: give a batch that is a multiple of both, or another micro_batch"
+            )
         raise InputError(
             f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
         )
@@ -313,6 +320,7 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
     inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
     bytes_of = {name: size * (_FLOAT32 if name in lexical else inner_bytes) for name, size in sizes.items()}
     trained_bytes = sum(size for name, size in bytes_of.items() if name in trained) + adapters * _FLOAT32
+    muon_sizes = [matrix.numbers for matrix in orthogonalised]
     muon_bytes = sum(bytes_of[matrix.name] for matrix in orthogonalised)
     moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
     states = moments * (trained_bytes - muon_bytes) + muon_bytes + trained_bytes * (training.average is not None)
@@ -334,8 +342,7 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
         optimiser=states,
         activations=kept * _BFLOAT16,
         logits=2 * head.shape[0] * label_share * _BFLOAT16,  # and their gradient
-        # Copies of the matrices that are orthogonalised together, see `MUON_CHUNK`
-        workspace=5 * _FLOAT32 * min(MUON_CHUNK, sum(matrix.numbers for matrix in orthogonalised)),
+        workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
     )
 
 

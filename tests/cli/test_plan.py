@@ -19,6 +19,8 @@ def test_a_config_alone_is_planned_for_and_measured(world, tmp_path):
     assert "Measured on this CPU, with 2 sequences per step" in shown.out
     first = json.loads(relexify("plan", tmp_path, *size, "--json").out)["estimates"][0]
     assert (first["gpus"], first["fits"], first["tokens"]) == (1, True, 100_032)
+    other = json.loads(relexify("plan", tmp_path, *size, "--set", "batch=8", "--json").out)["estimates"][0]
+    assert other["tokens"] == 100_096
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 

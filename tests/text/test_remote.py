@@ -11,7 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import InputError, MissingExtra
 from relexify.recipes.paths import absolute_text, written_text
 from relexify.text import Corpus
 
@@ -65,6 +65,19 @@ def test_a_file_is_downloaded_once_and_again_if_it_changes(store: Any, cache: Pa
     assert Corpus.open(url).fingerprint() != first.fingerprint()
 
 
+@pytest.mark.parametrize("field", ["ETag", "Last-Modified", "size"])
+def test_a_file_is_downloaded_again_if_only_the_server_says_that_it_changed(
+    store: Any, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    url, kind = "memory://store/news/a.txt", type(store)
+    info = kind.info
+    monkeypatch.setattr(kind, "ukey", lambda self, path: path)  # as over https
+    for value, text in enumerate(["one", "two"]):
+        store.pipe("/store/news/a.txt", text.encode())
+        monkeypatch.setattr(kind, "info", lambda self, path, value=value: {**info(self, path), field: value})
+        assert list(Corpus.open(url)) == [text]
+
+
 def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: Path, monkeypatch: Any) -> None:
     class Broken:
         def __enter__(self) -> Broken:
@@ -92,6 +105,22 @@ def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: 
 )
 def test_a_url_that_leads_nowhere_is_an_input_error(store: Any, url: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
+        Corpus.open(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("https://example.org/a.txt", MissingExtra, r"aiohttp: pip install 'relexify\[corpora\]'"),
+        ("s3://bucket/a.txt", InputError, r"\(Install s3fs\): install that package"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch: Any, url: str, error: type[Exception], message: str) -> None:
+    def fails(url: str) -> None:
+        raise ImportError("Install s3fs")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", fails)
+    with pytest.raises(error, match=message):
         Corpus.open(url)
 
 

@@ -14,7 +14,7 @@ from relexify.training.cost import Estimate, plan
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
-from relexify.training.engine.muon import MuonAdamW
+from relexify.training.engine.muon import WORKSPACE, MuonAdamW
 from relexify.training.hardware import GPUS, USABLE
 from relexify.training.measuring import measure_training
 from relexify.training.plan import Stage, Training
@@ -143,6 +143,12 @@ def test_a_large_model_needs_several_gpus_or_less_memory():
     assert muon[1].seconds > 0.6 * muon[0].seconds
 
 
+def test_muon_takes_memory_for_the_largest_matrix():
+    training = Training(batch=1, length=8, optimiser="muon")
+    memory = plan(shaped(LARGE), training, gpus=1)[0].memory
+    assert memory.activations == WORKSPACE * LARGE.hidden_size * LARGE.intermediate_size
+
+
 def test_a_smaller_gpu_takes_fewer_sequences_at_once():
     small_gpu, large_gpu = (
         plan(shaped(SMOLLM2), Training(batch=512), gpu=name, gpus=1)[0] for name in ("l40s", "h200")
@@ -150,6 +156,12 @@ def test_a_smaller_gpu_takes_fewer_sequences_at_once():
     assert small_gpu.fits
     assert small_gpu.micro_batch < large_gpu.micro_batch
     assert small_gpu.seconds > 2 * large_gpu.seconds
+
+
+def test_the_steps_of_own_stages_count():
+    stages = (Stage("first", 2, trains="embeddings"), Stage("second", 3))
+    estimated = plan(small("gpt2"), replace(TINY, steps=1_000, stages=stages))[0]
+    assert estimated.tokens == 5 * BATCH * LENGTH
 
 
 @pytest.mark.parametrize("options", [{"snapshots": (10,)}, {"optimiser": "muon"}])
@@ -163,6 +175,8 @@ def test_impossible_plans_are_rejected():
         plan(shaped(SMOLLM2), gpu="h20")
     with pytest.raises(InputError, match="a batch of 64 cannot be divided over 7 GPUs"):
         plan(shaped(SMOLLM2), gpus=7)
+    with pytest.raises(InputError, match=r"cut into parts of 16 on each of 8 GPUs.*or another micro_batch"):
+        plan(shaped(SMOLLM2), Training(micro_batch=16), gpus=8)
     with pytest.raises(InputError, match="gpus = 0 is not possible"):
         plan(shaped(SMOLLM2), gpus=0)
     model, _ = pico.pair("t5")

@@ -65,12 +65,12 @@ def plan(
     """
     from relexify.recipes.settings import apply_settings
 
+    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
+    options = apply_settings("training", options, settings)
     if tokens is not None:
         if not 1 <= tokens < 1e18:
             raise InputError(f"--tokens {tokens:g} is not possible: give a number such as 2e9")
-        steps = math.ceil(tokens / max(1, batch * length))
-    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
-    options = apply_settings("training", options, settings)
+        options = replace(options, steps=math.ceil(tokens / max(1, options.tokens_per_step)))
     plan_stages(options)
     choose(gpu, GPUS, "GPU")
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -33,6 +34,8 @@ SHARES = (0.25, 0.5, 1.0)
 """Parts of the dictionary that are compared."""
 SIZES = (1_000, 5_000, 20_000)
 """Words whose share of the text is counted if there is no dictionary."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,14 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
     aligned = None
     if inputs.evidence.bitext is not None:
         options = inputs.evidence.aligning
-        known = aligned_tokens(
-            inputs.source, inputs.target, inputs.aligned_token_counts, min_count=options.min_count
-        ).known
-        aligned = float(counts[known].sum() / total)
+        try:
+            known = aligned_tokens(
+                inputs.source, inputs.target, inputs.aligned_token_counts, min_count=options.min_count
+            ).known
+            aligned = float(counts[known].sum() / total)
+        except EvidenceError as error:
+            logger.warning("the parallel text aligns no tokens: %s", error)
+            aligned = 0.0
     return EvidenceWorth(tuple(sizes), shares, aligned)
 
 

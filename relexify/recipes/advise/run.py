@@ -1,35 +1,41 @@
 """Advise on a transfer: measure the evidence, train every applicable method for some steps, and rank them.
 
 Scores before training do not predict the order of methods after it (`systems/transfer/verdict.py`), but those after a
-few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. The trainings are
-trials of a comparison, in the output folder: an interrupted one resumes, and finished ones are read again.
+few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. Methods that cannot be
+built from the evidence are left out before anything is trained. The trainings are trials of a comparison, in the output
+folder: an interrupted one resumes, and finished ones are read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from relexify.errors import EvidenceError
 from relexify.grafting import check_roles, row_origins
 from relexify.methods.fvt import fvt
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_under
 from relexify.recipes.advise.evidence import EvidenceWorth, held_out_words, measure_evidence
-from relexify.recipes.advise.options import Advise, planned_runs
-from relexify.recipes.compare.options import CompareOptions
+from relexify.recipes.advise.options import DEFAULT, Advise, planned_runs
+from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import Recipe
 from relexify.reports import Comparison
 from relexify.scoring import bits_per_byte
-from relexify.systems.transfer.checks import check_transfer, method_options
+from relexify.systems.transfer.checks import check_transfer, method_options, with_method, without_evidence
 from relexify.systems.transfer.extension import extend_vocabulary
-from relexify.systems.transfer.run import method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.run import initialise, method_inputs, needed_roles, target_tokenizer
 from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of
 from relexify.training.plan import Training
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = ["Advice", "RankedRun", "run_advise"]
 
@@ -64,6 +70,7 @@ class Advice:
         extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
             without text in the model's language.
         evidence: What the evidence is worth.
+        left_out: Runs that cannot be built from the evidence, and why.
     """
 
     options: Advise
@@ -72,6 +79,7 @@ class Advice:
     text: TextCoverage
     extended_tokens: int | None
     evidence: EvidenceWorth
+    left_out: Mapping[str, str]
 
     @property
     def best(self) -> str:
@@ -85,13 +93,21 @@ def run_advise(options: Advise) -> Advice:
 
     Raises:
         InputError: An option or an input is not possible, or the output folder belongs to another advice.
+        EvidenceError: A method that was named cannot be built from the evidence.
         OutputError: The output cannot be written.
     """
-    runs = planned_runs(options)
+    planned = planned_runs(options)
     transfer = replace(options.transfer, unigram_prior=True)
     whole = Corpus.open(transfer.corpus)
     size = whole.size()
     subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
+    # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
+    corpus, held_out = whole.split(HELD_OUT_EVERY)
+    if transfer.held_out is not None:
+        corpus, held_out = whole, Corpus.open(transfer.held_out)
+    part = corpus.subsample(options.text_bytes) if subsamples else corpus
+    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)), planned)
+    runs = [run for run in planned if run.name not in advice.left_out]
     recipe = Recipe(
         title=f"Advice on {transfer.model}",
         output=Path(transfer.output),
@@ -109,25 +125,20 @@ def run_advise(options: Advise) -> Advice:
                 seed=transfer.seed,
             ),
         },
-        compare=CompareOptions(runs=runs, seeds=(transfer.seed,), subsamples=subsamples),
+        compare=CompareOptions(runs=tuple(runs), seeds=(transfer.seed,), subsamples=subsamples),
     )
-    # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
-    corpus, held_out = whole.split(HELD_OUT_EVERY)
-    if transfer.held_out is not None:
-        corpus, held_out = whole, Corpus.open(transfer.held_out)
-    part = corpus.subsample(options.text_bytes) if subsamples else corpus
-    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)))
     (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
     return replace(advice, options=options, runs=_ranked(comparison, words))
 
 
-def _measure(options: Advise) -> tuple[Advice, dict[str, float]]:
+def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:
     """Return everything that takes no training, and how well each method places held-out words."""
     transfer = options.transfer
     evidence = check_transfer(transfer)
     model, source = load_model(transfer.model), load_tokenizer(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
+    left_out = _left_out(options, runs, model, source)
     inputs = method_inputs(transfer, evidence, model, source, target)
     sample = evidence.held_out.sample_bytes(transfer.score_bytes)
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
@@ -137,13 +148,37 @@ def _measure(options: Advise) -> tuple[Advice, dict[str, float]]:
         extended = sum(len(ids) for ids in encoder.encode(sample.split("\n")))
     with report_under("original model"):
         original = bits_per_byte(model.to(transfer.device), source, sample).value
+    names = [run.name for run in runs if run.name in METHODS and run.name not in left_out]
     # A donor has a vocabulary of its own, in which other words are tokens.
-    methods = [
-        run.name for run in planned_runs(options) if run.name in METHODS and not METHODS[run.name].takes("donor")
-    ]
+    methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts))
+    advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts), left_out)
     return advice, held_out_words(built)
+
+
+def _left_out(
+    options: Advise, runs: Sequence[Run], model: PreTrainedModel, source: PreTrainedTokenizerFast
+) -> dict[str, str]:
+    """Return the runs whose methods cannot be built from the evidence, and why.
+
+    What is slow to build is cached, and the trials read it.
+
+    Raises:
+        EvidenceError: One of them was named.
+    """
+    found = {}
+    for run in runs:
+        transfer = with_method(without_evidence(options.transfer, run.without), run.method or DEFAULT)
+        try:
+            evidence = check_transfer(transfer)
+            target = target_tokenizer(transfer, source, evidence)
+            with report_under(run.name):
+                initialise(transfer.method, method_inputs(transfer, evidence, model, source, target))
+        except EvidenceError as error:
+            if run.name in options.methods:
+                raise
+            found[run.name] = str(error)
+    return found
 
 
 def _ranked(comparison: Comparison, words: Mapping[str, float]) -> tuple[RankedRun, ...]:

@@ -29,14 +29,24 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         ]
         for rank, run in enumerate(advice.runs, 1)
     ]
+    rows += [["–", name, "–", "–", "–"] for name in advice.left_out]
     return [
         ResultTable("Bits per byte of held-out text (lower is better)", [header, *rows]),
+        *_left_out(advice),
         _verdict(advice),
         _tokenizer(advice),
         _extension(advice),
         *_worth_of_evidence(advice),
         *_worth_acquiring(advice),
     ]
+
+
+def _left_out(advice: Advice) -> list[str]:
+    """Say which runs were left out, by the reason."""
+    names: dict[str, list[str]] = {}
+    for name, reason in advice.left_out.items():
+        names.setdefault(reason, []).append(name)
+    return [f"Left out: {', '.join(each)} ({reason})." for reason, each in names.items()]
 
 
 def _verdict(advice: Advice) -> str:
@@ -80,7 +90,7 @@ def _worth_of_evidence(advice: Advice) -> list[str]:
     found = []
     for kind, name in (("dictionary", "The dictionary"), ("bitext", "The parallel text")):
         without = after.get(f"{DEFAULT}-without-{kind}")
-        if without is not None:
+        if without is not None and DEFAULT in after:
             gain = without - after[DEFAULT]
             verb = "gains" if gain >= 0 else "loses"
             found.append(f"{name} {verb} {abs(gain):.3f} bits per byte in {DEFAULT} ({without:.3f} without it).")

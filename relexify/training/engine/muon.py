@@ -35,8 +35,10 @@ RMS_OF_ADAM = 0.2
 """Usual root mean square of an update of AdamW before the learning rate."""
 SMALLEST = 1e-7
 CHUNK = 2**27
-"""Numbers in the matrices that are orthogonalised at once, unless a single parameter has more: their copies take about
-three times as much memory as they do."""
+"""Numbers in the matrices that are orthogonalised at once, unless a single parameter has more."""
+WORKSPACE = 14
+"""Bytes on a GPU for each of them: the direction in float32; in bfloat16 its copy, the scaled copy and a product, and,
+of a square matrix, as many for its square and the polynomial."""
 
 Group = dict[str, Any]
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import EvidenceError, InputError
+from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.inputs import Inputs
 from relexify.recipes.advise import evidence as evidence_module
+from relexify.recipes.advise import run as run_module
 from relexify.recipes.advise.evidence import held_out_words, measure_evidence, split_dictionary
 from relexify.recipes.advise.options import Advise, planned_runs
+from relexify.recipes.advise.run import run_advise
+from relexify.recipes.advise.summary import summarise_advice
+from relexify.recipes.compare.options import Run
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
@@ -61,6 +67,45 @@ def test_a_method_that_was_named_must_have_its_evidence():
         planned_runs(Advise(transfer, methods=("ramen",)))
     with pytest.raises(InputError, match="there is no method"):
         Advise(transfer, methods=("fft",))
+
+
+@pytest.mark.usefixtures("cache")
+def test_methods_that_cannot_be_built_are_left_out_unless_they_were_named(tmp_path, monkeypatch):
+    words = ["".join(chr(ord("а") + ord(letter) - ord("a")) for letter in word) for word in WORDS]  # Cyrillic
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(300, words=words)))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(WORDS, words, strict=True)))
+    transfer = Transfer(
+        str(pico.saved("gpt2", tmp_path / "gpt2")),
+        tmp_path / "out",
+        str(tmp_path / "text.txt"),
+        dictionary=tmp_path / "pairs.tsv",
+        vocab_size=330,
+        score_bytes=500,
+    )
+    with pytest.raises(EvidenceError, match="no word alike"):
+        run_advise(Advise(transfer, methods=("ramen-vectors",)))
+    assert not transfer.output.exists()
+    tried = [Run(name, name) for name in ("ramen-vectors", "fvt", "random")]
+    monkeypatch.setattr(run_module, "planned_runs", lambda _: tried)
+    advice = run_advise(Advise(transfer, steps=1, batch=1, length=16))
+    assert {run.name for run in advice.runs} == {"fvt", "random"}
+    assert list(advice.left_out) == ["ramen-vectors"]
+    table, reason, *_ = summarise_advice(advice)
+    assert table.rows[-1][:2] == ["–", "ramen-vectors"]
+    assert reason.startswith("Left out: ramen-vectors (the two languages write no word alike")
+
+
+def test_parallel_text_that_aligns_nothing_is_worth_nothing(inputs, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("river\triver\n")
+    (tmp_path / "links.txt").write_text("0-0\n")
+    evidence = replace(
+        inputs.evidence,
+        bitext=Bitext.open(tmp_path / "pairs.tsv"),
+        links=tmp_path / "links.txt",
+        aligning=WordAlignmentOptions(min_count=5),
+    )
+    counts = np.ones(len(TOKENIZER), np.int64)
+    assert measure_evidence(replace(inputs, evidence=evidence), counts).aligned_share == 0
 
 
 def test_rows_of_held_out_words_are_compared_with_their_translations(inputs):

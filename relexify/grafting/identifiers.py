@@ -16,7 +16,8 @@ from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 __all__ = ["check_roles", "synchronise_ids"]
 
 _LISTED_IDS = ("bad_words_ids", "forced_decoder_ids", "sequence_bias")
-"""Settings of generation that list words of the source language; they are cleared."""
+"""Settings of generation that list words of the source language. They are kept if the vocabulary was only extended or
+pruned, without words that lost a token; otherwise they are cleared."""
 
 
 def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, mixture: Mixture) -> dict[str, Any]:
@@ -42,10 +43,12 @@ def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
             if name.endswith("_token_id") or name in {"suppress_tokens", "begin_suppress_tokens"}:
                 changed[name] = _target_value(name, value, roles, target_ids)
                 setattr(holder, name, changed[name])
+    kept = _kept(mixture)
     for name in _LISTED_IDS:
-        if getattr(generation, name, None) is not None:
-            setattr(generation, name, None)
-            changed[name] = None
+        value = getattr(generation, name, None)
+        if value is not None:
+            changed[name] = _listed_value(name, value, kept)
+            setattr(generation, name, changed[name])
     embedding = model.get_input_embeddings()
     if getattr(embedding, "padding_idx", None) is not None:
         embedding.padding_idx = roles.get("pad")
@@ -83,6 +86,30 @@ def _target_value(name: str, value: Any, roles: Mapping[str, int], target_ids: M
     if role in ROLES and role in roles:
         return roles[role]
     return target_ids.get(value) if isinstance(value, int) else value
+
+
+def _listed_value(name: str, value: Any, kept: Mapping[int, int]) -> list[Any] | None:
+    """Return the value of one of `_LISTED_IDS` with target ids; None if nothing is left of it."""
+    if name == "forced_decoder_ids":  # pairs of position and id
+        found = [[position, kept[id]] for position, id in value if id in kept]
+    elif name == "sequence_bias":  # a word and its bias, as a dictionary or as a list of pairs
+        biases = value.items() if isinstance(value, Mapping) else value
+        found = [[[kept[id] for id in word], bias] for word, bias in biases if all(id in kept for id in word)]
+    else:
+        found = [[kept[id] for id in word] for word in value if all(id in kept for id in word)]
+    return found or None
+
+
+def _kept(mixture: Mixture) -> dict[int, int]:
+    """Return the target id of every source token that stays, if one vocabulary is part of the other; else nothing."""
+    weights = mixture.weights
+    rows = np.flatnonzero(np.diff(weights.indptr) == 1)
+    entries = weights.indptr[rows]
+    copied = weights.data[entries] == 1
+    pairs = zip(weights.indices[entries][copied].tolist(), rows[copied].tolist(), strict=True)
+    found = {source: row for source, row in pairs if mixture.source_tokens[source] == mixture.target_tokens[row]}
+    sizes = {sum(map(bool, tokens)) for tokens in (mixture.source_tokens, mixture.target_tokens)}
+    return found if len(found) in sizes else {}
 
 
 def _copied(mixture: Mixture) -> dict[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from relexify.errors import InputError
 from relexify.grafting import check, prune
@@ -39,6 +40,23 @@ def test_the_logits_of_all_remaining_tokens_are_the_same(family, tmp_path):
     report = (tmp_path / "out" / "report.html").read_text()
     assert "pruned" in report
     assert "good start" not in report
+
+
+def test_words_that_generation_avoids_are_kept_with_their_new_ids(tmp_path):
+    folder, tokenizer = pico.saved("gpt2", tmp_path / "model"), pico.byte_level()
+    (tmp_path / "text.txt").write_text("\n".join(USED))
+    left = prune(folder, tmp_path / "first", tmp_path / "text.txt").graft.tokenizer.get_vocab()
+    used = tokenizer(USED[0].split()[0]).input_ids
+    unused = [next(id for token, id in tokenizer.get_vocab().items() if token not in left)]
+    settings = GenerationConfig.from_pretrained(folder)
+    settings.bad_words_ids = [used, unused]
+    settings.sequence_bias = [[used, -1.0]]
+    settings.save_pretrained(folder)
+    prune(folder, tmp_path / "out", tmp_path / "text.txt")
+    found, pruned = GenerationConfig.from_pretrained(tmp_path / "out"), load_tokenizer(tmp_path / "out")
+    expected = pruned(USED[0].split()[0]).input_ids
+    assert found.bad_words_ids == [expected]
+    assert found.sequence_bias == [[expected, -1.0]]
 
 
 def test_a_missing_text_is_rejected_before_the_model_is_loaded(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
 from relexify.training.hardware import GPUS, USABLE
-from relexify.training.measuring import measure_training
+from relexify.training.measuring import CPU_BATCH, measure_training
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
@@ -193,3 +194,13 @@ def test_a_few_steps_are_measured_from_a_config_alone(family, tmp_path):
     assert measured.tokens_per_second > 0
     assert measured.peak > 1e6
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_the_optimiser_is_counted_once_per_step_of_the_training(tmp_path, monkeypatch):
+    model, _ = pico.pair("gpt2")
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(tmp_path)
+    monkeypatch.setattr(MuonAdamW, "_muon_step", lambda *_: time.sleep(0.2))
+    measured = measure_training(tmp_path, replace(TINY, batch=64, optimiser="muon"))
+    assert measured.batch == CPU_BATCH
+    assert measured.tokens_per_second > 2 * CPU_BATCH * LENGTH / 0.2

@@ -91,7 +91,8 @@ def plan(
 
         with bars():
             measured = measure_training(model, replace(options, micro_batch=first.micro_batch))
-        _print_measured(measured, first)
+        # One GPU orthogonalises all matrices once, whatever the number of GPUs that is estimated.
+        _print_measured(measured, estimate(model, options, gpu=gpu, gpus=1)[0])
     emit(estimates=estimates, measured=measured)
 
 
@@ -123,7 +124,7 @@ def _print_measured(measured: Measured, estimated: Estimate) -> None:
     """Print what was measured beside what was estimated, and how long the training would take here."""
     reached = estimated.operations / estimated.tokens * measured.tokens_per_second
     text = (
-        f"Measured on this {measured.device}, with {measured.batch} sequences per step: "
+        f"Measured on this {measured.device}, in steps of {measured.batch} sequences: "
         f"{measured.tokens_per_second:,.0f} tokens/s, {reached / 1e12:,.2f} TFLOP/s, "
         f"{reached / measured.peak:.0%} of a large matrix product here ({measured.peak / 1e12:,.1f}). "
     )

@@ -66,21 +66,21 @@ def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
     trained = mixture.origin == Origin.PIECES
     tokens = options.distillation_steps * options.distillation_batch * options.distillation_length
     text = inputs.evidence.corpus.sample_bytes(BYTES_PER_TOKEN * tokens)
-    length = usable_length(model)
+    usable = usable_length(model)
+    length = min(options.distillation_length, usable or options.distillation_length)
     pairs = [
         pair
-        for pair in pair_lines(
-            text.split("\n"), inputs.source, inputs.target, length=options.distillation_length, source_length=length
-        )
+        for pair in pair_lines(text.split("\n"), inputs.source, inputs.target, length=length, source_length=usable)
         if trained[pair[1]].any()
     ]
     if not pairs:
         raise EvidenceError("no line of the text has a token that the source vocabulary does not have: give more text")
     order = np.random.default_rng(inputs.seed)
     epochs = chain.from_iterable(order.permutation(len(pairs)) for _ in repeat(None))
-    rows = _train(model, inputs, mixture, trained, (pairs[index] for index in epochs), options)
+    used = [pairs[index] for index in islice(epochs, options.distillation_steps * options.distillation_batch)]
+    rows = _train(model, inputs, mixture, trained, iter(used), options)
     seen = np.zeros(len(mixture), bool)
-    for _, ids, _ in pairs:
+    for _, ids, _ in used:
         seen[ids] = True
     known = np.flatnonzero(seen & trained)
     return Initialisation(mixture, precomputed=PrecomputedRows(known, rows[known]))

@@ -59,5 +59,6 @@ METHODS.add(
         needs=("model",),
         uses=("overrides",),
         options=Distillation,
+        revision=2,
     ),
 )

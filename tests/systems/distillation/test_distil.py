@@ -7,15 +7,18 @@ import pytest
 import torch
 
 from relexify.errors import InputError
+from relexify.evidence.evidence import Evidence
 from relexify.grafting import graft
 from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt
+from relexify.methods.inputs import Inputs
 from relexify.pretrained.architecture import inner_encoder
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.systems.distillation.distil import pair_lines
+from relexify.systems.distillation.distil import distilled, pair_lines
 from relexify.systems.distillation.method import Distillation
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
+from relexify.text import Corpus
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 
@@ -74,6 +77,32 @@ def test_positions_are_those_at_which_a_token_ends_in_both_segmentations():
         for one, other in positions:
             assert source.decode(ids[: one + 1]) == target.decode(others[: other + 1])
         assert positions[-1] == (len(ids) - 1, len(others) - 1)
+
+
+def distilled_rows(lines, **options):
+    """The tokens whose rows are trained on lines, with their rows."""
+    model, source = pico.pair("gpt2")
+    inputs = Inputs(
+        source,
+        train_tokenizer_like(source, lambda: LINES, 330),
+        Evidence(Corpus.from_lines(lines), Corpus.from_lines(LINES)),
+        lambda: model.get_input_embeddings().weight.detach().numpy(),
+        read_model=lambda: model,
+    )
+    return distilled(inputs, Distillation(**{**SHORT, **options})).precomputed
+
+
+def test_only_tokens_of_lines_that_a_step_reads_are_trained():
+    lines = ["Tênki šomüšo rašokira", "loба tênki баra"]
+    once = {"distillation_steps": 1, "distillation_batch": 1}
+    alone = [set(distilled_rows([line], **once).ids) for line in lines]
+    assert set(distilled_rows(lines, **once).ids) in alone
+
+
+def test_lines_are_no_longer_than_the_model_can_read():
+    # Words of the source language, so that the target has more tokens for them.
+    line = " ".join([LINES[0].split()[0], *pico.sentences(40)])
+    assert np.isfinite(distilled_rows([line], distillation_steps=1, distillation_length=500).vectors).all()
 
 
 def test_options_that_are_not_possible_are_rejected():

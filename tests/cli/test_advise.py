@@ -40,6 +40,7 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
         "after 2 steps",
         f"Use {found['best']}.",
         "tokens per byte",
+        "% as many tokens.",
         "Dictionary, share of the text",
         found["command"],
     ):

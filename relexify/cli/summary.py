@@ -22,7 +22,6 @@ __all__ = [
     "print_plan",
     "print_rows",
     "print_summary",
-    "repeated_option",
 ]
 
 
@@ -83,15 +82,15 @@ def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:
         "train",
         str(model),
         str(trained),
-        *repeated_option("--corpus", corpus),
-        *repeated_option("--held-out", held_out),
+        *_repeated_option("--corpus", corpus),
+        *_repeated_option("--held-out", held_out),
     ]
     results.print("Next, inspect some tokens, or train it:", highlight=False)
     for command in (["inspect", str(model)], training):
         results.print(f"  relexify {shlex.join(command)}", highlight=False, markup=False, soft_wrap=True)
 
 
-def repeated_option(name: str, given: Any) -> list[str]:
+def _repeated_option(name: str, given: Any) -> list[str]:
     """Return the arguments that give an option one value or several; none for None."""
     values = [given] if isinstance(given, str | Path) else given or []
     return [part for value in values for part in (name, str(value))]

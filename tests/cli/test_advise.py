@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from relexify.recipes.compare import run as comparing
 from tests.cli.command import relexify
@@ -22,7 +23,11 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
     assert found["best"] == next(run["name"] for run in runs if run["name"] in ("fvt", "blend"))
     assert f"relexify transfer {world.gpt2}" in found["command"]
     assert f"--corpus {world.corpus}" in found["command"]
+    assert "--set unigram_prior=true" in found["command"]
     assert found["command"].endswith(f"--method {found['best']}")
+    _, verb, model, name, *rest = shlex.split(found["command"])
+    planned = relexify(verb, model, tmp_path / name, *rest, "--dry-run")
+    assert planned.status == 0, planned.err
     assert found["advice"]["text"]["source_tokens"] > found["advice"]["text"]["target_tokens"]
     assert found["advice"]["text"]["source_tokens"] > found["advice"]["extended_tokens"]
     assert found["advice"]["evidence"]["dictionary"][-1]["text_share"] > 0

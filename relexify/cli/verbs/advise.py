@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -32,10 +32,7 @@ from relexify.cli.options import (
     chosen_device,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_summary, repeated_option
-
-if TYPE_CHECKING:
-    from relexify.recipes.advise.run import Advice
+from relexify.cli.summary import print_summary
 
 __all__ = ["advise"]
 
@@ -111,29 +108,14 @@ def advise(
         length=length,
         text_bytes=text_bytes,
     )
+    from relexify.recipes.advise.command import transfer_command
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice
 
     with bars():
         advice = run_advise(options)
-    command = shlex.join(_command(advice))
+    command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
     results.print("\nThe command to run:", highlight=False)
     results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
     emit(advice=advice, best=advice.best, command=command)
-
-
-def _command(advice: Advice) -> list[str]:
-    """Return the arguments of the command that transfers the model with the best method."""
-    from relexify.methods.registry import METHODS
-    from relexify.systems.transfer.checks import unused_options
-
-    transfer, method = advice.options.transfer, METHODS[advice.best]
-    evidence = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "donor")
-    names = ["corpus", "held_out", "tokenizer", *(name for name in evidence if name not in unused_options(method))]
-    command = ["relexify", "transfer", transfer.model, f"{Path(transfer.model).name}-{advice.best}"]
-    for name in names:
-        command += repeated_option(f"--{name.replace('_', '-')}", getattr(transfer, name))
-    if transfer.tokenizer is None and not method.takes("donor"):
-        command += ["--vocab-size", str(transfer.vocab_size)]
-    return [*command, "--method", advice.best]

@@ -4,4 +4,5 @@ options.py    `Advise`: what to try, and for how long; which methods apply
 evidence.py   what the evidence is worth, measured without training: text covered, held-out dictionary words
 run.py        short trainings of all applicable methods, through `relexify.recipes.compare`
 summary.py    the advice for people
+command.py    the command that transfers the model as the best run did
 """

@@ -16,9 +16,10 @@ def test_a_config_alone_is_estimated_and_measured(world, tmp_path):
     assert shown.status == 0, shown.err
     assert "100,032 tokens in 1,563 steps of 4 x 16; A100 at 35% of its peak" in shown.out
     assert "as requested" in shown.out
-    assert "lora_rank=16 inner_precision=bfloat16 checkpoint_activations=true" in shown.out
+    assert "--set lora_rank=16 --set inner_precision=bfloat16 --set checkpoint_activations=true" in shown.out
     assert "Measured on this CPU, in steps of 2 sequences" in shown.out
     first = json.loads(relexify("estimate", tmp_path, *size, "--json").out)["estimates"][0]
+    assert f"{first['parameters'] / 1e6:.2f} million parameters" in shown.out
     assert (first["gpus"], first["fits"], first["tokens"]) == (1, True, 100_032)
     other = json.loads(relexify("estimate", tmp_path, *size, "--set", "batch=8", "--json").out)["estimates"][0]
     assert other["tokens"] == 100_096

@@ -79,7 +79,7 @@ def estimate(
     estimates = estimate_costs(model, options, gpu=gpu, gpus=gpus)
     first = estimates[0]
     results.print(
-        f"{first.parameters / 1e9:,.2f} billion parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
+        f"{_count(first.parameters)} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
         f"{options.batch} x {options.length}; {gpu.upper()} at {UTILISATION:.0%} of its peak.",
         highlight=False,
         soft_wrap=True,
@@ -97,13 +97,17 @@ def estimate(
 
 
 _HEADER = [
-    "--set", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
+    "training", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
     "duration", "GPU hours",
 ]  # fmt: skip
 
 
+def _count(number: int) -> str:
+    return f"{number / 1e9:,.2f} billion" if number >= 1e9 else f"{number / 1e6:,.2f} million"
+
+
 def _row(estimate: Estimate) -> list[str]:
-    changes = " ".join(f"{name}={str(value).lower()}" for name, value in estimate.changes.items())
+    changes = " ".join(f"--set {name}={str(value).lower()}" for name, value in estimate.changes.items())
     memory = estimate.memory
     parts = (memory.total, memory.weights, memory.gradients, memory.optimiser, memory.activations)
     sizes = [f"{size / 1e9:,.1f}" for size in parts]

@@ -2,9 +2,10 @@
 
     average ← d average + (1 − d) weights,    d = min(decay, (1 + step) / (10 + step))
 
-after every step. d is smaller in the first steps, so that the average does not remain at the start. The averages are
-part of the optimiser state, so that checkpoints contain them. A checkpoint has the averages as its model, because the
-best checkpoint may become the result, and the weights in their place in the optimiser state.
+after every step. d is smaller in the first steps, so that the average does not remain at the start; after the first
+one, the average is the weights. The averages are part of the optimiser state, so that checkpoints contain them. A
+checkpoint has the averages as its model, because the best checkpoint may become the result, and the weights in their
+place in the optimiser state.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class WeightAverage(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Move the averages towards the weights."""
         decay = min(self.decay, (1 + state.global_step) / (10 + state.global_step))
+        if state.global_step == 0:  # other callbacks have changed the weights since the averages were created
+            decay = 0.0
         states = rest["optimizer"].state
         averages = [values[_AVERAGE] for values in states.values()]
         torch._foreach_lerp_(averages, [parameter.detach() for parameter in states], 1 - decay)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import run_trelm as trelm
     from relexify.text import Corpus
-    from relexify.training.cost import plan
+    from relexify.training.cost import estimate
     from relexify.training.plan import Training
     from relexify.training.run import train
 
@@ -79,6 +79,7 @@ __all__ = [
     "check",
     "compare",
     "compress",
+    "estimate",
     "evaluate",
     "expand",
     "export",
@@ -86,7 +87,6 @@ __all__ = [
     "grid",
     "load_model",
     "load_tokenizer",
-    "plan",
     "prune",
     "push",
     "read_recipe",
@@ -124,6 +124,7 @@ _MODULES = {
     "check": "grafting",
     "compare": "recipes.compare.run:run_comparison",
     "compress": "systems.compression.compress:compress_folder",
+    "estimate": "training.cost",
     "evaluate": "evaluation.evaluate:evaluate_task",
     "expand": "systems.compression.compress:expand_folder",
     "export": "pretrained.languages:export_language",
@@ -131,7 +132,6 @@ _MODULES = {
     "grid": "systems.transfer.grid.run:run_grid",
     "load_model": "pretrained.loading",
     "load_tokenizer": "pretrained.loading",
-    "plan": "training.cost",
     "prune": "grafting",
     "push": "reports.push",
     "read_recipe": "recipes.recipe",

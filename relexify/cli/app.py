@@ -38,7 +38,7 @@ class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
         "transfer": Verb("transfer", "Transfer"),
         "advise": Verb("advise", "Transfer"),
-        "plan": Verb("plan", "Transfer"),
+        "estimate": Verb("estimate", "Transfer"),
         "train": Verb("train", "Transfer"),
         "evaluate": Verb("evaluate", "Transfer"),
         "inspect": Verb("inspect", "Transfer"),

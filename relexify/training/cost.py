@@ -35,7 +35,7 @@ from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Measures, Rates, choose_optimiser
 from relexify.training.trainable import check_trainable
 
-__all__ = ["Estimate", "Memory", "plan"]
+__all__ = ["Estimate", "Memory", "estimate"]
 
 MOST_GPUS = 1024
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
@@ -108,7 +108,7 @@ class Estimate:
         return self.tokens / self.seconds
 
 
-def plan(
+def estimate(
     model: str | Path | PreTrainedModel,
     training: Training | None = None,
     *,

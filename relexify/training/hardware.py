@@ -35,4 +35,4 @@ GPUS: Mapping[str, Gpu] = {
     "h200": Gpu(989e12, 141e9),
     "l40s": Gpu(362e12, 48e9),
 }
-"""The possible values of `gpu` in `plan`."""
+"""The possible values of `gpu` in `estimate`."""

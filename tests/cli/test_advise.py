@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 
+from relexify.cli.verbs.advise import advise
+from relexify.cli.verbs.transfer import transfer
+from relexify.recipes.advise.options import Advise
 from relexify.recipes.compare import run as comparing
+from relexify.systems.transfer.options import Transfer
 from tests.cli.command import relexify
 
 
@@ -40,7 +45,18 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
         "after 2 steps",
         f"Use {found['best']}.",
         "tokens per byte",
+        "% as many tokens.",
         "Dictionary, share of the text",
         found["command"],
     ):
         assert words in again.out
+
+
+def test_the_defaults_of_the_command_line_are_those_of_the_options():
+    for verb, options, names in (
+        (transfer, Transfer, ("method", "vocab_size", "added_tokens", "seed")),
+        (advise, Transfer, ("vocab_size", "seed")),
+        (advise, Advise, ("steps", "batch", "length", "text_bytes")),
+    ):
+        given = inspect.signature(verb).parameters
+        assert [given[name].default for name in names] == [getattr(options, name) for name in names]

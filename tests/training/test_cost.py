@@ -1,4 +1,4 @@
-"""Estimates of `plan` compared with what torch counts and allocates, and with what was measured on a GPU."""
+"""What `estimate` returns, compared with what torch counts and allocates, and with what was measured on a GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.training.cost import Estimate, plan
+from relexify.training.cost import Estimate, estimate
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
@@ -71,14 +71,14 @@ def masked_attention(model: PreTrainedModel) -> int:
 
 
 def estimates(model: PreTrainedModel, training: Training, **options: object) -> dict[tuple[str, ...], Estimate]:
-    return {tuple(each.changes): each for each in plan(model, training, **options)}
+    return {tuple(each.changes): each for each in estimate(model, training, **options)}
 
 
 @pytest.mark.parametrize("trains", ["everything", "embeddings", "inner"])
 @pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
 def test_operations_are_those_that_torch_counts(family, trains):
     model = small(family)
-    estimated = plan(model, replace(TINY, stages=(Stage("only", 1, trains=trains),)))[0]
+    estimated = estimate(model, replace(TINY, stages=(Stage("only", 1, trains=trains),)))[0]
     freeze_all_but(model, trains)
     assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
     extra = 0 if family == "bert" else masked_attention(model)
@@ -90,7 +90,7 @@ def test_operations_with_adapters_and_recomputed_activations_are_those_that_torc
     pytest.importorskip("peft")
     model = small("llama untied")
     model.gradient_checkpointing_enable({"use_reentrant": False})
-    estimated = plan(model, replace(TINY, lora_rank=2, checkpoint_activations=True))[0]
+    estimated = estimate(model, replace(TINY, lora_rank=2, checkpoint_activations=True))[0]
     add_adapters(model, 2)
     assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
     # Adapters are computed again too, and so is the masked half of attention.
@@ -100,7 +100,7 @@ def test_operations_with_adapters_and_recomputed_activations_are_those_that_torc
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_allocates(optimiser):
     model = small("llama untied")
-    memory = plan(model, replace(TINY, optimiser=optimiser))[0].memory
+    memory = estimate(model, replace(TINY, optimiser=optimiser))[0].memory
     step(model)
     groups = parameter_groups(model, Rates(1e-3, 1e-3, 1e-3), 0.0, muon=optimiser == "muon")
     trained = MuonAdamW(groups)
@@ -117,7 +117,7 @@ def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_alloca
     ("training_plan", "speed", "gibibytes"), [("direct", 400_197, 20.9), ("relexify", 374_736, 20.4)]
 )
 def test_speed_and_memory_are_those_measured_on_an_h200(training_plan, speed, gibibytes):
-    found = plan(shaped(SMOLLM2), Training(plan=training_plan))[0]
+    found = estimate(shaped(SMOLLM2), Training(plan=training_plan))[0]
     assert found.tokens_per_second == pytest.approx(speed, rel=0.03)
     assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=0.05)
     assert (found.gpus, found.micro_batch, found.is_sharded) == (1, 64, False)
@@ -136,23 +136,23 @@ def test_a_large_model_needs_several_gpus_or_less_memory():
     recomputed = found[("checkpoint_activations",)]
     assert recomputed.gpus <= whole.gpus
     assert recomputed.operations > 1.2 * whole.operations
-    twice = plan(shaped(LARGE), training, gpus=2 * whole.gpus)[0]
+    twice = estimate(shaped(LARGE), training, gpus=2 * whole.gpus)[0]
     assert twice.fits
     assert twice.seconds == pytest.approx(whole.seconds / 2)
     # Every GPU orthogonalises all matrices.
-    muon = [plan(shaped(LARGE), replace(training, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
+    muon = [estimate(shaped(LARGE), replace(training, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
     assert muon[1].seconds > 0.6 * muon[0].seconds
 
 
 def test_muon_takes_memory_for_the_largest_matrix():
     training = Training(batch=1, length=8, optimiser="muon")
-    memory = plan(shaped(LARGE), training, gpus=1)[0].memory
+    memory = estimate(shaped(LARGE), training, gpus=1)[0].memory
     assert memory.activations == WORKSPACE * LARGE.hidden_size * LARGE.intermediate_size
 
 
 def test_a_smaller_gpu_takes_fewer_sequences_at_once():
     small_gpu, large_gpu = (
-        plan(shaped(SMOLLM2), Training(batch=512), gpu=name, gpus=1)[0] for name in ("l40s", "h200")
+        estimate(shaped(SMOLLM2), Training(batch=512), gpu=name, gpus=1)[0] for name in ("l40s", "h200")
     )
     assert small_gpu.fits
     assert small_gpu.micro_batch < large_gpu.micro_batch
@@ -161,7 +161,7 @@ def test_a_smaller_gpu_takes_fewer_sequences_at_once():
 
 def test_the_steps_of_own_stages_count():
     stages = (Stage("first", 2, trains="embeddings"), Stage("second", 3))
-    estimated = plan(small("gpt2"), replace(TINY, steps=1_000, stages=stages))[0]
+    estimated = estimate(small("gpt2"), replace(TINY, steps=1_000, stages=stages))[0]
     assert estimated.tokens == 5 * BATCH * LENGTH
 
 
@@ -171,18 +171,18 @@ def test_only_savings_that_the_training_allows_are_estimated(options):
     assert list(found) == [(), ("checkpoint_activations",), ("inner_precision", "checkpoint_activations")]
 
 
-def test_impossible_plans_are_rejected():
+def test_impossible_estimates_are_rejected():
     with pytest.raises(InputError, match=r"there is no GPU 'h20': did you mean 'h200'"):
-        plan(shaped(SMOLLM2), gpu="h20")
+        estimate(shaped(SMOLLM2), gpu="h20")
     with pytest.raises(InputError, match="a batch of 64 cannot be divided over 7 GPUs"):
-        plan(shaped(SMOLLM2), gpus=7)
+        estimate(shaped(SMOLLM2), gpus=7)
     with pytest.raises(InputError, match=r"cut into parts of 16 on each of 8 GPUs.*or another micro_batch"):
-        plan(shaped(SMOLLM2), Training(micro_batch=16), gpus=8)
+        estimate(shaped(SMOLLM2), Training(micro_batch=16), gpus=8)
     with pytest.raises(InputError, match="gpus = 0 is not possible"):
-        plan(shaped(SMOLLM2), gpus=0)
+        estimate(shaped(SMOLLM2), gpus=0)
     model, _ = pico.pair("t5")
     with pytest.raises(InputError, match="is an encoder-decoder"):
-        plan(model, TINY)
+        estimate(model, TINY)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert"])

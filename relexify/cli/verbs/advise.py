@@ -33,6 +33,8 @@ from relexify.cli.options import (
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
+from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
+from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
 
 __all__ = ["advise"]
 
@@ -57,11 +59,11 @@ def advise(
             show_default=False,
         ),
     ] = None,
-    vocab_size: VocabularySize = 32_000,
-    steps: Steps = 20,
-    batch: Batch = 4,
-    length: Length = 128,
-    text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = 8_000_000,
+    vocab_size: VocabularySize = DEFAULT_VOCABULARY,
+    steps: Steps = DEFAULT_STEPS,
+    batch: Batch = DEFAULT_BATCH,
+    length: Length = DEFAULT_LENGTH,
+    text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = DEFAULT_BYTES,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the trials.", rich_help_panel=RUN)
     ] = Path("advice"),

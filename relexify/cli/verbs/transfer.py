@@ -30,6 +30,7 @@ from relexify.cli.options import (
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_training, print_plan, print_summary
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 
 if TYPE_CHECKING:
     from relexify.evidence.evidence import Evidence
@@ -53,7 +54,7 @@ def transfer(
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
     ] = "blend",
-    vocab_size: VocabularySize = 32_000,
+    vocab_size: VocabularySize = DEFAULT_VOCABULARY,
     keep_source: Annotated[
         bool,
         typer.Option(
@@ -65,7 +66,7 @@ def transfer(
     ] = False,
     added_tokens: Annotated[
         int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel="Method")
-    ] = 10_000,
+    ] = DEFAULT_ADDED,
     device: Device = "auto",
     seed: Seed = 0,
     overwrite: Overwrite = False,

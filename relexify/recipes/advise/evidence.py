@@ -85,7 +85,8 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
     forms = vocabulary_of(inputs.target).forms
     words = np.array([form.starts_word and form.text.isalpha() and not form.is_special for form in forms])
     frequent = np.cumsum(-np.sort(-counts[words]))
-    shares = {size: float(frequent[min(size, len(frequent)) - 1] / total) for size in SIZES if len(frequent)}
+    # All words of the vocabulary in place of sizes above their number.
+    shares = {size: float(frequent[size - 1] / total) for size in np.minimum(SIZES, len(frequent)).tolist() if size}
     aligned = None
     if inputs.evidence.bitext is not None:
         options = inputs.evidence.aligning

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from relexify.errors import InputError, check_number
 from relexify.methods.registry import METHODS
+from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
 from relexify.recipes.compare.options import Run
 from relexify.registry import choose
 from relexify.systems.transfer.checks import given_translations, validate_transfer, with_method
@@ -35,10 +36,10 @@ class Advise:
 
     transfer: Transfer
     methods: tuple[str, ...] = ()
-    steps: int = 20
-    batch: int = 4
-    length: int = 128
-    text_bytes: int = 8_000_000
+    steps: int = DEFAULT_STEPS
+    batch: int = DEFAULT_BATCH
+    length: int = DEFAULT_LENGTH
+    text_bytes: int = DEFAULT_BYTES
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "length", "text_bytes"):

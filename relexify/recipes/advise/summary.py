@@ -65,8 +65,8 @@ def _tokenizer(advice: Advice) -> str:
     text = advice.text
     source, target = text.source_tokens / text.bytes, text.target_tokens / text.bytes
     return (
-        f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}, so texts have "
-        f"{target / source:.0%} of their tokens. The original model with its own tokenizer needs {advice.original:.3f} "
+        f"Tokenizer: {target:.3f} tokens per byte of held-out text, the model's own {source:.3f}, so a text has "
+        f"{target / source:.0%} as many tokens. The original model with its own tokenizer needs {advice.original:.3f} "
         "bits per byte."
     )
 
@@ -79,8 +79,8 @@ def _extension(advice: Advice) -> str:
         )
     share, added = advice.extended_tokens / advice.text.source_tokens, advice.options.transfer.added_tokens
     return (
-        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), texts have {share:.0%} of "
-        "their tokens, and the model keeps its language."
+        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), a text has {share:.0%} as "
+        "many tokens, and the model keeps its language."
     )
 
 

@@ -15,12 +15,10 @@ from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 from relexify.text import Corpus, TextInput
 
-__all__ = ["DEFAULT_ADDED", "DEFAULT_VOCABULARY", "Transfer"]
-
-DEFAULT_VOCABULARY = 32_000
-DEFAULT_ADDED = 10_000
+__all__ = ["Transfer"]
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:

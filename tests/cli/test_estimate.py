@@ -1,4 +1,4 @@
-"""plan: what a training costs, on the command line."""
+"""estimate: what a training costs, on the command line."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from relexify.training.measuring import Measured
 from tests.cli.command import relexify
 
 
-def test_a_config_alone_is_planned_for_and_measured(world, tmp_path):
+def test_a_config_alone_is_estimated_and_measured(world, tmp_path):
     shutil.copy(world.gpt2 / "config.json", tmp_path)
     size = ("--tokens", "1e5", "--batch", "4", "--length", "16")
-    shown = relexify("plan", tmp_path, *size, "--gpu", "a100", "--measure")
+    shown = relexify("estimate", tmp_path, *size, "--gpu", "a100", "--measure")
     assert shown.status == 0, shown.err
     assert "100,032 tokens in 1,563 steps of 4 x 16; A100 at 35% of its peak" in shown.out
     assert "as requested" in shown.out
-    assert "lora_rank=16 inner_precision=bfloat16 checkpoint_activations=true" in shown.out
+    assert "--set lora_rank=16 --set inner_precision=bfloat16 --set checkpoint_activations=true" in shown.out
     assert "Measured on this CPU, in steps of 2 sequences" in shown.out
-    first = json.loads(relexify("plan", tmp_path, *size, "--json").out)["estimates"][0]
+    first = json.loads(relexify("estimate", tmp_path, *size, "--json").out)["estimates"][0]
+    assert f"{first['parameters'] / 1e6:.2f} million parameters" in shown.out
     assert (first["gpus"], first["fits"], first["tokens"]) == (1, True, 100_032)
-    other = json.loads(relexify("plan", tmp_path, *size, "--set", "batch=8", "--json").out)["estimates"][0]
+    other = json.loads(relexify("estimate", tmp_path, *size, "--set", "batch=8", "--json").out)["estimates"][0]
     assert other["tokens"] == 100_096
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-def test_impossible_plans_are_rejected(world, rejects):
-    rejects(("plan", world.gpt2, "--tokens", "nan"), "--tokens nan is not possible")
-    rejects(("plan", world.gpt2, "--gpu", "h20"), "did you mean 'h200'")
-    rejects(("plan", world.gpt2, "--plan", "magic"), "no training plan 'magic'")
+def test_impossible_estimates_are_rejected(world, rejects):
+    rejects(("estimate", world.gpt2, "--tokens", "nan"), "--tokens nan is not possible")
+    rejects(("estimate", world.gpt2, "--gpu", "h20"), "did you mean 'h200'")
+    rejects(("estimate", world.gpt2, "--plan", "magic"), "no training plan 'magic'")
 
 
 def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypatch):
@@ -36,6 +37,6 @@ def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypat
     monkeypatch.setattr("relexify.training.measuring.measure_training", lambda *_: measured)
     # With so few tokens per step, most operations are those of Muon.
     size = ("--batch", "8", "--length", "8", "--set", "optimiser=muon", "--measure")
-    lines = [relexify("plan", world.gpt2, *size, "--gpus", gpus).out.splitlines()[-1] for gpus in ("1", "8")]
+    lines = [relexify("estimate", world.gpt2, *size, "--gpus", gpus).out.splitlines()[-1] for gpus in ("1", "8")]
     assert lines[0].startswith("Measured")
     assert lines[0] == lines[1]

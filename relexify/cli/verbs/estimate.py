@@ -1,4 +1,4 @@
-"""`relexify plan`: what a training costs before it is started."""
+"""`relexify estimate`: what a training costs before it is started."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from relexify.training.cost import Estimate
     from relexify.training.measuring import Measured
 
-__all__ = ["plan"]
+__all__ = ["estimate"]
 
 HARDWARE = "Hardware"
 
 
-def plan(
+def estimate(
     model: Model,
     steps: Steps = Training.steps,
     tokens: Annotated[
@@ -59,9 +59,9 @@ def plan(
     The first row is the training as requested, the others take less memory. Speed is estimated from that of one H200
     with SmolLM2-135M-Instruct; communication between GPUs and scoring are not counted.
 
-    Example: relexify plan meta-llama/Llama-3.1-8B --tokens 2e9 --gpu h100
+    Example: relexify estimate meta-llama/Llama-3.1-8B --tokens 2e9 --gpu h100
 
-    Example: relexify plan gpt2-swahili --steps 5000 --measure
+    Example: relexify estimate gpt2-swahili --steps 5000 --measure
     """
     from relexify.recipes.settings import apply_settings
 
@@ -74,12 +74,12 @@ def plan(
     plan_stages(options)
     choose(gpu, GPUS, "GPU")
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.training.cost import plan as estimate
+    from relexify.training.cost import estimate as estimate_costs
 
-    estimates = estimate(model, options, gpu=gpu, gpus=gpus)
+    estimates = estimate_costs(model, options, gpu=gpu, gpus=gpus)
     first = estimates[0]
     results.print(
-        f"{first.parameters / 1e9:,.2f} billion parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
+        f"{_count(first.parameters)} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
         f"{options.batch} x {options.length}; {gpu.upper()} at {UTILISATION:.0%} of its peak.",
         highlight=False,
         soft_wrap=True,
@@ -92,18 +92,22 @@ def plan(
         with bars():
             measured = measure_training(model, replace(options, micro_batch=first.micro_batch))
         # One GPU orthogonalises all matrices once, whatever the number of GPUs that is estimated.
-        _print_measured(measured, estimate(model, options, gpu=gpu, gpus=1)[0])
+        _print_measured(measured, estimate_costs(model, options, gpu=gpu, gpus=1)[0])
     emit(estimates=estimates, measured=measured)
 
 
 _HEADER = [
-    "--set", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
+    "training", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
     "duration", "GPU hours",
 ]  # fmt: skip
 
 
+def _count(number: int) -> str:
+    return f"{number / 1e9:,.2f} billion" if number >= 1e9 else f"{number / 1e6:,.2f} million"
+
+
 def _row(estimate: Estimate) -> list[str]:
-    changes = " ".join(f"{name}={str(value).lower()}" for name, value in estimate.changes.items())
+    changes = " ".join(f"--set {name}={str(value).lower()}" for name, value in estimate.changes.items())
     memory = estimate.memory
     parts = (memory.total, memory.weights, memory.gradients, memory.optimiser, memory.activations)
     sizes = [f"{size / 1e9:,.1f}" for size in parts]

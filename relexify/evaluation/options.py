@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evaluation.registry import TASKS
@@ -140,6 +140,9 @@ class Probing:
         _check_counts(self, "batch")
 
 
+AnyTraining = TypeVar("AnyTraining", FineTuning, ParserTraining, Probing, FineTuning | ParserTraining | Probing)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """A task to evaluate a model on, and its options.
@@ -222,7 +225,14 @@ class Evaluation:
     @property
     def training(self) -> FineTuning | ParserTraining | Probing:
         """The training options of the task, with the values that are set here."""
-        defaults = Probing() if self.probe else TASKS[self.task].training
+        return self.override(Probing() if self.probe else TASKS[self.task].training)
+
+    def override(self, defaults: AnyTraining) -> AnyTraining:
+        """Return training options with the values that are set here.
+
+        Raises:
+            InputError: A value is set that they do not have, or that is not possible.
+        """
         known = {entry.name for entry in fields(defaults)}
         given = {name: getattr(self, name) for name in _OVERRIDES if getattr(self, name) is not None}
         for name in given:

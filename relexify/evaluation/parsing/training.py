@@ -92,6 +92,7 @@ def evaluate_parser(
     options: Evaluation,
     folder: Path,
     *,
+    training: ParserTraining,
     formalism: Formalism[AnySentence, Gold, Prediction],
     metric: Metric,
 ) -> TaskResult:
@@ -100,14 +101,14 @@ def evaluate_parser(
     Args:
         model: A folder or name, as for `load_model`.
         data: Training, development and test sentences.
-        options: The task, and how.
+        options: The task, its seeds and the lexicon.
         folder: For the parsers and checkpoints.
+        training: How a parser is trained.
         formalism: What the parser predicts.
         metric: The scores on test data.
     """
     lexicon = None if options.through is None else load_lexicon(options.through)
-    training, dev = options.training, data.dev or ()
-    assert isinstance(training, ParserTraining)
+    dev = data.dev or ()
     results = []
     for run in train_parser(model, data.train, dev, training, folder, formalism=formalism, seeds=options.seeds):
         parser, tokenizer = load_parser(run.folder, formalism.parser)
@@ -146,7 +147,7 @@ def train_parser(
         seeds: One run for each.
 
     Raises:
-        InputError: A treebank has no words, or `folder` belongs to another training.
+        InputError: The training or development data has no words, or `folder` belongs to another training.
         TrainingError: The training diverged, or the GPU is out of memory.
         OutputError: The result cannot be written.
     """
@@ -155,7 +156,7 @@ def train_parser(
     training = [sentence for sentence in training if len(sentence)]
     for name, treebank in (("training", training), ("development", dev)):
         if not any(len(sentence) for sentence in treebank):
-            raise InputError(f"the {name} treebank has no words: give sentences with trees")
+            raise InputError(f"the {name} data has no words: give annotated sentences")
     identity = {
         "model": by_content(model),
         **describe(options),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
+_DEFAULTS = ParserTraining()
+
 
 def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
     """Return LAS and UAS without punctuation, as in RAMEN's tables, then those of all words."""
@@ -32,7 +34,8 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     from relexify.evaluation.parsing.trees import TREES, best_tree
 
     best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
-    return evaluate_parser(model, data, options, folder, formalism=TREES, metric=_attachment)
+    training = options.override(_DEFAULTS)
+    return evaluate_parser(model, data, options, folder, training=training, formalism=TREES, metric=_attachment)
 
 
 TASKS.add(
@@ -42,7 +45,7 @@ TASKS.add(
         read=read_treebank,
         predicts="trees",
         metric=_attachment,
-        training=ParserTraining(),
+        training=_DEFAULTS,
         evaluate=_evaluate,
         needs_encoder=False,
         needs_dev=True,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
+_DEFAULTS = ParserTraining()
+
 
 def _scores(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
     """Return F1, precision and recall of senses and arguments."""
@@ -28,7 +30,8 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     from relexify.evaluation.parsing.roles import ROLES
     from relexify.evaluation.parsing.training import evaluate_parser
 
-    return evaluate_parser(model, data, options, folder, formalism=ROLES, metric=_scores)
+    training = options.override(_DEFAULTS)
+    return evaluate_parser(model, data, options, folder, training=training, formalism=ROLES, metric=_scores)
 
 
 TASKS.add(
@@ -38,7 +41,7 @@ TASKS.add(
         read=read_propositions,
         predicts="roles",
         metric=_scores,
-        training=ParserTraining(),
+        training=_DEFAULTS,
         evaluate=_evaluate,
         needs_encoder=False,
         needs_dev=True,

@@ -289,9 +289,9 @@ def test_it_also_learns_in_bfloat16_with_first_pieces_and_patience(folder, tmp_p
 
 
 def test_invalid_treebanks_options_and_folders_are_rejected(folder, tmp_path):
-    with pytest.raises(InputError, match="training treebank has no words"):
+    with pytest.raises(InputError, match="training data has no words: give annotated sentences"):
         train_parser(folder, [], TRAINING, QUICK, tmp_path)
-    with pytest.raises(InputError, match="development treebank has no words"):
+    with pytest.raises(InputError, match="development data has no words"):
         train_parser(folder, TRAINING, [], QUICK, tmp_path)
     with pytest.raises(InputError, match="batch = 0"):
         ParserTraining(batch=0)

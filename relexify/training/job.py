@@ -148,7 +148,8 @@ def language_model_job(
                 MixedTexts(other.blocks, data.blocks, share),
                 {SOURCE: other.held_out, TARGET: data.held_out},
                 architecture_of(model),
-                round(data.blocks.count / (1 - share)),  # so many sequences of both texts have each of this one once
+                # Sequences of both texts until each one of this text has been seen once.
+                round(data.blocks.count / (1 - share)),
                 takes_language=False,
             )
             identity["source"] = other.identity

@@ -87,6 +87,8 @@ def run_product(folder: Path, tokens: int) -> dict[str, float]:
 
 
 def run_search(folder: Path, tokens: int) -> dict[str, float]:
+    import torch  # noqa: F401  not timed, as all imports
+
     from relexify.neighbours import nearest
 
     queries, keys = random_matrices(tokens)

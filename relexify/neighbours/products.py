@@ -100,4 +100,5 @@ def _pack(codes: np.ndarray) -> object:
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
     """Return the Euclidean lengths of rows [n × d], float64 [n]."""
-    return np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
+    lengths: np.ndarray = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
+    return lengths

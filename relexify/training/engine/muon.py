@@ -126,8 +126,8 @@ class MuonAdamW(torch.optim.Optimizer):
     def _muon_step(self, group: Group) -> None:
         for trained in _chunks(group["params"]):
             changes = self._directions(trained, group["momentum"])
-            if isinstance(changes[0], DTensor):
-                changes = _orthogonalised_shards(changes, group)
+            if shards := [each for each in changes if isinstance(each, DTensor)]:
+                changes = _orthogonalised_shards(shards, group)
             else:
                 _orthogonalise_in_place(changes, group)
             if group["weight_decay"]:
@@ -208,7 +208,7 @@ def _orthogonalise_in_place(directions: Sequence[torch.Tensor], group: Group) ->
         torch._foreach_copy_(own, orthogonalise(batch, RMS_OF_ADAM * math.sqrt(max(shape))).unbind())
 
 
-def _orthogonalised_shards(directions: Sequence[DTensor], group: Group) -> list[DTensor]:
+def _orthogonalised_shards(directions: Sequence[DTensor], group: Group) -> list[torch.Tensor]:
     """Return directions of one shape with orthogonal matrices, sharded as they are.
 
     Processes exchange their shards of all directions for some directions as a whole, and back: each orthogonalises its

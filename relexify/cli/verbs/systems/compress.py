@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings
+from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder
 
@@ -22,8 +22,7 @@ def compress(
     output: OutputFolder,
     k: Annotated[int, typer.Option(help="Number of tables, and digits of a code.")] = 3,
     clusters: Annotated[
-        int | None,
-        typer.Option(help="Rows per table, M (default: the k-th root of the vocabulary size).", show_default=False),
+        int | None, option("Rows per table, M (default: the k-th root of the vocabulary size).")
     ] = None,
     equal_size: Annotated[
         bool, typer.Option("--equal-size", help="Bound the cluster size, so that no table needs more than M rows.")

@@ -129,6 +129,10 @@ def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
             f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
             "embeddings; the text is encoded as before, and the logits of all other tokens are the same."
         )
+    if "graft" not in notes:
+        return "whose tokens are unchanged. relexify " + (
+            "compressed its embedding." if "compression" in notes else "trained it further."
+        )
     language = f" ({command['language']})" if command.get("language") else ""
     given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
     if extension := notes.get("extension"):

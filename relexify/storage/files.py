@@ -40,6 +40,7 @@ __all__ = [
     "check_inputs",
     "check_output",
     "check_written",
+    "is_temporary",
     "is_written",
     "load_arrays",
     "record_file",
@@ -402,6 +403,11 @@ def _remove(path: Path) -> None:
 def temporary_prefix(path: Path) -> str:
     """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
     return f".{path.name}.{_machine()}.{os.getpid()}."
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a name begins with a `temporary_prefix`."""
+    return re.match(r"\..+\.[0-9a-f]{12}\.[0-9]+\.", path.name) is not None
 
 
 def _machine() -> str:

@@ -62,6 +62,8 @@ def estimate(
     if tokens is not None:
         if not 1 <= tokens < 1e18:
             raise InputError(f"--tokens {tokens:g} is not possible: give a number such as 2e9")
+        if options.stages:
+            raise InputError("--tokens sets the number of steps, but the stages have their own: leave out one of them")
         options = replace(options, steps=math.ceil(tokens / max(1, options.tokens_per_step)))
     plan_stages(options)
     choose(gpu, GPUS, "GPU")

@@ -74,16 +74,18 @@ class Provenance:
         command: The options of the command.
         inputs: sha256 of every input file, by name.
         seed: The random seed, if one was used.
+        source: The provenance of the model that it was made from, as plain data, if relexify made that one too.
     """
 
     version: str
     command: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+    source: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for json."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "source" or value is not None}
 
 
 def sha256_of(path: str | Path) -> str:

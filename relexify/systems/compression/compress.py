@@ -200,7 +200,8 @@ def compress_folder(
         notes.pop(name, None)
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
-    notes["provenance"] = Provenance(__version__, command, inputs, options.seed).as_dict()
+    source = notes.get("provenance")
+    notes["provenance"] = Provenance(__version__, command, inputs, options.seed, source).as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(small, folder)
         save_tokenizer(tokenizer, folder)
@@ -229,7 +230,8 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
     notes = inherited_notes(model)
     notes["expanded_from"] = str(model)
-    provenance = Provenance(__version__, {"model": str(model)}, {"model": describe(Path(model))})
+    inputs = {"model": describe(Path(model))}
+    provenance = Provenance(__version__, {"model": str(model)}, inputs, source=notes.get("provenance"))
     notes["provenance"] = provenance.as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(expanded(small), folder)

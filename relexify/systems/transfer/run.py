@@ -397,7 +397,7 @@ def _scores(
 def _provenance(
     options: Transfer, evidence: Evidence, model: PreTrainedModel, target: PreTrainedTokenizerFast
 ) -> Provenance:
-    """Return the hashes of all inputs, and the options."""
+    """Return the hashes of all inputs, the options, and the provenance of a model that relexify made."""
     parts = {
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
@@ -420,7 +420,8 @@ def _provenance(
     inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
     # Without the output, which is the folder that this is written into, or an intermediate one.
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options) if entry.name != "output"}
-    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
+    source = read_notes(options.model).get("provenance")
+    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed, source=source)
 
 
 def _plain(value: Any) -> Any:

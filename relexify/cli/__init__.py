@@ -2,7 +2,7 @@
 
 app.py        the command, its verbs, and how it ends when something fails
 group.py      verbs that are imported when they are called
-verbs/        the verbs
+verbs/        the verbs, in one folder for each panel of the help
 options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results
 """

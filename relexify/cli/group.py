@@ -20,22 +20,31 @@ __all__ = ["HELP_OPTIONS", "Verb", "VerbGroup"]
 
 HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
+PANELS = {
+    "transfer": "Transfer",
+    "recipes": "Recipes",
+    "systems": "Other systems",
+    "evidence": "Evidence",
+    "more": "More",
+}
+"""Where the help lists the verbs of each folder."""
+
 
 @dataclass(frozen=True)
 class Verb:
     """A verb of the command line.
 
     Attributes:
-        module: The module in `relexify.cli.verbs` that has it: a function of its name, or `app` with several verbs.
-        panel: Where the help lists it.
+        folder: The package in `relexify.cli.verbs` that has it, one of `PANELS`.
+        module: The module there: it has a function of the verb's name, or an `app` with several verbs.
     """
 
+    folder: str
     module: str
-    panel: str
 
     def load(self, name: str) -> Any:
         """Import the verb, and return its command."""
-        module = import_module(f"relexify.cli.verbs.{self.module}")
+        module = import_module(f"relexify.cli.verbs.{self.folder}.{self.module}")
         app = getattr(module, "app", None)
         if app is None:
             app = typer.Typer(rich_markup_mode="markdown", add_completion=False, context_settings=HELP_OPTIONS)
@@ -46,9 +55,9 @@ class Verb:
 
     def listed(self, name: str) -> TyperCommand:
         """Return what the help of the whole program lists, without importing the verb."""
-        source = (Path(__file__).with_name("verbs") / f"{self.module}.py").read_text(encoding="utf-8")
+        source = (Path(__file__).with_name("verbs") / self.folder / f"{self.module}.py").read_text(encoding="utf-8")
         paragraph = re.search(rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, flags=re.MULTILINE | re.DOTALL)
-        return TyperCommand(name, help=paragraph[1] if paragraph else "", rich_help_panel=self.panel)
+        return TyperCommand(name, help=paragraph[1] if paragraph else "", rich_help_panel=PANELS[self.folder])
 
 
 class VerbGroup(TyperGroup):

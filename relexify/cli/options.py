@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from relexify.errors import InputError
 
 __all__ = [
+    "METHOD",
+    "PLAN",
     "RUN",
     "TEXT",
     "Batch",
@@ -39,11 +41,24 @@ __all__ = [
     "TargetVectors",
     "VocabularySize",
     "chosen_device",
+    "option",
     "split_languages",
 ]
 
-TEXT, PLAN, RUN = "Text and evidence", "Training", "Run"
+TEXT, METHOD, PLAN, RUN = "Text and evidence", "Method", "Training", "Run"
 """Panels of the help."""
+
+
+def option(help: str, panel: str | None = None, *names: str) -> Any:
+    """Return an option whose default is not shown: none is needed, or its help describes it.
+
+    Args:
+        help: What it does.
+        panel: The panel of the help that lists it.
+        names: Its names, if they do not follow from that of the parameter.
+    """
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False)
+
 
 Model = Annotated[
     str,
@@ -55,91 +70,57 @@ Model = Annotated[
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]
 Recipe = Annotated[
-    Path,
-    typer.Argument(help="A recipe: a TOML file, or a name that `relexify recipes` lists.", show_default=False),
+    Path, typer.Argument(help="A recipe: a TOML file, or a name that `relexify recipes` lists.", show_default=False)
 ]
 
 Corpus = Annotated[
     list[str],
-    typer.Option(
-        help="Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, a URL, or hf:NAME; "
+    option(
+        "Text in the target language: .txt, .gz, .xz, .bz2, .zst, .jsonl, .parquet, a folder, a URL, or hf:NAME; "
         "FILE#FIELD names another field than text. Repeatable.",
-        rich_help_panel=TEXT,
-        show_default=False,
+        TEXT,
     ),
 ]
-SourceCorpus = Annotated[
-    list[str] | None,
-    typer.Option(help="Text in the model's own language. Repeatable.", rich_help_panel=TEXT, show_default=False),
-]
+SourceCorpus = Annotated[list[str] | None, option("Text in the model's own language. Repeatable.", TEXT)]
 HeldOut = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Held-out text to score on (default: one line in 100 of --corpus). Repeatable.",
-        rich_help_panel=TEXT,
-        show_default=False,
-    ),
+    list[str] | None, option("Held-out text to score on (default: one line in 100 of --corpus). Repeatable.", TEXT)
 ]
 SourceHeldOut = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Held-out text in the model's own language (default: one line in 100 of --source-corpus).",
-        rich_help_panel=TEXT,
-        show_default=False,
-    ),
+    option("Held-out text in the model's own language (default: one line in 100 of --source-corpus).", TEXT),
 ]
 Bitext = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Parallel text, the model's language first: two columns separated by a tab, or two files of equal "
+    option(
+        "Parallel text, the model's language first: two columns separated by a tab, or two files of equal "
         "length as 'news.{en,sw}'. Repeatable.",
-        rich_help_panel=TEXT,
-        show_default=False,
+        TEXT,
     ),
 ]
 Dictionary = Annotated[
     Path | None,
-    typer.Option(
-        help="Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
+    option(
+        "Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
         "dictd or TEI. Without one, words spelled identically in both languages are used.",
-        rich_help_panel=TEXT,
-        show_default=False,
+        TEXT,
     ),
 ]
 SourceVectors = Annotated[
     Path | None,
-    typer.Option(
-        help="Word vectors of the model's language (.bin, .vec, .safetensors); default: trained on "
+    option(
+        "Word vectors of the model's language (.bin, .vec, .safetensors); default: trained on "
         "--source-corpus, or derived from the model's embedding.",
-        rich_help_panel=TEXT,
-        show_default=False,
+        TEXT,
     ),
 ]
 TargetVectors = Annotated[
-    Path | None,
-    typer.Option(
-        help="Word vectors of the target language; default: trained on --corpus.",
-        rich_help_panel=TEXT,
-        show_default=False,
-    ),
+    Path | None, option("Word vectors of the target language; default: trained on --corpus.", TEXT)
 ]
-TargetTokenizer = Annotated[
-    str | None,
-    typer.Option(
-        help="Tokenizer of the target language; default: trained on --corpus.",
-        rich_help_panel=TEXT,
-        show_default=False,
-    ),
-]
+TargetTokenizer = Annotated[str | None, option("Tokenizer of the target language; default: trained on --corpus.", TEXT)]
 Donor = Annotated[
-    str | None,
-    typer.Option(
-        help="A model of the target language, for the methods clp and omp; its tokenizer is used.",
-        rich_help_panel=TEXT,
-        show_default=False,
-    ),
+    str | None, option("A model of the target language, for the methods clp and omp; its tokenizer is used.", TEXT)
 ]
-VocabularySize = Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel="Method")]
+VocabularySize = Annotated[int, typer.Option(help="Size of the target vocabulary.", rich_help_panel=METHOD)]
 Languages = Annotated[
     str, typer.Option(metavar="SOURCE,TARGET", help="Names of the two languages.", rich_help_panel=TEXT)
 ]
@@ -149,20 +130,13 @@ Batch = Annotated[int, typer.Option(help="Sequences per step, over all devices."
 Length = Annotated[int, typer.Option(help="Tokens per sequence.", rich_help_panel=PLAN)]
 LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate.", rich_help_panel=PLAN)]
 Patience = Annotated[
-    int | None,
-    typer.Option(
-        help="Stop after this many evaluations without improvement, and keep the best model.",
-        rich_help_panel=PLAN,
-        show_default=False,
-    ),
+    int | None, option("Stop after this many evaluations without improvement, and keep the best model.", PLAN)
 ]
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN)]
 Seed = Annotated[int, typer.Option(help="Random seed.", rich_help_panel=RUN)]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output.", rich_help_panel=RUN)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Validate everything, show what would be done, and exit.", rich_help_panel=RUN)
-]
+Overwrite = Annotated[bool, option("Replace the output.", RUN, "--overwrite")]
+DryRun = Annotated[bool, option("Validate everything, show what would be done, and exit.", RUN, "--dry-run")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

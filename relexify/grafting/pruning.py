@@ -15,6 +15,7 @@ from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_inputs, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import read_notes
 from relexify.text import Corpus, TextInput
 from relexify.tokens import prune_tokenizer, vocabulary_of
 from relexify.version import __version__
@@ -72,7 +73,8 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     result = graft(loaded, pruned, selection, copy_inner=False)
     command: dict[str, Any] = {"model": str(model), "output": str(output), "corpus": text.name}
     inputs = {"model": sha256_of_weights(model) or fingerprint(loaded), "corpus": fingerprint(text)}
-    provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0)
+    earlier = read_notes(model).get("provenance")
+    provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=earlier)
     removed = sum(map(bool, source.tokens)) - len(target)  # not every id needs to have a token
     with write_folder(output, overwrite=overwrite) as folder:
         result.write(folder, provenance=provenance, summary={"pruned": {"removed": removed}}, inner=model)

@@ -221,7 +221,7 @@ def load_task_model(
 
     Args:
         name: As for `load_model`.
-        auto_class: `AutoModelForSequenceClassification` or `AutoModelForTokenClassification`.
+        auto_class: An `AutoModelFor…` of transformers, such as `AutoModelForSequenceClassification`.
         labels: The labels to predict, in the order of their scores.
         problem_type: As in the config of transformers.
 

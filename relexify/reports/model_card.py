@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,15 @@ _INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenize
 def render_card(folder: Path) -> str:
     """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
     notes = read_notes(folder)
-    command = (notes.get("provenance") or {}).get("command", {})
+    history = _history(notes)
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
     plain = kind_of_folder(folder) is None
     task, loader = _TASKS[architecture_in_config(load_config(folder))] if plain else ("", "")
     scores = _scores(notes, curve)
     parts = [
-        f"---\n{_metadata(folder, command, notes, task, scores)}\n---\n",
+        f"---\n{_metadata(folder, history, notes, task, scores)}\n---\n",
         f"# {folder.resolve().name}\n",
-        _description(command, notes, curve),
+        _description(history, notes, curve),
     ]
     if scores:
         rows = [[name, f"{value:.3f}"] for name, value in scores.items()]
@@ -66,12 +67,25 @@ def render_card(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def _history(notes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the provenance of a model, that of the model it was made from, and so on, as far as relexify made them."""
+    found = [notes.get("provenance") or {}]
+    while source := found[-1].get("source"):
+        found.append(source)
+    return found
+
+
 def _metadata(
-    folder: Path, command: Mapping[str, Any], notes: Mapping[str, Any], task: str, scores: Mapping[str, float]
+    folder: Path,
+    history: Sequence[Mapping[str, Any]],
+    notes: Mapping[str, Any],
+    task: str,
+    scores: Mapping[str, float],
 ) -> str:
-    source = str(command.get("model") or "")
+    command, first = history[0].get("command", {}), history[-1].get("command", {})
+    source, base = str(command.get("model") or ""), str(first.get("model") or "")
     # The name of a folder on somebody's machine means nothing to others.
-    base = PACKAGED[source].base_model if source in PACKAGED else source
+    base = PACKAGED[base].base_model if base in PACKAGED else base
     card = ModelCardData(
         language=command.get("language"),
         license=known_license(source) if source else None,
@@ -106,11 +120,15 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}
 
 
-def _description(command: Mapping[str, Any], notes: Mapping[str, Any], curve: Curve | None) -> str:
+def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any], curve: Curve | None) -> str:
+    commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
-    if source := command.get("model"):
-        name = PACKAGED[source].title if source in PACKAGED else Path(str(source)).name
-        sentences.append(f"{name}, {_change(command, notes)}")
+    if commands[0].get("model"):
+        sentences.append(f"{_title(commands[0])}, {_change(commands[0], notes)}")
+    for command, source in pairwise(commands):
+        language = f" for the language {source['language']}" if source.get("language") else ""
+        method = f" with the method {source['method']}" if source.get("method") else ""
+        sentences.append(f"{_title(command)} was made by relexify from {_title(source)}{language}{method}.")
     if curve is not None:
         sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
     elif not notes.get("pruned"):
@@ -122,12 +140,22 @@ def _description(command: Mapping[str, Any], notes: Mapping[str, Any], curve: Cu
     return " ".join(sentences) + "\n\n`report.html` shows every token with its origin.\n"
 
 
+def _title(command: Mapping[str, Any]) -> str:
+    """Return the name of the model that a command started from."""
+    model = str(command.get("model", ""))
+    return PACKAGED[model].title if model in PACKAGED else Path(model).name
+
+
 def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
     """Say what relexify did to the vocabulary of the source model."""
     if pruned := notes.get("pruned"):
         return (
             f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
             "embeddings; the text is encoded as before, and the logits of all other tokens are the same."
+        )
+    if "graft" not in notes:
+        return "whose tokens are unchanged. relexify " + (
+            "compressed its embedding." if "compression" in notes else "trained it further."
         )
     language = f" ({command['language']})" if command.get("language") else ""
     given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"

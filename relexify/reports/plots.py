@@ -53,9 +53,10 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
     """Draw held-out scores against steps, one panel a comparison.
 
     A line is the mean over seeds, with a band of one standard deviation to both sides where there are several. A
-    circle marks the best measurement of a run that became worse after it. What lies above the scores after a tenth of
-    the steps, such as step 0, is cut off, since it would flatten all the rest. If there are several training plans,
-    each has its own dashes, and an initialisation has one colour with all of them. The same input gives the same bytes.
+    circle marks the best measurement of a run that became worse after it. Lines start at step 0; what lies above the
+    scores after a tenth of the steps is cut off, since it would flatten all the rest. If there are several training
+    plans, each has its own dashes, and an initialisation has one colour with all of them. The same input gives the same
+    bytes.
 
     Args:
         comparisons: The panels, in order; a run of the same name has the same colour in all of them.
@@ -186,11 +187,10 @@ def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mappin
 
 
 def _scores(comparison: Comparison, run: str, metric: str) -> list[Statistic]:
-    """Return the scores of a run that can be drawn: finite ones, and step 0 only if the run was never trained."""
+    """Return the scores of a run that can be drawn: finite ones."""
     points = comparison.mean_curve(run).points
     scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
-    finite = [score for score in scores if math.isfinite(score.mean)]
-    return [score for score in finite if score.step > 0] or finite
+    return [score for score in scores if math.isfinite(score.mean)]
 
 
 def _draw_run(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> bool:

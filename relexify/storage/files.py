@@ -40,6 +40,7 @@ __all__ = [
     "check_inputs",
     "check_output",
     "check_written",
+    "is_temporary",
     "is_written",
     "load_arrays",
     "record_file",
@@ -73,16 +74,18 @@ class Provenance:
         command: The options of the command.
         inputs: sha256 of every input file, by name.
         seed: The random seed, if one was used.
+        source: The provenance of the model that it was made from, as plain data, if relexify made that one too.
     """
 
     version: str
     command: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+    source: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for json."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "source" or value is not None}
 
 
 def sha256_of(path: str | Path) -> str:
@@ -400,6 +403,11 @@ def _remove(path: Path) -> None:
 def temporary_prefix(path: Path) -> str:
     """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
     return f".{path.name}.{_machine()}.{os.getpid()}."
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a name begins with a `temporary_prefix`."""
+    return re.match(r"\..+\.[0-9a-f]{12}\.[0-9]+\.", path.name) is not None
 
 
 def _machine() -> str:

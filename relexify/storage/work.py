@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.storage.files import MARKER, check_output, is_written, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
 
@@ -41,6 +41,7 @@ __all__ = [
     "claim_folder",
     "finished_run",
     "inherited_notes",
+    "is_intermediate",
     "only_one",
     "read_notes",
     "restart_advice",
@@ -242,6 +243,12 @@ def finished_run(folder: str | Path, name: str) -> str | None:
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
     """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of."""
     return {name: note for name, note in read_notes(folder).items() if name != _FINISHED}
+
+
+def is_intermediate(folder: str | Path) -> bool:
+    """Whether a folder is inside the unfinished work of a run, where it does not stay."""
+    path = Path(folder).absolute()
+    return any((each / RUN_FILE).is_file() or is_temporary(each) for each in (path, *path.parents))
 
 
 def restart_advice(folder: Path) -> str:

@@ -20,6 +20,7 @@ __all__ = ["download_files", "is_url"]
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 60  # characters, of up to 4 bytes; file systems allow 255 bytes
+_HTTP = ("http://", "https://")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -46,7 +47,9 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
     try:
         system, path = url_to_fs(url)
-        if system.isdir(path):
+        if url.startswith(_HTTP) and is_text(Path(_name(path))) and "*" not in path:
+            found = [path]  # isdir() and glob() would request the whole file, to look for links in it
+        elif system.isdir(path):
             found = [file for file in system.find(path) if is_text(Path(_name(file)))]
         else:
             found = [file for file in system.glob(path) if system.isfile(file)]
@@ -54,7 +57,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     except RelexifyError:
         raise
     except ImportError as error:
-        if url.startswith(("http://", "https://")):
+        if url.startswith(_HTTP):
             raise MissingExtra("aiohttp", f"reading {url[:200]}", "corpora") from error
         raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install that package") from error
     except Exception as error:  # every protocol has exceptions of its own

@@ -21,7 +21,7 @@ from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import inherited_notes
+from relexify.storage.work import inherited_notes, is_intermediate
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
@@ -228,5 +228,5 @@ def held_out_data(
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:
-    """Return the notes of the folder that a training starts from, for its result, and where it started."""
-    return {**inherited_notes(source), "trained_from": str(source)}
+    """Return the notes of the model that a training starts from, for its result, and its name if it stays there."""
+    return inherited_notes(source) | ({} if is_intermediate(source) else {"trained_from": str(source)})

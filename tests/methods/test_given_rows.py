@@ -9,6 +9,8 @@ import torch
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.methods.given_rows import given_rows
+from relexify.storage.fingerprint import fingerprint
+from relexify.storage.work import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.tokens import vocabulary_of
@@ -43,6 +45,10 @@ def test_given_rows_are_the_rows_of_the_model_in_both_embeddings(tmp_path, cache
             score=False,
         )
     )
+    inputs = read_notes(tmp_path / "out")["provenance"]["inputs"]
+    assert inputs["output_vectors"] == fingerprint(tmp_path / "output.safetensors") != inputs["target_vectors"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"<td>{tmp_path / 'output.safetensors'}</td><td>{inputs['output_vectors']}</td>" in page
     grafted = result.graft.model
     assert torch.equal(grafted.get_input_embeddings().weight[300:], torch.from_numpy(given.matrix))
     assert torch.equal(grafted.get_output_embeddings().weight[300:], torch.from_numpy(output.matrix[::-1].copy()))

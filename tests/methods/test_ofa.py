@@ -12,6 +12,9 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import SubwordVectors, WordVectors
 from relexify.methods.copying import shared
 from relexify.methods.ofa import factorise, low_rank_rows, ofa
+from relexify.pretrained.loading import load_model
+from relexify.systems.compression.compress import compress_folder
+from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.tokens import vocabulary_of
@@ -95,3 +98,8 @@ def test_multilingual_vectors_are_used_as_they_are_and_words_count_alike(tmp_pat
     factorised = run_transfer(replace(options, output=tmp_path / "factorised", options={"rank": 5}))
     rows = factorised.graft.model.get_input_embeddings().weight.detach().numpy()
     assert np.linalg.matrix_rank(rows, tol=1e-4) == 5
+    # Saved as two factors, it is the same model.
+    report = compress_folder(tmp_path / "factorised", tmp_path / "factors", Compression(rank=5))
+    assert report.shapes == [(len(rows), 5), (5, rows.shape[1])]
+    assert report.error == pytest.approx(0, abs=1e-5)
+    assert np.allclose(load_model(tmp_path / "factors").get_input_embeddings().weight.detach(), rows, atol=1e-5)

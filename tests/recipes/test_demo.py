@@ -77,4 +77,7 @@ def test_the_demonstration_leaves_a_model_a_report_and_samples_that_can_be_read(
     }
     folder = tmp_path / "demo" / "model"
     assert "atlas" in (folder / "report.html").read_text()
+    notes = (folder / "relexify.json").read_text()
+    assert str(tmp_path / "gpt2") in notes
+    assert "blend.start" not in notes  # a folder that is no longer there
     assert AutoModelForCausalLM.from_pretrained(folder).config.vocab_size == len(AutoTokenizer.from_pretrained(folder))

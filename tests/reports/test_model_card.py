@@ -105,3 +105,10 @@ def test_a_packaged_model_is_described_exactly(folder, tmp_path):
     assert "base_model: HuggingFaceTB/SmolLM2-135M-Instruct" in text
     assert "license: apache-2.0" in text
     assert "SmolLM2-135M-Instruct, dequantised from 4 bits" in text
+
+
+def test_a_model_that_was_compressed_and_never_transferred_is_described(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    rx.compress(folder.parent / "instruct", tmp_path / "small", rx.Compression(rank=4))
+    assert "relexify compressed its embedding." in render_card(tmp_path / "small")

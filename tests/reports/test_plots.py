@@ -82,7 +82,18 @@ def test_the_start_does_not_flatten_the_rest():
     _draw_panel(axis, panel, "bits_per_byte", _dresses([panel])[0])
     low, high = axis.get_ylim()
     assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
-    assert list(axis.lines[0].get_xdata()) == [5, 10, 100]
+    assert list(axis.lines[0].get_xdata()) == [0, 5, 10, 100]
+
+
+def test_the_start_of_a_short_training_is_seen():
+    from matplotlib.figure import Figure
+
+    from relexify.reports.plots import _draw_panel, _dresses
+
+    panel = compare(random={0: 2.6, 3: 2.3, 6: 2.1}, blend={0: 1.5, 3: 1.4, 6: 1.3})
+    axis = Figure().subplots()
+    _draw_panel(axis, panel, "bits_per_byte", _dresses([panel])[0])
+    assert axis.get_ylim()[1] > 2.6
 
 
 @pytest.mark.parametrize("scores", [{0: 2.0}, {5: 2.0}, {0: math.nan, 5: math.inf}, {0: 2.0, 5: 0.0, 10: 0.0}])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import fsspec
@@ -76,6 +79,36 @@ def test_a_file_is_downloaded_again_if_only_the_server_says_that_it_changed(
         store.pipe("/store/news/a.txt", text.encode())
         monkeypatch.setattr(kind, "info", lambda self, path, value=value: {**info(self, path), field: value})
         assert list(Corpus.open(url)) == [text]
+
+
+def test_a_file_is_fetched_once_from_a_server_that_does_not_say_what_it_is() -> None:
+    pytest.importorskip("aiohttp")
+    content, sent = ("\n".join(LINES) + "\n").encode() * 50_000, []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            with suppress(ConnectionError):  # the client may leave after the header
+                for start in range(0, len(content), 1 << 16):
+                    sent.append(self.wfile.write(content[start : start + (1 << 16)]))
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        corpus = Corpus.open(f"http://127.0.0.1:{server.server_port}/text.txt")
+        assert corpus.size() == len(content)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert len(content) <= sum(sent) < 1.9 * len(content)
 
 
 def test_a_download_that_breaks_off_is_reported_and_not_kept(store: Any, cache: Path, monkeypatch: Any) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "Example",
     "FieldNames",
     "GlueFormat",
+    "iterate_records",
     "read_data_set",
     "read_examples",
     "read_glue",
@@ -232,9 +233,20 @@ def read_records(
         InputError: The source cannot be read, is empty, or a record is invalid.
         MissingExtra: A package is needed to read it.
     """
-    if str(source).startswith("hf:"):
-        return read_data_set(str(source), fields=fields, labels=labels, numeric=numeric)
-    return _read_records(_json_records(Path(source)), source, fields, labels, numeric=numeric)
+    return _read_records(iterate_records(source), source, fields, labels, numeric=numeric)
+
+
+def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every record of a file with one json object per line, or of a Hub data set, with its place for messages.
+
+    Args:
+        source: As for `read_records`.
+
+    Raises:
+        InputError: The source cannot be read.
+        MissingExtra: A package is needed to read it.
+    """
+    return _data_set_records(str(source)) if str(source).startswith("hf:") else _json_records(Path(source))
 
 
 def read_data_set(
@@ -256,6 +268,11 @@ def read_data_set(
         InputError: There is no such data set, or a record is invalid.
         MissingExtra: The package datasets is not installed.
     """
+    return _read_records(_data_set_records(name), name, fields, labels, numeric=numeric)
+
+
+def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Open a data set of the Hub, and return its records with the names of classes; errors as for `read_data_set`."""
     parts = name.removeprefix("hf:").split(":")
     if not name.startswith("hf:") or not parts[0] or len(parts) > 3:
         raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
@@ -273,14 +290,13 @@ def read_data_set(
     classes = {
         field: feature.names for field, feature in (data_set.features or {}).items() if hasattr(feature, "int2str")
     }
-    records = (
+    return (
         (
             f"{name}, record {number},",
             {field: _class_name(value, classes.get(field)) for field, value in record.items()},
         )
         for number, record in enumerate(data_set, start=1)
     )
-    return _read_records(records, name, fields, labels, numeric=numeric)
 
 
 def _holds_records(source: str | Path) -> bool:

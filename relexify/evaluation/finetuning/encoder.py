@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from transformers import (
+    AutoModelForMultipleChoice,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PreTrainedConfig,
@@ -18,6 +19,14 @@ from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.loading import load_config, load_task_model
 
 __all__ = ["encoder_config", "load_classifier"]
+
+_CLASSES = {
+    "class": (AutoModelForSequenceClassification, "single_label_classification"),
+    "number": (AutoModelForSequenceClassification, "regression"),
+    "choice": (AutoModelForMultipleChoice, None),
+    "tags": (AutoModelForTokenClassification, None),
+}
+"""For what a task predicts: the class of the model, and the type of its loss as in the config of transformers."""
 
 
 def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
@@ -39,12 +48,10 @@ def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
 
 
 def load_classifier(model: str | Path, problem: Problem) -> PreTrainedModel:
-    """Load an encoder in float32 with a new output layer, which classifies texts or words, or predicts a number.
+    """Load an encoder in float32 with a new output layer: for a class, a number, a choice, or the tags of words.
 
     Raises:
         InputError: It cannot be loaded, or lacks parameters.
     """
-    if problem.task.predicts == "tags":
-        return load_task_model(model, AutoModelForTokenClassification, labels=problem.labels, problem_type=None)
-    problem_type = "regression" if problem.task.predicts == "number" else "single_label_classification"
-    return load_task_model(model, AutoModelForSequenceClassification, labels=problem.labels, problem_type=problem_type)
+    auto_class, problem_type = _CLASSES[problem.task.predicts]
+    return load_task_model(model, auto_class, labels=problem.labels, problem_type=problem_type)

@@ -17,13 +17,14 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
+from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import backend_of, encode_words, make_encodable
 
-__all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "stack_rows", "tokenize_words", "word_tags"]
+__all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "row_width", "stack_rows", "tokenize_words", "word_tags"]
 
 _BATCH = 10_000
 """Distinct words that are tokenized at a time."""
@@ -47,7 +48,8 @@ class Inputs:
     """Examples as model inputs.
 
     Attributes:
-        rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example.
+        rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example; for a question,
+            lists of them, one for each answer.
         gold: The label of each example, or the tags of each sentence.
         pieces: For sentences, their pieces; otherwise empty.
     """
@@ -60,12 +62,12 @@ class Inputs:
 def encode(
     problem: Problem, tokenizer: PreTrainedTokenizerFast, data: Data, length: int, *, token_types: int
 ) -> Inputs:
-    """Encode examples or sentences as model inputs.
+    """Encode examples, questions or sentences as model inputs.
 
     Args:
         problem: What is predicted.
         tokenizer: The tokenizer of the model.
-        data: Examples or sentences, as the task requires.
+        data: Examples, questions or sentences, as the task requires.
         length: Tokens per sequence; longer ones are truncated.
         token_types: Number of token types (first text, second text) that the model distinguishes.
     """
@@ -74,23 +76,16 @@ def encode(
         return _encode_sentences(
             [each for each in data if isinstance(each, TaggedSentence)], tokenizer, label_ids, length
         )
+    if problem.task.predicts == "choice":
+        questions = [each for each in data if isinstance(each, Question)]
+        return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
     examples = [each for each in data if isinstance(each, Example)]
     gold = [example.label for example in examples]
-    encoded = tokenizer(
-        [example.first for example in examples],
-        None if examples[0].second is None else [example.second for example in examples],
-        truncation="longest_first",
-        max_length=length,
-    )
-    names = ["input_ids", "attention_mask"]
-    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
-        names.append("token_type_ids")
+    seconds = None if examples[0].second is None else [example.second or "" for example in examples]
+    encoded = _encode_texts(tokenizer, [example.first for example in examples], seconds, length, token_types)
     rows: list[dict[str, Any]] = [
-        {
-            **{name: list(encoded[name][index]) for name in names},
-            "labels": label if problem.task.predicts == "number" else label_ids[str(label)],
-        }
-        for index, label in enumerate(gold)
+        {**arrays, "labels": label if problem.task.predicts == "number" else label_ids[str(label)]}
+        for arrays, label in zip(encoded, gold, strict=True)
     ]
     return Inputs(rows, gold, [])
 
@@ -98,15 +93,24 @@ def encode(
 def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
     """Stack rows into a batch, padded to the longest."""
     multiple = 8 if torch.cuda.is_available() else 1  # tensor cores prefer multiples of 8
-    width = math.ceil(max(len(row["input_ids"]) for row in rows) / multiple) * multiple
+    width = math.ceil(max(map(row_width, rows)) / multiple) * multiple
     fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
-    batch = {}
-    for name in rows[0]:
-        values = [row[name] for row in rows]
-        if isinstance(values[0], list):
-            values = [value + [fill[name]] * (width - len(value)) for value in values]
-        batch[name] = torch.tensor(values)
-    return batch
+    return {name: torch.tensor([_pad(row[name], width, fill[name]) for row in rows]) for name in rows[0]}
+
+
+def row_width(row: Mapping[str, Any]) -> int:
+    """Return the number of tokens of a row, or of its longest sequence if it has several."""
+    ids = row["input_ids"]
+    return max(map(len, ids)) if ids and isinstance(ids[0], list) else len(ids)
+
+
+def _pad(value: Any, width: int, fill: int) -> Any:
+    """Pad a sequence, or each one of a list of them; a single label is returned as it is."""
+    if not isinstance(value, list):
+        return value
+    if value and isinstance(value[0], list):
+        return [_pad(each, width, fill) for each in value]
+    return value + [fill] * (width - len(value))
 
 
 def tokenize_words(
@@ -163,6 +167,44 @@ def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str
         default: The tag of words without a first piece.
     """
     return [default if index is None else tags[int(predicted[index])] for index in sentence.first]
+
+
+def _encode_questions(
+    questions: Sequence[Question], tokenizer: PreTrainedTokenizerFast, most: int, length: int, token_types: int
+) -> Inputs:
+    """Encode every answer as a pair: the text, and the question with the answer; missing answers are empty."""
+    pairs = [
+        (question.first, f"{question.second} {answer}".strip())
+        for question in questions
+        for answer in (*question.options, *[""] * (most - len(question.options)))
+    ]
+    firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
+    encoded = _encode_texts(tokenizer, firsts, seconds, length, token_types)
+    rows: list[dict[str, Any]] = [
+        {
+            **{name: [each[name] for each in encoded[number * most : (number + 1) * most]] for name in encoded[0]},
+            "labels": question.label,
+        }
+        for number, question in enumerate(questions)
+    ]
+    return Inputs(rows, [str(question.label) for question in questions], [])
+
+
+def _encode_texts(
+    tokenizer: PreTrainedTokenizerFast,
+    firsts: Sequence[str],
+    seconds: Sequence[str] | None,
+    length: int,
+    token_types: int,
+) -> list[dict[str, list[int]]]:
+    """Return the arrays of each text or pair, the longer text truncated first."""
+    encoded = tokenizer(
+        list(firsts), None if seconds is None else list(seconds), truncation="longest_first", max_length=length
+    )
+    names = ["input_ids", "attention_mask"]
+    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
+        names.append("token_type_ids")
+    return [{name: list(encoded[name][index]) for name in names} for index in range(len(firsts))]
 
 
 def _encode_sentences(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from relexify.errors import InputError
+from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.data.files import TaskData
@@ -16,7 +17,7 @@ from relexify.evaluation.registry import TASKS, Task
 
 __all__ = ["Data", "Problem", "find_labels"]
 
-Data = Sequence[Example] | Sequence[TaggedSentence]
+Data = Sequence[Example] | Sequence[Question] | Sequence[TaggedSentence]
 
 _OUTSIDE = "O"
 
@@ -30,7 +31,8 @@ class Problem:
     Attributes:
         name: The name of the task.
         task: Its entry in the registry.
-        labels: The labels in the order of the logits; a single one for a number.
+        labels: The labels in the order of the logits; a single one for a number, the positions of the answers for a
+            choice.
         default: The tag of words that the model does not see.
     """
 
@@ -56,6 +58,9 @@ def find_labels(name: str, data: TaskData) -> Problem:
         _check_numbers(parts)
         _check_pairs(parts)
         return Problem(name, task, ("number",), "")
+    if task.predicts == "choice":
+        most = max(len(each.options) for data in parts.values() for each in data if isinstance(each, Question))
+        return Problem(name, task, tuple(map(str, range(most))), "")
     counts = {part: Counter(_labels(examples)) for part, examples in parts.items()}
     for part, found in counts.items():
         if not found:
@@ -84,7 +89,7 @@ def find_labels(name: str, data: TaskData) -> Problem:
 
 
 def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
-    expected: type = TaggedSentence if task.predicts == "tags" else Example
+    expected: type = {"tags": TaggedSentence, "choice": Question}.get(task.predicts, Example)
     for part, data in parts.items():
         if not data:
             raise InputError(f"there is no {part} data: give at least one example")

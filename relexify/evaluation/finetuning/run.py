@@ -23,7 +23,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
-from relexify.evaluation.finetuning.inputs import Inputs, encode, stack_rows, word_tags
+from relexify.evaluation.finetuning.inputs import Inputs, encode, row_width, stack_rows, word_tags
 from relexify.evaluation.finetuning.problem import Problem, find_labels
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
@@ -208,7 +208,7 @@ class FineTuner:
         predicted: list[Any]
         if task.predicts == "number":
             predicted = [float(each[0]) for each in logits]
-        elif task.predicts == "class":
+        elif task.predicts in ("class", "choice"):
             predicted = [labels[int(each.argmax())] for each in logits]
         else:
             predicted = [
@@ -228,7 +228,7 @@ class FineTuner:
     def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
         """Return the logits of each example, [labels] or [pieces × labels]; examples of like length share a batch."""
         size = self.options.micro_batch or self.options.batch
-        order = sorted(range(len(rows)), key=lambda index: -len(rows[index]["input_ids"]))
+        order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}
         was_training = model.training
         model.eval()

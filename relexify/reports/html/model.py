@@ -188,7 +188,8 @@ def _evidence(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
     parts = []
     if hashes:
         rows = [["input", "name", "sha256 of its content"]]
-        rows += [[name, _text(command.get(name)) or "–", digest] for name, digest in hashes.items()]
+        names = {**command, **(command.get("options") or {})}
+        rows += [[name, _text(names.get(name)) or "–", digest] for name, digest in hashes.items()]
         parts.append(table(rows))
     shown = (part for part in _summarise(notes) if isinstance(part, ResultTable))
     parts += [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]

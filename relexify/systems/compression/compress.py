@@ -1,6 +1,7 @@
 """Compress a model, or the folder of one, and expand it again.
 
     codes of all tokens → tables fitted under these codes → a model in the compressed class, and a report
+    with a rank: two factors by truncated SVD            → the same
 
 A folder keeps its tokenizer, its mixture if it is a graft, and what `relexify.json` says about it. Clustered codes are
 cached, since they take minutes for a large vocabulary and depend on the embedding alone.
@@ -12,8 +13,8 @@ import copy
 import json
 import logging
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
+from relexify.methods.ofa import factorise
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
@@ -43,6 +45,7 @@ from relexify.storage.fingerprint import describe
 from relexify.storage.work import inherited_notes
 from relexify.systems.compression.codes import check_codes, codes_of, smallest_base, table_sizes
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
+from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
 from relexify.systems.compression.model import (
     Layout,
     compressed_class,
@@ -66,14 +69,14 @@ class CompressionReport:
 
     Attributes:
         tokens: Size of the vocabulary.
-        shapes: Rows and width of each table.
+        shapes: Rows and width of each table, or of both factors.
         head: The form of the compressed head, as in `Layout`.
         embedding_before: Parameters of the input embedding, and of the head if it was compressed separately.
         embedding_after: Parameters of the tables.
         model_before: Parameters of the whole model; tied ones count once.
         model_after: Parameters of the compressed model.
         error: |E - Ê| / |E| of the input embedding; None for random tables.
-        shared_nearest: Digits that a token shares with its nearest neighbour, on average.
+        shared_nearest: Digits that a token shares with its nearest neighbour, on average; None without codes.
         shared_random: Digits that a token shares with a random one, on average.
     """
 
@@ -85,8 +88,8 @@ class CompressionReport:
     model_before: int
     model_after: int
     error: float | None
-    shared_nearest: float
-    shared_random: float
+    shared_nearest: float | None = None
+    shared_random: float | None = None
 
 
 def compressed(
@@ -97,13 +100,13 @@ def compressed(
     weights: np.ndarray | None = None,
     make_codes: Callable[[np.ndarray, Compression], np.ndarray] = codes_of,
 ) -> tuple[PreTrainedModel, CompressionReport]:
-    """Return a copy of a model with sub-embeddings in place of its embedding and its tied head.
+    """Return a copy of a model with sub-embeddings, or factors, in place of its embedding and its tied head.
 
     Args:
         model: A transformers model; it is not changed.
         options: How to compress it.
         pretrained: Rows to cluster and to compare tokens by [N × any width]; by default the model's own.
-        weights: Weights of the tokens in the least-squares fit, such as their frequency [N].
+        weights: Weights of the tokens in the least-squares fit of tables, such as their frequency [N].
         make_codes: Takes rows [N × d] and the options, and returns codes [N × k].
 
     Raises:
@@ -124,10 +127,12 @@ def compressed(
         raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
     weights = None if weights is None else _checked_weights(weights, len(rows))
 
-    base = options.clusters or smallest_base(len(rows), options.k)
-    codes = make_codes(known, options)
     head = model.get_output_embeddings()
     head_form = _head_form(model, embedding, head, options)
+    if options.rank is not None:
+        return _in_factors(model, rows, _rows(head) if head_form == "own" else None, options.rank, head_form)
+    base = options.clusters or smallest_base(len(rows), options.k)
+    codes = make_codes(known, options)
     head_codes = make_codes(_rows(head), options) if head_form == "own" else None
     head_sizes = None if head_codes is None else table_sizes(head_codes, base)
     small = _convert(model, Layout(table_sizes(codes, base), head_form, head_sizes), options.seed)
@@ -140,18 +145,8 @@ def compressed(
         parts.append(small_head.embedding)
         _fill(small_head.embedding, _rows(head), head_codes, options)
     with_neighbour, with_other = shared_digits(known, codes, seed=options.seed)
-    return small, CompressionReport(
-        tokens=sub_embedding.num_embeddings,
-        shapes=[(len(table), table.shape[1]) for table in sub_embedding.tables],
-        head=head_form,
-        embedding_before=sum(part.num_embeddings * part.embedding_dim for part in parts),
-        embedding_after=sum(table.numel() for part in parts for table in part.tables),
-        model_before=sum(parameter.numel() for parameter in model.parameters()),
-        model_after=sum(parameter.numel() for parameter in small.parameters()),
-        error=error,
-        shared_nearest=with_neighbour,
-        shared_random=with_other,
-    )
+    report = _report(model, small, parts, head_form, error)
+    return small, replace(report, shared_nearest=with_neighbour, shared_random=with_other)
 
 
 def compress_folder(
@@ -191,7 +186,8 @@ def compress_folder(
     small, report = compressed(plain, options, pretrained=known, make_codes=_cached_codes)
     if report.embedding_after >= report.embedding_before:
         logger.warning(
-            "the tables have %s parameters, the embedding has %s: nothing is saved; give a larger k, or fewer clusters",
+            "the compressed embedding has %s parameters, the original %s: nothing is saved; give a larger k, fewer "
+            "clusters, or a lower rank",
             f"{report.embedding_after:,}",
             f"{report.embedding_before:,}",
         )
@@ -204,7 +200,8 @@ def compress_folder(
         notes.pop(name, None)
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
-    notes["provenance"] = Provenance(__version__, command, inputs, options.seed).as_dict()
+    source = notes.get("provenance")
+    notes["provenance"] = Provenance(__version__, command, inputs, options.seed, source).as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(small, folder)
         save_tokenizer(tokenizer, folder)
@@ -233,13 +230,52 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
     notes = inherited_notes(model)
     notes["expanded_from"] = str(model)
-    provenance = Provenance(__version__, {"model": str(model)}, {"model": describe(Path(model))})
+    inputs = {"model": describe(Path(model))}
+    provenance = Provenance(__version__, {"model": str(model)}, inputs, source=notes.get("provenance"))
     notes["provenance"] = provenance.as_dict()
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(expanded(small), folder)
         save_tokenizer(tokenizer, folder)
         _copy_mixture(model, folder)
         _write_notes(notes, folder)
+
+
+def _in_factors(
+    model: PreTrainedModel, rows: np.ndarray, head_rows: np.ndarray | None, rank: int, head_form: str
+) -> tuple[PreTrainedModel, CompressionReport]:
+    """Return a copy of a model with the best factors of its embedding, and of its head if rows of that are given."""
+    small = _convert(model, Layout([], head_form, rank=rank))
+    embedding: LowRankEmbedding = small.get_input_embeddings()
+    coordinates, basis = factorise(rows, rank)
+    embedding.fill(coordinates, basis)
+    norm = float(np.linalg.norm(rows))
+    error = float(np.linalg.norm(rows - coordinates @ basis)) / norm if norm else 0.0
+    parts = [embedding]
+    if head_rows is not None:
+        small_head: LowRankHead = small.get_output_embeddings()
+        small_head.embedding.fill(*factorise(head_rows, rank))
+        parts.append(small_head.embedding)
+    return small, _report(model, small, parts, head_form, error)
+
+
+def _report(
+    model: PreTrainedModel,
+    small: PreTrainedModel,
+    parts: Sequence[SubEmbedding | LowRankEmbedding],
+    head: str,
+    error: float | None,
+) -> CompressionReport:
+    """Return the sizes of a model and of its compressed form, whose parts are the embedding and a head of its own."""
+    return CompressionReport(
+        tokens=parts[0].num_embeddings,
+        shapes=[(parameter.shape[0], parameter.shape[1]) for parameter in parts[0].parameters()],
+        head=head,
+        embedding_before=sum(part.num_embeddings * part.embedding_dim for part in parts),
+        embedding_after=sum(parameter.numel() for part in parts for parameter in part.parameters()),
+        model_before=sum(parameter.numel() for parameter in model.parameters()),
+        model_after=sum(parameter.numel() for parameter in small.parameters()),
+        error=error,
+    )
 
 
 def _rows(module: nn.Module) -> np.ndarray:
@@ -277,7 +313,7 @@ def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | N
     return "plain"
 
 
-def _convert(model: PreTrainedModel, layout: Layout, seed: int) -> PreTrainedModel:
+def _convert(model: PreTrainedModel, layout: Layout, seed: int = 0) -> PreTrainedModel:
     """Return a copy of the model in the compressed class, with random tables."""
     small = copy.deepcopy(model)
     small.__class__ = compressed_class(type(model))

@@ -28,6 +28,7 @@ from relexify.systems.compression.codes import check_codes, digit_codes, table_s
 from relexify.systems.compression.tables import split_width
 
 if TYPE_CHECKING:
+    from relexify.systems.compression.low_rank import LowRankEmbedding
     from relexify.training.loss.chunked import ChunkLoss
 
 __all__ = ["FactoredHead", "SharedSubEmbedding", "SubEmbedding", "factored_logits", "stacked_rows"]
@@ -152,7 +153,7 @@ class SharedSubEmbedding(nn.Module):
     It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
     """
 
-    def __init__(self, shared: SubEmbedding, scale: float = 1.0) -> None:
+    def __init__(self, shared: SubEmbedding | LowRankEmbedding, scale: float = 1.0) -> None:
         super().__init__()
         self.scale = scale
         self._shared = (shared,)  # a module inside a tuple is not registered

@@ -4,6 +4,7 @@
 compressed model is derived from that of the plain one when it is needed: it builds the plain model, then puts
 sub-embeddings in place of the embedding. Everything else, including loading, generating and training, is that of
 transformers. `relexify.load_model` loads the folder of such a model; `expanded` turns it into an ordinary one again.
+An embedding that consists of two factors is treated in the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.precision import cast_parameters
 from relexify.systems.compression.embedding import FactoredHead, SharedSubEmbedding, SubEmbedding
 from relexify.systems.compression.kind import CONFIG_ENTRY
+from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
 
 __all__ = ["Layout", "compressed_class", "drop_missing_ties", "expanded", "install", "is_compressed", "layout_of"]
 
@@ -36,15 +38,17 @@ class Layout:
     """The shapes of a compressed model: the content of `config.sub_embedding`.
 
     Attributes:
-        rows: Rows of each table of the input embedding.
+        rows: Rows of each table of the input embedding; empty for one of two factors.
         head: What the head has become: `"tied"` to the input embedding's tables, `"own"` tables, or `"plain"` if it is
             an ordinary one or there is none.
         head_rows: Rows of each table of a head with its own tables.
+        rank: Rank of an embedding, and of a head of its own, that consists of two factors instead of tables.
     """
 
     rows: list[int]
     head: str = "plain"
     head_rows: list[int] | None = None
+    rank: int | None = None
 
     def as_entry(self) -> dict[str, Any]:
         """Return plain data for config.json."""
@@ -96,22 +100,22 @@ _CLASSES: dict[type[PreTrainedModel], type[PreTrainedModel]] = {}
 def install(model: PreTrainedModel, layout: Layout) -> None:
     """Replace the embedding of a model, in place, by sub-embeddings with random tables and the codes of Algorithm 1.
 
-    Codes are always replaced afterwards, by new ones or by those of a checkpoint.
+    Codes are always replaced afterwards, by new ones or by those of a checkpoint, and so are factors, which are zero.
 
     Raises:
         GraftError: The model looks its tokens up with a module of an unknown class.
     """
     dense = model.get_input_embeddings()
-    sub_embedding = _sub_embedding(dense, layout.rows, model)
+    small = _small_embedding(dense, layout.rows, layout.rank, model)
     head = model.get_output_embeddings() if layout.head != "plain" else None
     if layout.head == "tied" and head is not None:
-        _replace(model, head, FactoredHead(sub_embedding, getattr(head, "bias", None)))
+        _replace(model, head, _small_head(small, head, tied=True))
     elif layout.head == "own" and head is not None:
-        own = _sub_embedding(_plain_embedding(head.weight), layout.head_rows or [], model)
-        _replace(model, head, FactoredHead(own, getattr(head, "bias", None), tied=False))
+        own = _small_embedding(_plain_embedding(head.weight), layout.head_rows or [], layout.rank, model)
+        _replace(model, head, _small_head(own, head, tied=False))
     for alias in _tied_embeddings(model, dense):
-        _replace(model, alias, SharedSubEmbedding(sub_embedding, _scale(alias)))
-    _replace(model, dense, sub_embedding)
+        _replace(model, alias, SharedSubEmbedding(small, _scale(alias)))
+    _replace(model, dense, small)
     model.config.sub_embedding = layout.as_entry()
 
 
@@ -132,9 +136,9 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
         plain = cast_parameters(model.plain_class(config), model.dtype)
     values = model.state_dict()
     for name, module in list(model.named_modules()):
-        if isinstance(module, SubEmbedding):
+        if isinstance(module, SubEmbedding | LowRankEmbedding):
             values = {key: value for key, value in values.items() if not key.startswith(f"{name}.")}
-            # The tables of a head are inside the head, in its attribute `own`; a dense head has its weight itself.
+            # What a head has of its own is in its attribute `own`; a dense head has its weight itself.
             values[f"{name.removesuffix('.own')}.weight"] = module.weight.detach()
         elif isinstance(module, SharedSubEmbedding) or (isinstance(module, FactoredHead) and module.is_tied):
             values[f"{name}.weight"] = module.weight.detach()
@@ -161,19 +165,19 @@ class _Compressed(_Base):  # type: ignore[misc]
         return _existing_ties(self, keys)
 
     def lexical_parameter_names(self) -> set[str]:
-        """Return the names of the parameters that belong to the vocabulary: tables, and what stayed dense."""
+        """Return the names of the parameters that belong to the vocabulary: tables, factors, and what stayed dense."""
         config = copy.deepcopy(self.config)
         delattr(config, CONFIG_ENTRY)
         with torch.device("meta"):
             plain = self.plain_class(config)
-        tables = {
-            f"{name}.tables.{index}"
+        small = {
+            f"{name}.{parameter}"
             for name, module in self.named_modules()
-            if isinstance(module, SubEmbedding)
-            for index in range(len(module.tables))
+            if isinstance(module, SubEmbedding | LowRankEmbedding)
+            for parameter, _ in module.named_parameters()
         }
         parameters = dict(self.named_parameters())
-        return tables | {name for name in lexical_axes(plain) if name in parameters}
+        return small | {name for name in lexical_axes(plain) if name in parameters}
 
     def resize_token_embeddings(self, *inputs: Any, **options: Any) -> Any:
         """Raise an error: the code of a new token would have to say which parts of other tokens it shares."""
@@ -190,17 +194,18 @@ def _existing_ties(model: PreTrainedModel, keys: dict[str, str]) -> dict[str, st
     return {target: source for target, source in keys.items() if target in names and source in names}
 
 
-def _sub_embedding(dense: nn.Embedding, rows: list[int], model: PreTrainedModel) -> SubEmbedding:
-    """Return a sub-embedding in place of a dense one, its tables drawn as the model draws its embedding."""
+def _small_embedding(
+    dense: nn.Embedding, rows: list[int], rank: int | None, model: PreTrainedModel
+) -> SubEmbedding | LowRankEmbedding:
+    """Return tables in place of a dense embedding, drawn as the model draws it; with a rank, factors of zeros."""
     count, width = dense.weight.shape
+    padding, dtype, device = getattr(dense, "padding_idx", None), dense.weight.dtype, dense.weight.device
+    if rank is not None:
+        return LowRankEmbedding(
+            count, width, rank, padding_idx=padding, scale=_scale(dense), dtype=dtype, device=device
+        )
     sub_embedding = SubEmbedding(
-        count,
-        width,
-        rows=rows,
-        padding_idx=getattr(dense, "padding_idx", None),
-        scale=_scale(dense),
-        dtype=dense.weight.dtype,
-        device=dense.weight.device,
+        count, width, rows=rows, padding_idx=padding, scale=_scale(dense), dtype=dtype, device=device
     )
     names = ("initializer_range", "init_std", "initializer_factor")
     deviation = float(next((getattr(model.config, name) for name in names if getattr(model.config, name, None)), 0.02))
@@ -211,6 +216,14 @@ def _sub_embedding(dense: nn.Embedding, rows: list[int], model: PreTrainedModel)
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)
     return sub_embedding
+
+
+def _small_head(small: SubEmbedding | LowRankEmbedding, dense: nn.Module, *, tied: bool) -> FactoredHead:
+    """Return a head over tables or factors in place of a dense one, with its bias."""
+    bias = getattr(dense, "bias", None)
+    if isinstance(small, LowRankEmbedding):
+        return LowRankHead(small, bias, tied=tied)
+    return FactoredHead(small, bias, tied=tied)
 
 
 def _plain_embedding(rows: torch.Tensor) -> nn.Embedding:

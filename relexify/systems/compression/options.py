@@ -29,6 +29,7 @@ class Compression:
         init: `least-squares`: tables that keep most of the embedding, or `random`: as the model initialises its
             embedding.
         head: What to do with a head that is not tied: `keep` it, or `compress` it too.
+        rank: Instead of tables, two factors of this rank: the coordinates of every token, and a basis that all share.
         seed: Random seed of k-means, random codes and random tables.
     """
 
@@ -40,6 +41,7 @@ class Compression:
     matched: bool = True
     init: Literal["least-squares", "random"] = "least-squares"
     head: Literal["keep", "compress"] = "keep"
+    rank: int | None = None
     seed: int = 0
 
 
@@ -63,6 +65,9 @@ def check_values(options: Compression) -> None:
     if kind is not None and not options.matched:
         raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
     check_number("seed", options.seed, 0, LARGEST_SEED)
+    check_number("rank", options.rank)
+    if options.rank is not None and options != Compression(rank=options.rank, head=options.head, seed=options.seed):
+        raise InputError("with a rank there are no tables, codes and clusters: leave out their options, or the rank")
 
 
 def check_options(options: Compression, tokens: int, width: int) -> None:
@@ -73,5 +78,7 @@ def check_options(options: Compression, tokens: int, width: int) -> None:
     """
     split_width(width, options.k)
     check_values(options)
+    if options.rank is not None and options.rank >= width:
+        raise InputError(f"an embedding of width {width} has no factors of rank {options.rank}: give 1 to {width - 1}")
     if options.clusters is not None and not 1 <= options.clusters <= tokens:
         raise InputError(f"{options.clusters} rows a table are not possible: give 1 to {tokens:,}, as many as tokens")

@@ -42,7 +42,7 @@ from relexify.scoring import bits_per_byte
 from relexify.storage.cache import cached
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
-from relexify.storage.fingerprint import fingerprint
+from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
@@ -397,7 +397,7 @@ def _scores(
 def _provenance(
     options: Transfer, evidence: Evidence, model: PreTrainedModel, target: PreTrainedTokenizerFast
 ) -> Provenance:
-    """Return the hashes of all inputs, and the options."""
+    """Return the hashes of all inputs, the options, and the provenance of a model that relexify made."""
     parts = {
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
@@ -411,13 +411,17 @@ def _provenance(
         "rotation": evidence.rotation,
         "tokenizer": target,
     }
+    if (own := method_options(options)) is not None:
+        parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
     # That of the file, which others can compare, if there is one.
     inputs = {"model": sha256_of_weights(options.model) or fingerprint(model)}
     if options.donor is not None:
         inputs["donor"] = sha256_of_weights(options.donor) or fingerprint(load_model(options.donor))
     inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
-    command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options)}
-    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed)
+    # Without the output, which is the folder that this is written into, or an intermediate one.
+    command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options) if entry.name != "output"}
+    source = read_notes(options.model).get("provenance")
+    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed, source=source)
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,7 @@ from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
-from relexify.storage.work import WorkFolder, read_notes
+from relexify.storage.work import WorkFolder
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -45,6 +45,7 @@ from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.training.job import source_notes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
@@ -216,8 +217,9 @@ def _has_trained(work: Path) -> bool:
 
 def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
     """Return what `relexify.json` says about the run, and about the transfer that the model comes from."""
-    found = read_notes(model)
-    graft: dict[str, Any] = {name: found[name] for name in ("graft", "method", "provenance") if name in found}
+    found = source_notes(model)
+    names = ("trained_from", "graft", "method", "provenance")
+    inherited: dict[str, Any] = {name: found[name] for name in names if name in found}
     described = {
         "languages": list(options.languages),
         "objective": options.objective,
@@ -229,7 +231,7 @@ def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
         "phases": [],
         "translation": [],
     }
-    return {"trained_from": str(model), **graft, "trelm": described}
+    return {**inherited, "trelm": described}
 
 
 def _given_fields(training: Training) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.evaluation import training as epoch_training
+from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.data.files import TaskData
@@ -108,6 +109,32 @@ def test_pairs_are_learned(folder_of, tmp_path, family):
     assert [row.label for row in result.table] == ["no", "yes"]
     assert sum(map(sum, result.confusion.counts)) == 80
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "seed-0.json"], "something was left behind"
+
+
+def questions(count: int, seed: int = 0) -> list[Question]:
+    """The answer with the colour is right; there are two or three of them."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(count):
+        options = [sentence(draw) for _ in range(draw.choice([2, 3]))]
+        right = draw.randrange(len(options))
+        options[right] = sentence(draw, "green")
+        made.append(Question(sentence(draw), "which", tuple(options), right))
+    return made
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+def test_choices_are_learned_and_may_be_of_different_numbers(folder_of, tmp_path, family):
+    options = how("choice", epochs=4, **QUICK)
+    result = tune(folder_of(family), questions(192), questions(80, seed=1), options, folder=tmp_path)
+    (score,) = result.mean
+    assert (score.task, score.metric, score.examples) == ("choice", "accuracy", 80)
+    assert score.value > 0.9
+
+
+def test_questions_are_not_examples_of_other_tasks(folder_of, tmp_path):
+    with pytest.raises(InputError, match="the training data holds a Question, the task nli takes Examples"):
+        tune(folder_of("bert"), questions(4), questions(4), how("nli", **QUICK), folder=tmp_path)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])

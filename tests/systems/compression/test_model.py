@@ -11,6 +11,7 @@ from transformers import (
     AlbertConfig,
     AlbertForMaskedLM,
     AutoConfig,
+    AutoModelForMultipleChoice,
     AutoModelForSequenceClassification,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -223,11 +224,12 @@ def test_a_compressed_model_cannot_be_grafted_and_the_message_says_what_to_do():
         expanded(model)
 
 
-def test_a_classifier_uses_the_encoder_of_a_compressed_model(tmp_path):
+@pytest.mark.parametrize("auto_class", [AutoModelForSequenceClassification, AutoModelForMultipleChoice])
+def test_a_classifier_uses_the_encoder_of_a_compressed_model(tmp_path, auto_class):
     model, _ = pico.pair("roberta")
     small, _ = compressed(model, COUNTED)
     small.save_pretrained(tmp_path)
-    loader = task_class(AutoModelForSequenceClassification, AutoConfig.from_pretrained(tmp_path))
+    loader = task_class(auto_class, AutoConfig.from_pretrained(tmp_path))
     classifier = loader.from_pretrained(tmp_path, num_labels=3)
     assert isinstance(classifier.get_input_embeddings(), SubEmbedding)
     assert torch.equal(classifier.get_input_embeddings().weight, small.get_input_embeddings().weight)

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.heads import TriLayerForSequenceClassification, TriLayerForTokenClassification
+from relexify.systems.trelm.model.heads import (
+    TriLayerForMultipleChoice,
+    TriLayerForSequenceClassification,
+    TriLayerForTokenClassification,
+)
 from tests import pico
 
 
@@ -52,6 +56,18 @@ def test_every_token_is_classified_and_those_without_labels_do_not_count(folder)
     found = model(tokens(), labels=labels)
     assert found.logits.shape == (3, 9, 4)
     torch.testing.assert_close(found.loss, cross_entropy(found.logits[:, 2], labels[:, 2]))
+
+
+def test_of_several_texts_the_one_with_the_highest_score_is_chosen(folder):
+    model = AutoModelForMultipleChoice.from_pretrained(folder).eval()
+    assert isinstance(model, TriLayerForMultipleChoice)
+    texts = torch.stack([tokens(), tokens().flip(1)], dim=1)
+    with torch.no_grad():
+        states = [model.model(texts[:, option]).last_hidden_state[:, 0] for option in (0, 1)]
+        expected = torch.cat([model.classifier(torch.tanh(model.pooler(each))) for each in states], dim=1)
+        found = model(texts, attention_mask=torch.ones_like(texts), labels=torch.tensor([0, 1, 1]))
+    torch.testing.assert_close(found.logits, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.loss, cross_entropy(expected, torch.tensor([0, 1, 1])), rtol=1e-4, atol=1e-5)
 
 
 def test_padding_changes_no_logit(folder):

@@ -16,11 +16,12 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
+    AutoModelForMultipleChoice,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
 from transformers.activations import ACT2FN
-from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
+from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
@@ -32,6 +33,7 @@ from relexify.systems.trelm.model.encoder import TriLayerModel, TriLayerPreTrain
 __all__ = [
     "MaskedHead",
     "TriLayerForMaskedLM",
+    "TriLayerForMultipleChoice",
     "TriLayerForSequenceClassification",
     "TriLayerForTokenClassification",
     "TriLayerModel",
@@ -273,6 +275,40 @@ class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
 
+class TriLayerForMultipleChoice(TriLayerPreTrainedModel):
+    """One of several texts, as BERT chooses it: a score of each, from the state of its first token."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config)
+        self.model = TriLayerModel(config)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dropout = nn.Dropout(_dropout(config))
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+    ) -> MultipleChoiceModelOutput:
+        """Return logits [batch × texts].
+
+        Args:
+            input_ids: The texts to choose from [batch × texts × tokens].
+            attention_mask: 1 for tokens, 0 for padding, in the same shape.
+            token_type_ids: 0 for the first text of a pair, 1 for the second, in the same shape.
+            labels: Indices of the right texts [batch].
+        """
+        arrays = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        flat = {name: array.flatten(0, 1) for name, array in arrays.items() if array is not None}
+        first = self.model(input_ids.flatten(0, 1), **flat).last_hidden_state[:, 0]
+        scores = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
+        logits = scores.view(input_ids.shape[:2])
+        return MultipleChoiceModelOutput(loss=None if labels is None else cross_entropy(logits, labels), logits=logits)
+
+
 class TriLayerForTokenClassification(TriLayerPreTrainedModel):
     """One answer for every token."""
 
@@ -313,5 +349,6 @@ def _dropout(config: TriLayerConfig) -> float:
 AutoConfig.register(TriLayerConfig.model_type, TriLayerConfig, exist_ok=True)
 AutoModel.register(TriLayerConfig, TriLayerModel, exist_ok=True)
 AutoModelForMaskedLM.register(TriLayerConfig, TriLayerForMaskedLM, exist_ok=True)
+AutoModelForMultipleChoice.register(TriLayerConfig, TriLayerForMultipleChoice, exist_ok=True)
 AutoModelForSequenceClassification.register(TriLayerConfig, TriLayerForSequenceClassification, exist_ok=True)
 AutoModelForTokenClassification.register(TriLayerConfig, TriLayerForTokenClassification, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`relexify compress` and `relexify expand`: an embedding as a few small tables, and back."""
+"""`relexify compress` and `relexify expand`: an embedding as a few small tables or as two factors, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings
+from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder
 
@@ -22,8 +22,7 @@ def compress(
     output: OutputFolder,
     k: Annotated[int, typer.Option(help="Number of tables, and digits of a code.")] = 3,
     clusters: Annotated[
-        int | None,
-        typer.Option(help="Rows per table, M (default: the k-th root of the vocabulary size).", show_default=False),
+        int | None, option("Rows per table, M (default: the k-th root of the vocabulary size).")
     ] = None,
     equal_size: Annotated[
         bool, typer.Option("--equal-size", help="Bound the cluster size, so that no table needs more than M rows.")
@@ -36,6 +35,13 @@ def compress(
         Literal["least-squares", "random"],
         typer.Option(help="Initial tables: the best approximation of the embedding, or random."),
     ] = "least-squares",
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead of tables, write two factors of this rank: coordinates of every token and a common basis.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     settings: Settings = None,
@@ -46,12 +52,14 @@ def compress(
     rows. The inner parameters are unchanged. Continue with relexify train to recover quality.
 
     Example: relexify compress gpt2-swahili gpt2-swahili-small --k 3 --clusters 100 --equal-size
+
+    Example: relexify compress gpt2-swahili gpt2-swahili-small --rank 200
     """
     from relexify.recipes.settings import apply_settings
     from relexify.systems.compression.compress import compress_folder
     from relexify.systems.compression.options import Compression
 
-    options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, seed=seed)
+    options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, rank=rank, seed=seed)
     options = apply_settings("compress", options, settings)
     with bars():
         report = compress_folder(model, output, options, overwrite=overwrite)
@@ -74,7 +82,7 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
 
 def _print_report(report: CompressionReport) -> None:
-    shown = table(f"{report.tokens:,} tokens in {len(report.shapes)} tables", "parameters", "before", "after", "saved")
+    shown = table(f"{report.tokens:,} tokens", "parameters", "before", "after", "saved")
     lexical = "embedding" if report.head == "plain" else "embedding and head"
     for name, before, after in (
         (lexical, report.embedding_before, report.embedding_after),
@@ -83,8 +91,12 @@ def _print_report(report: CompressionReport) -> None:
         shown.add_row(name, f"{before:,}", f"{after:,}", f"{1 - after / before:.2%}")
     print_table(shown)
     quality = table("Quality of the approximation", "measure", "value")
-    quality.add_row("tables", ", ".join(f"{rows} × {width}" for rows, width in report.shapes))
+    quality.add_row(
+        "tables" if report.shared_nearest is not None else "factors",
+        ", ".join(f"{rows} × {width}" for rows, width in report.shapes),
+    )
     quality.add_row("relative error of the rows", "random tables" if report.error is None else f"{report.error:.4f}")
-    quality.add_row("digits shared with the nearest token", f"{report.shared_nearest:.3f}")
-    quality.add_row("digits shared with a random token", f"{report.shared_random:.3f}")
+    if report.shared_nearest is not None:
+        quality.add_row("digits shared with the nearest token", f"{report.shared_nearest:.3f}")
+        quality.add_row("digits shared with a random token", f"{report.shared_random:.3f}")
     print_table(quality)

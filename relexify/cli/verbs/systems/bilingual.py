@@ -24,6 +24,7 @@ from relexify.cli.options import (
     Settings,
     SourceHeldOut,
     Steps,
+    option,
     split_languages,
 )
 from relexify.cli.progress import bars
@@ -38,10 +39,7 @@ def bilingual(
     target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
     output: OutputFolder,
     corpus: Corpus,
-    source_corpus: Annotated[
-        list[str],
-        typer.Option(help="Text in the source language. Repeatable.", rich_help_panel=TEXT, show_default=False),
-    ],
+    source_corpus: Annotated[list[str], option("Text in the source language. Repeatable.", TEXT)],
     held_out: HeldOut = None,
     source_held_out: SourceHeldOut = None,
     languages: Languages = "source,target",

@@ -17,7 +17,7 @@ from relexify.recipes.run import run_recipe
 from relexify.systems.trelm.model.folder import load_tokenizers
 from tests import pico
 from tests.cli.command import relexify
-from tests.cli.test_trelm import Texts, recipe, texts  # noqa: F401 (a fixture)
+from tests.cli.verbs.systems.test_trelm import Texts, recipe, texts  # noqa: F401 (a fixture)
 
 SEPARATE = ("--vocabularies", "separate")
 

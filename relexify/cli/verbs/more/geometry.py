@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Overwrite, Seed
+from relexify.cli.options import Overwrite, Seed, option
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,17 +33,10 @@ def geometry(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Plot of the embeddings to write: .svg or .png.")
     ] = Path("embeddings.svg"),
-    text: Annotated[
-        str | None, typer.Option(help="Text on which hidden states are compared, layer by layer.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, option("Text on which hidden states are compared, layer by layer.")] = None,
     layers: Annotated[Path, typer.Option(help="Plot of the layers to write, with --text.")] = Path("layers.svg"),
-    states: Annotated[
-        Path | None,
-        typer.Option(help="Scatter plot of the hidden states to write, with --text.", show_default=False),
-    ] = None,
-    word: Annotated[
-        str | None, typer.Option(help="Word whose neighbours in the embeddings are plotted.", show_default=False)
-    ] = None,
+    states: Annotated[Path | None, option("Scatter plot of the hidden states to write, with --text.")] = None,
+    word: Annotated[str | None, option("Word whose neighbours in the embeddings are plotted.")] = None,
     vectors: Annotated[
         list[Path] | None, typer.Option(help="Word vectors to compare the neighbours in, with --word.")
     ] = None,

@@ -10,6 +10,7 @@ import typer
 
 from relexify.cli.console import emit, results
 from relexify.cli.options import (
+    METHOD,
     RUN,
     Batch,
     Bitext,
@@ -30,6 +31,7 @@ from relexify.cli.options import (
     TargetVectors,
     VocabularySize,
     chosen_device,
+    option,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
@@ -52,11 +54,10 @@ def advise(
     held_out: HeldOut = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Try only this initialisation; repeat for more. Default: all that the evidence suffices for.",
+            METHOD,
             "--method",
-            help="Try only this initialisation; repeat for more. Default: all that the evidence suffices for.",
-            rich_help_panel="Method",
-            show_default=False,
         ),
     ] = None,
     vocab_size: VocabularySize = DEFAULT_VOCABULARY,

@@ -19,6 +19,7 @@ from relexify.cli.options import (
     Settings,
     SourceCorpus,
     SourceHeldOut,
+    option,
     split_languages,
 )
 from relexify.cli.progress import bars
@@ -40,10 +41,7 @@ def trelm(
     bitext: Bitext = None,
     held_out: HeldOut = None,
     source_held_out: SourceHeldOut = None,
-    test_bitext: Annotated[
-        list[str] | None,
-        typer.Option(help="Other sentence pairs, to measure BLEU on.", rich_help_panel=TEXT, show_default=False),
-    ] = None,
+    test_bitext: Annotated[list[str] | None, option("Other sentence pairs, to measure BLEU on.", TEXT)] = None,
     languages: Languages = "source,target",
     vocabularies: Annotated[
         str,
@@ -53,12 +51,7 @@ def trelm(
         ),
     ] = Trelm.vocabularies,
     source_model: Annotated[
-        str | None,
-        typer.Option(
-            help="The model that MODEL was transferred from, for separate vocabularies.",
-            rich_help_panel=PHASES,
-            show_default=False,
-        ),
+        str | None, option("The model that MODEL was transferred from, for separate vocabularies.", PHASES)
     ] = None,
     objective: Annotated[
         str, typer.Option(help="Objective on sentence pairs: cdlm, tlm or brlm.", rich_help_panel=PHASES)

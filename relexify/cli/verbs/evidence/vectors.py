@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.group import HELP_OPTIONS
-from relexify.cli.options import OutputFile, Overwrite, Seed, Settings
+from relexify.cli.options import OutputFile, Overwrite, Seed, Settings, option
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
@@ -35,10 +35,7 @@ def train(
         Literal["counts", "skipgram", "cbow"],
         typer.Option(help="counts: factorised co-occurrence counts, in seconds; skipgram and cbow: fastText (extra)."),
     ] = "counts",
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="Train vectors of this tokenizer's tokens instead of words.", show_default=False),
-    ] = None,
+    tokenizer: Annotated[str | None, option("Train vectors of this tokenizer's tokens instead of words.")] = None,
     width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
     seed: Seed = 0,
     overwrite: Overwrite = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import RUN, Batch, Length, Model, Settings, Steps
+from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
 from relexify.errors import InputError
@@ -30,16 +30,11 @@ HARDWARE = "Hardware"
 def estimate(
     model: Model,
     steps: Steps = Training.steps,
-    tokens: Annotated[
-        float | None,
-        typer.Option(
-            help="Tokens to train on, such as 2e9, instead of --steps.", rich_help_panel="Training", show_default=False
-        ),
-    ] = None,
+    tokens: Annotated[float | None, option("Tokens to train on, such as 2e9, instead of --steps.", PLAN)] = None,
     batch: Batch = Training.batch,
     length: Length = Training.length,
     training_plan: Annotated[
-        str, typer.Option("--plan", help=f"One of {', '.join(PLANS)}.", rich_help_panel="Training")
+        str, typer.Option("--plan", help=f"One of {', '.join(PLANS)}.", rich_help_panel=PLAN)
     ] = Training.plan,
     gpu: Annotated[str, typer.Option(help=f"One of {', '.join(GPUS)}.", rich_help_panel=HARDWARE)] = "h200",
     gpus: Annotated[
@@ -47,10 +42,7 @@ def estimate(
         typer.Option(help="Number of GPUs (default: the fewest that suffice).", rich_help_panel=HARDWARE),
     ] = None,
     measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure", help="Also measure a few steps on this machine, on its GPU if it has one.", rich_help_panel=RUN
-        ),
+        bool, option("Also measure a few steps on this machine, on its GPU if it has one.", RUN, "--measure")
     ] = False,
     settings: Settings = None,
 ) -> None:
@@ -70,6 +62,8 @@ def estimate(
     if tokens is not None:
         if not 1 <= tokens < 1e18:
             raise InputError(f"--tokens {tokens:g} is not possible: give a number such as 2e9")
+        if options.stages:
+            raise InputError("--tokens sets the number of steps, but the stages have their own: leave out one of them")
         options = replace(options, steps=math.ceil(tokens / max(1, options.tokens_per_step)))
     plan_stages(options)
     choose(gpu, GPUS, "GPU")

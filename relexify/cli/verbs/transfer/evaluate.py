@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device
+from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.errors import InputError
 
@@ -25,61 +25,25 @@ TASK = "Task"
 def evaluate(
     model: Model,
     held_out: HeldOut = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language of a model of several languages.", show_default=False)
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(help="nli, ner, pos, parse, or a GLUE task.", rich_help_panel=TASK, show_default=False),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="A folder with train, dev and test files.", rich_help_panel=TASK, show_default=False),
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(help="Training data, instead of --data. Repeatable.", rich_help_panel=TASK, show_default=False),
-    ] = None,
-    dev: Annotated[
-        list[str] | None,
-        typer.Option(help="Data to select the best epoch. Repeatable.", rich_help_panel=TASK, show_default=False),
-    ] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Test data; several test sets: --test NAME=FILE for each.", rich_help_panel=TASK, show_default=False
-        ),
-    ] = None,
+    language: Annotated[str | None, option("Language of a model of several languages.")] = None,
+    task: Annotated[str | None, option("nli, ner, pos, parse, or a GLUE task.", TASK)] = None,
+    data: Annotated[Path | None, option("A folder with train, dev and test files.", TASK)] = None,
+    train: Annotated[list[str] | None, option("Training data, instead of --data. Repeatable.", TASK)] = None,
+    dev: Annotated[list[str] | None, option("Data to select the best epoch. Repeatable.", TASK)] = None,
+    test: Annotated[list[str] | None, option("Test data; several test sets: --test NAME=FILE for each.", TASK)] = None,
     through: Annotated[
         str | None,
-        typer.Option(
-            help="Zero-shot: test with the embeddings of this model, or of this language of a bilingual MODEL.",
-            rich_help_panel=TASK,
-            show_default=False,
-        ),
+        option("Zero-shot: test with the embeddings of this model, or of this language of a bilingual MODEL.", TASK),
     ] = None,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="Linear probe on frozen features (nli, pos).", rich_help_panel=TASK)
-    ] = False,
+    probe: Annotated[bool, option("Linear probe on frozen features (nli, pos).", TASK, "--probe")] = False,
     seeds: Annotated[int, typer.Option(help="Number of runs, with seeds 0, 1, ….", rich_help_panel=TASK)] = 1,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for finished seeds and checkpoints (default: MODEL.TASK).",
-            rich_help_panel=TASK,
-            show_default=False,
-        ),
+        Path | None, option("Folder for finished seeds and checkpoints (default: MODEL.TASK).", TASK)
     ] = None,
     keep_encoders: Annotated[
-        bool,
-        typer.Option(
-            "--keep-encoders", help="Keep the fine-tuned encoders, to start another task from.", rich_help_panel=TASK
-        ),
+        bool, option("Keep the fine-tuned encoders, to start another task from.", TASK, "--keep-encoders")
     ] = False,
-    details: Annotated[
-        bool,
-        typer.Option("--details", help="Show scores per label and the confusion matrix.", rich_help_panel=RUN),
-    ] = False,
+    details: Annotated[bool, option("Show scores per label and the confusion matrix.", RUN, "--details")] = False,
     device: Device = "auto",
     settings: Settings = None,
 ) -> None:

@@ -30,6 +30,14 @@ def test_impossible_estimates_are_rejected(world, rejects):
     rejects(("estimate", world.gpt2, "--tokens", "nan"), "--tokens nan is not possible")
     rejects(("estimate", world.gpt2, "--gpu", "h20"), "did you mean 'h200'")
     rejects(("estimate", world.gpt2, "--plan", "magic"), "no training plan 'magic'")
+    stages = 'stages=[{name = "all", steps = 9, trains = "everything", learning_rate = 1e-4}]'
+    rejects(("estimate", world.gpt2, "--set", stages, "--tokens", "1e6"), "the stages have their own: leave out one")
+
+
+def test_own_stages_have_their_own_steps(world):
+    stages = 'stages=[{name = "all", steps = 9, trains = "everything", learning_rate = 1e-4}]'
+    shown = relexify("estimate", world.gpt2, "--set", stages, "--batch", "4", "--length", "16")
+    assert "576 tokens in 9 steps of 4 x 16" in shown.out
 
 
 def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypatch):

@@ -8,6 +8,7 @@ import typer
 
 from relexify.cli.console import emit, results
 from relexify.cli.options import (
+    PLAN,
     RUN,
     TEXT,
     Batch,
@@ -23,11 +24,12 @@ from relexify.cli.options import (
     Settings,
     SourceHeldOut,
     Steps,
+    option,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_plan, print_summary
 from relexify.errors import InputError
-from relexify.training.plan import PLANS, Training
+from relexify.training.plan import PLANS, Training, plan_stages
 
 __all__ = ["train"]
 
@@ -39,11 +41,10 @@ def train(
     held_out: HeldOut = None,
     source_corpus: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Text in the first language of a model with two, so that it is not forgotten: a quarter of the "
+        option(
+            "Text in the first language of a model with two, so that it is not forgotten: a quarter of the "
             "sequences (--set source_share=0.25) are taken from it, and both languages are scored. Repeatable.",
-            rich_help_panel=TEXT,
-            show_default=False,
+            TEXT,
         ),
     ] = None,
     source_held_out: SourceHeldOut = None,
@@ -52,30 +53,22 @@ def train(
     length: Length = Training.length,
     learning_rate: Annotated[
         float | None,
-        typer.Option(
-            help="Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]",
-            show_default=False,
-            rich_help_panel="Training",
-        ),
+        option("Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]", PLAN),
     ] = None,
     plan: Annotated[
         str,
-        typer.Option(
-            help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel="Training"
-        ),
+        typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
     ] = Training.plan,
     patience: Patience = None,
     add_head: Annotated[
-        bool,
-        typer.Option("--add-head", help="Add a language-modelling head to a model without one.", rich_help_panel=RUN),
+        bool, option("Add a language-modelling head to a model without one.", RUN, "--add-head")
     ] = False,
     report_to: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is "
+        option(
+            "Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is "
             "installed). Repeatable.",
-            show_default=False,
-            rich_help_panel=RUN,
+            RUN,
         ),
     ] = None,
     seed: Seed = 0,
@@ -100,7 +93,6 @@ def train(
     from relexify.storage.files import check_inputs
     from relexify.storage.work import WorkFolder
     from relexify.text import Corpus as Text
-    from relexify.training.plan import plan_stages
 
     options = Training(
         steps=steps,
@@ -115,7 +107,7 @@ def train(
         seed=seed,
     )
     options = apply_settings("training", options, settings)
-    stages = plan_stages(options)
+    plan_stages(options)
     check_inputs(output, model)  # with a new head, another folder is trained
     for text in filter(None, (corpus, held_out, source_corpus, source_held_out)):
         Text.open(text).ensure_text()
@@ -132,16 +124,7 @@ def train(
         )
     if dry_run:
         WorkFolder(output, "training", overwrite=overwrite).check()
-        print_plan(
-            [
-                ("model", model),
-                *((f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in stages),
-                ("tokens per step", f"{options.batch} x {options.length} = {options.tokens_per_step:,}"),
-                ("tokens", f"{options.steps * options.tokens_per_step:,}"),
-                ("scored", f"every {options.evaluation_interval:,} steps"),
-                ("output", output),
-            ]
-        )
+        print_plan([("model", model), *_planned(options), ("output", output)])
         return
     with bars():
         result = run_training(
@@ -156,3 +139,13 @@ def train(
     print_model_folder(result.output)
     results.print(f"  relexify evaluate {result.output} --held-out TEXT", highlight=False, markup=False)
     emit(training=result)
+
+
+def _planned(options: Training) -> list[tuple[str, object]]:
+    """Return what a valid training would do."""
+    return [
+        *((f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)),
+        ("tokens per step", f"{options.batch} x {options.length} = {options.tokens_per_step:,}"),
+        ("tokens", f"{options.steps * options.tokens_per_step:,}"),
+        ("scored", f"every {options.evaluation_interval:,} steps"),
+    ]

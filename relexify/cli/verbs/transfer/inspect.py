@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import console, emit, print_table, table
+from relexify.cli.options import option
 from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
@@ -26,10 +27,7 @@ def inspect(
     sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each, the heaviest first.")] = 5,
     sample: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
-    since: Annotated[
-        Path | None,
-        typer.Option(help="The model before training: show how far its embeddings have moved.", show_default=False),
-    ] = None,
+    since: Annotated[Path | None, option("The model before training: show how far its embeddings have moved.")] = None,
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 

@@ -9,6 +9,7 @@ import typer
 
 from relexify.cli.console import emit
 from relexify.cli.options import (
+    METHOD,
     Bitext,
     Corpus,
     Device,
@@ -27,6 +28,7 @@ from relexify.cli.options import (
     TargetVectors,
     VocabularySize,
     chosen_device,
+    option,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_training, print_plan, print_summary
@@ -52,20 +54,20 @@ def transfer(
     donor: Donor = None,
     held_out: HeldOut = None,
     method: Annotated[
-        str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel="Method")
+        str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel=METHOD)
     ] = "blend",
     vocab_size: VocabularySize = DEFAULT_VOCABULARY,
     keep_source: Annotated[
         bool,
-        typer.Option(
-            "--keep-source",
-            help="Add tokens to the model's vocabulary instead of replacing it; needs --source-corpus, which is "
+        option(
+            "Add tokens to the model's vocabulary instead of replacing it; needs --source-corpus, which is "
             "encoded as before.",
-            rich_help_panel="Method",
+            METHOD,
+            "--keep-source",
         ),
     ] = False,
     added_tokens: Annotated[
-        int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel="Method")
+        int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel=METHOD)
     ] = DEFAULT_ADDED,
     device: Device = "auto",
     seed: Seed = 0,

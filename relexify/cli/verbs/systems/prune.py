@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, Model, OutputFolder, Overwrite
+from relexify.cli.options import TEXT, Model, OutputFolder, Overwrite, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_rows
 
@@ -19,11 +17,9 @@ def prune(
     output: OutputFolder,
     corpus: Annotated[
         list[str],
-        typer.Option(
-            help="All the text that the model is used for, in any language; formats as for relexify transfer. "
-            "Repeatable.",
-            rich_help_panel=TEXT,
-            show_default=False,
+        option(
+            "All the text that the model is used for, in any language; formats as for relexify transfer. Repeatable.",
+            TEXT,
         ),
     ],
     overwrite: Overwrite = False,

@@ -6,8 +6,8 @@ import inspect
 import json
 import shlex
 
-from relexify.cli.verbs.advise import advise
-from relexify.cli.verbs.transfer import transfer
+from relexify.cli.verbs.transfer.advise import advise
+from relexify.cli.verbs.transfer.transfer import transfer
 from relexify.recipes.advise.options import Advise
 from relexify.recipes.compare import run as comparing
 from relexify.systems.transfer.options import Transfer

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device
+from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
     print_measured,
@@ -74,10 +74,7 @@ def run(
 
 def compare(
     recipe: Recipe,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Train only the run of this name; repeat for more. Default: all.", show_default=False),
-    ] = None,
+    only: Annotated[list[str] | None, option("Train only the run of this name; repeat for more. Default: all.")] = None,
     settings: Settings = None,
     device: Device = "auto",
     overwrite: Overwrite = False,

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import Device, OutputFile, Overwrite, Seed, chosen_device
+from relexify.cli.options import Device, OutputFile, Overwrite, Seed, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
 from relexify.errors import InputError
@@ -22,10 +22,7 @@ def align(
     source: Annotated[Path, typer.Argument(help="Word vectors of the source language.")],
     target: Annotated[Path, typer.Argument(help="Word vectors of the target language.")],
     output: OutputFile,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(help="Bilingual dictionary (default: identically spelled words).", show_default=False),
-    ] = None,
+    dictionary: Annotated[Path | None, option("Bilingual dictionary (default: identically spelled words).")] = None,
     swapped: Annotated[bool, typer.Option("--swapped", help="The dictionary has the target language first.")] = False,
     unsupervised: Annotated[
         bool,

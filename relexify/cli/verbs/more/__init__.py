@@ -1,0 +1,1 @@
+"""The demo, the list of methods, and plots."""

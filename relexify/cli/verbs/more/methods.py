@@ -1,0 +1,27 @@
+"""`relexify methods`: the initialisations."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from relexify.cli.console import emit, print_table, results
+
+__all__ = ["methods"]
+
+
+def methods() -> None:
+    """List the initialisations that transfer can use."""
+    from relexify.methods.registry import METHODS
+
+    shown = Table(header_style="bold", show_lines=True)
+    for column in ("--method", "a target token becomes", "evidence", "source"):
+        shown.add_column(column, no_wrap=column == "--method")
+    for name, method in sorted(METHODS.items()):
+        shown.add_row(name, method.becomes, method.evidence, method.paper)
+    print_table(shown)
+    results.print(
+        "Without vectors or text in the model's language, its own embedding is used; without a dictionary, words "
+        "spelled identically in both languages."
+    )
+    names = ("becomes", "evidence", "paper")
+    emit(methods={name: {key: getattr(method, key) for key in names} for name, method in sorted(METHODS.items())})

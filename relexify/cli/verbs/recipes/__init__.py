@@ -1,0 +1,1 @@
+"""Runs that a recipe file describes, and the keys of its tables."""

@@ -1,0 +1,33 @@
+"""`relexify options`: what recipes and --set can set."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from relexify.cli.console import emit, print_table, table
+
+__all__ = ["options"]
+
+
+def options(
+    table_name: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="transfer, training, …; all tables if not given.")
+    ] = None,
+) -> None:
+    """List the keys of recipe tables, which --set takes, with their defaults.
+
+    Example: relexify options transfer
+    """
+    from relexify.recipes.settings import describe_options
+
+    tables = describe_options(table_name)
+    for name, keys in tables.items():
+        shown = table(f"[{name}]", "key", "default", "meaning")
+        shown.columns[2].justify = "left"
+        for key in keys:
+            shown.add_row(escape(key.name), escape(key.default), escape(key.meaning))
+        print_table(shown)
+    emit(tables=tables)

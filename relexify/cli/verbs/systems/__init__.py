@@ -1,0 +1,1 @@
+"""Bilingual models, TreLM, and smaller vocabularies and embeddings."""

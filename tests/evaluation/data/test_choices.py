@@ -1,0 +1,58 @@
+"""Questions are read from records as data sets have them, and invalid ones are rejected with their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relexify.errors import InputError
+from relexify.evaluation.data.choices import Question, read_questions
+
+RECORD = {"context": "It rains.", "question": "What falls?", "choices": ["rain", "snow"], "answer": "rain"}
+
+
+def write(folder: Path, *records: dict[str, Any]) -> Path:
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("answer", ["snow", 1, "B"])
+@pytest.mark.parametrize("options", ["choices", "choice", "options", "candidates"])
+def test_the_right_answer_is_its_text_its_position_or_its_letter(tmp_path, options, answer):
+    record = {"context": ["It is cold.", "It falls."], "question": "What?", options: ["rain", "snow"], "label": answer}
+    assert read_questions(write(tmp_path, record)) == [Question("It is cold. It falls.", "What?", ("rain", "snow"), 1)]
+
+
+def test_a_text_to_complete_has_no_question(tmp_path):
+    (question,) = read_questions(write(tmp_path, {"context": "a ___", "candidates": ["b", "c", "d"], "answer": 2}))
+    assert question == Question("a ___", "", ("b", "c", "d"), 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answer": "hail"}, "line 2, has the right answer 'hail', which is not one of the 2"),
+        ({"answer": 2}, "which is not one of the 2"),
+        ({"answer": "C"}, "which is not one of the 2"),
+        ({"choices": ["rain", "rain"]}, "which is not one of the 2"),
+        ({"choices": ["rain"]}, "give a list of two or more"),
+        ({"choices": "rain"}, "give a list of two or more"),
+        ({"choices": ["rain", 1]}, "something else than text"),
+        ({"context": None}, "something else than text"),
+    ],
+)
+def test_an_invalid_question_is_rejected_with_its_place(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        read_questions(write(tmp_path, RECORD, RECORD | changes))
+
+
+def test_missing_fields_and_empty_files_are_rejected(tmp_path):
+    without = {name: value for name, value in RECORD.items() if name != "choices"}
+    with pytest.raises(InputError, match="no field choices or choice or options or candidates, only context, question"):
+        read_questions(write(tmp_path, without))
+    with pytest.raises(InputError, match="is empty"):
+        read_questions(write(tmp_path))

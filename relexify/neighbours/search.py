@@ -121,24 +121,26 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -
         found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
         return len(queries[rows])
 
-    def seconds(product: Product) -> float:
+    def try_first_block(product: Product) -> tuple[float, list[np.ndarray]]:
         start = time.thread_time()
-        search_block(0, product)
-        return time.thread_time() - start
+        result = _search_block(queries[:size], keys, k, product)
+        return time.thread_time() - start, [*result]
 
-    products = [float32_product(keys)]
-    if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
-        products.append(integers)
+    product = float32_product(keys)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
         # OpenMP's number of threads belongs to the thread that starts them.
         ThreadPoolExecutor(available_cores(), initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        # Both give the same result, so the first block can decide: how fast they are depends on the CPU, and how many
-        # candidates they leave depends on the vectors.
-        fastest = min(products, key=lambda each: pool.submit(seconds, each).result()) if products[1:] else products[0]
-        for done in pool.map(partial(search_block, product=fastest), range(0, len(queries), size)):
+        if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
+            # The first block decides: how fast they are depends on the CPU, and how many candidates they leave depends
+            # on the vectors. It also tests that torch computes as `products.py` assumes.
+            slow, expected = pool.submit(try_first_block, product).result()
+            fast, result = pool.submit(try_first_block, integers).result()
+            if fast < slow and all(map(np.array_equal, result, expected)):
+                product = integers
+        for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):
             advance(done)
     return found, similarities
 

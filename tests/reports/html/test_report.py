@@ -85,7 +85,9 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
     assert {"model", "corpus", "tokenizer"} <= set(hashes)
     assert all(digest in page for digest in hashes.values())
     assert "report.html" in notes["files"]
-    assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in page
+    scores = notes["bits_per_byte_before_training"]
+    for name, shown in {"fvt": "fvt", "original": "original model and tokenizer", "shuffle": "shuffled rows"}.items():
+        assert re.search(rf"<span>{shown}</span><i [^>]*></i><b>{scores[name]:.3f}</b>", page)
 
 
 def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):

@@ -74,9 +74,9 @@ def train_commonality(
     check_halves(training, processes.num_processes)
 
     def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
-        half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
+        corpora = (source_corpus, source_held_out), (corpus, held_out)
         texts = [
-            language_data(loaded, tokenizer, text, kept, plan, half)
+            language_data(loaded, tokenizer, text, kept, plan)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
@@ -201,7 +201,7 @@ def train_specific(
 
     def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_data(loaded, tokenizer, corpus, held_out, plan, plan.batch)
+        text = language_data(loaded, tokenizer, corpus, held_out, plan)
         blocks: Batches = text.blocks
         if follows:
             blocks = SegmentPairs(

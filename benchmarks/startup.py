@@ -3,7 +3,7 @@
     python benchmarks/startup.py [REPEATS]
 
 A typer program with one verb is the floor for `relexify VERB --help`; the least of all repeats counts, because other
-processes only ever add time. Errors are those of a missing text and of a misspelt key, before torch is imported.
+processes only ever add time. Errors are those of a missing text and of misspelt names, before torch is imported.
 """
 
 from __future__ import annotations
@@ -42,6 +42,17 @@ def main() -> None:
             "relexify train --help": (*relexify, "train", "--help"),
             "relexify run --help": (*relexify, "run", "--help"),
             "transfer, no such text": (*relexify, "transfer", "gpt2", "out", "--corpus", "none.txt"),
+            "transfer, no such method": (
+                *relexify,
+                "transfer",
+                "gpt2",
+                "out",
+                "--corpus",
+                "bare.py",
+                "--method",
+                "blnd",
+            ),
+            "train, no such plan": (*relexify, "train", "gpt2", "out", "--corpus", "bare.py", "--plan", "no"),
             "evaluate, no such text": (*relexify, "evaluate", "gpt2", "--held-out", "none.txt"),
             "run, no such recipe": (*relexify, "run", "none"),
             "run, misspelt key": (*relexify, "run", "recipe.toml"),

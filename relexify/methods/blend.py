@@ -34,7 +34,7 @@ from relexify.tokens import vocabulary_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from relexify.methods.inputs import Inputs
+    from relexify.methods.inputs import AlignedBy, Inputs
 
 __all__ = ["blended"]
 
@@ -44,6 +44,9 @@ KNOWN_SHARE, GUESSED_SHARE = 3.0, 1 / 3
 RELIABLE = 0.1
 """Share of held-out words whose translation is nearest (P@1) from which on aligned vectors are used. With 0.002, as
 identical words gave in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no alignment."""
+
+_TESTED_OTHERWISE: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
+"""What aligns vectors reliably although no words were held out."""
 
 logger = logging.getLogger(__name__)
 
@@ -133,12 +136,19 @@ def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | Non
     """
     space = inputs.token_space()
     quality = space.rotation.quality
-    if quality is None or quality.precision >= RELIABLE:
+    if quality is None:
+        # A search without known pairs has tested its map, and the user vouches for vectors that need none.
+        is_reliable = inputs.evidence.rotation is not None or inputs.aligned_by in _TESTED_OTHERWISE
+        finding = f"rest on {space.rotation.pairs_used:,} pairs of words, too few to test them"
+    else:
+        is_reliable = quality.precision >= RELIABLE
+        finding = f"find the translation of {100 * quality.precision:.1f} % of the words"
+    if is_reliable:
         return neighbours_in_space(space, inputs), space.rotation
     logger.warning(
-        "the aligned vectors find the translation of %.1f %% of the words, so they are not used: tokens are built from "
-        "neighbours that both vocabularies have; a dictionary (--dictionary) does better",
-        100 * quality.precision,
+        "the aligned vectors %s, so they are not used: tokens are built from neighbours that both vocabularies have; "
+        "a dictionary (--dictionary) does better",
+        finding,
     )
     return _shared_neighbours(inputs, space.target), None
 
@@ -163,6 +173,6 @@ METHODS.add(
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
-        revision=5,
+        revision=6,
     ),
 )

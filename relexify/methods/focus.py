@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
@@ -56,9 +56,9 @@ def focus(
     vectors = normalise_rows(target.matrix)
     found = sparsemax_products(vectors[rows], vectors[anchors], device=device)
     # Each anchor stands for the one source token that it is copied from.
-    weights = csr_array(found @ copied.weights[anchors]).tocoo()
+    weights = scipy.sparse.csr_array(found @ copied.weights[anchors]).tocoo()
     shape = (len(vocabulary), len(source))
-    matrix = csr_array((weights.data, (rows[weights.row], weights.col)), shape=shape)
+    matrix = scipy.sparse.csr_array((weights.data, (rows[weights.row], weights.col)), shape=shape)
     mixed = mixture_of_weights(matrix, source, vocabulary, method="focus", origin=Origin.MIXED)
     return first_of(special(source, vocabulary, overrides=overrides), copied, mixed, method="focus")
 

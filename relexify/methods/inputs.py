@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment import Rotation, align, align_randomly, unaligned
@@ -175,7 +175,7 @@ class Inputs:
         return SubwordVectors(target, matrix, np.any(matrix != 0, axis=1))
 
     @cached_property
-    def aligned_token_counts(self) -> csr_array:
+    def aligned_token_counts(self) -> scipy.sparse.csr_array:
         """How often tokens of the two vocabularies are aligned in the parallel text, [target × source].
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import EvidenceError, check_number
@@ -85,7 +85,7 @@ def omp(
     size = len(vocabulary)
     among_targets = rows_to_csr(rows, anchors[chosen], coefficients, (size, size))
     # Each anchor stands for the one source token that it is copied from.
-    weights = csr_array(among_targets @ copied.weights)
+    weights = scipy.sparse.csr_array(among_targets @ copied.weights)
     mixed = mixture_of_weights(weights, source, vocabulary, method="omp", origin=Origin.MIXED)
     return first_of(special(source, vocabulary, overrides=overrides), copied, mixed, method="omp")
 

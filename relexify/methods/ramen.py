@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+import scipy
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
@@ -35,7 +35,7 @@ TOP_WORDS = 50_000
 def ramen(
     source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
     target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    counts: csr_array,
+    counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,
     min_count: float = 1.0,
@@ -75,7 +75,7 @@ def ramen_vectors(
     rows, columns = np.flatnonzero(target.covered), np.flatnonzero(source.covered)
     found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()
     shape = (len(target.vocabulary), len(source.vocabulary))
-    weights = csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
+    weights = scipy.sparse.csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
     mixed = mixture_of_weights(weights, source.vocabulary, target.vocabulary, method="ramen", origin=Origin.MIXED)
     special_tokens = special(source.vocabulary, target.vocabulary, overrides=overrides)
     return _with_fallback(first_of(special_tokens, mixed), "ramen-vectors")
@@ -92,7 +92,7 @@ def ramen_random(
 def aligned_tokens(
     source: PreTrainedTokenizerFast | Vocabulary,
     target: PreTrainedTokenizerFast | Vocabulary,
-    counts: csr_array,
+    counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,
     min_count: float = 1.0,
@@ -116,7 +116,7 @@ def aligned_tokens(
     special_rows, special_columns = (
         np.array([form.is_special for form in vocabulary.forms]) for vocabulary in (target, source)
     )
-    seen = csr_array(counts, dtype=np.float64).tocoo()
+    seen = scipy.sparse.csr_array(counts, dtype=np.float64).tocoo()
     # Special tokens are copied by role; a text that happens to spell one says nothing about it.
     kept = (seen.data >= min_count) & (seen.data > 0)
     kept &= ~special_rows[seen.row] & ~special_columns[seen.col]
@@ -124,10 +124,12 @@ def aligned_tokens(
         raise EvidenceError(
             f"no two tokens were aligned {min_count:g} times or more: give more parallel text, or a smaller min_count"
         )
-    pairs = csr_array((seen.data[kept] + smoothing, (seen.row[kept], seen.col[kept])), shape=seen.shape)
+    pairs = scipy.sparse.csr_array((seen.data[kept] + smoothing, (seen.row[kept], seen.col[kept])), shape=seen.shape)
     totals = np.asarray(pairs.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    return mixture_of_weights(diags_array(scale) @ pairs, source, target, method="aligned tokens", origin=Origin.MIXED)
+    return mixture_of_weights(
+        scipy.sparse.diags_array(scale) @ pairs, source, target, method="aligned tokens", origin=Origin.MIXED
+    )
 
 
 def _with_fallback(mixture: Mixture, method: str) -> Mixture:

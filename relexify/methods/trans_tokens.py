@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.methods.copying import neutral, shared, special
 from relexify.methods.ramen import aligned_tokens
@@ -26,7 +26,7 @@ __all__ = ["trans_tokens"]
 def trans_tokens(
     source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
     target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    counts: csr_array,
+    counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,
     min_count: float = 1.0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
@@ -57,7 +57,7 @@ def translated_neighbours(
     size = len(target.vocabulary)
     similar = rows_to_csr(unknown, known[columns], weights, (size, size))
     return mixture_of_weights(
-        csr_array(similar @ translated.weights),
+        scipy.sparse.csr_array(similar @ translated.weights),
         vocabulary_of(source_tokenizer),
         target.vocabulary,
         method="translated neighbours",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+import scipy
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
@@ -48,16 +48,20 @@ def translations(
     sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
     weights = _word_weights([word for _, word in pairs], frequencies)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
-    tokens = csr_array((len(target), len(pairs)))
+    tokens = scipy.sparse.csr_array((len(target), len(pairs)))
     for spelled in ([f" {word}" for _, word in pairs], [word for _, word in pairs]):
         ids = encode_words(target_tokenizer, spelled)
         ids = [row if len(row) == 1 or not whole_words else [] for row in ids]
         tokens = tokens + _averages(ids, weights, len(target)).T
-    mixed = csr_array(tokens) @ meaning
+    mixed = scipy.sparse.csr_array(tokens) @ meaning
     totals = np.asarray(mixed.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
     return mixture_of_weights(
-        csr_array(diags_array(scale) @ mixed), source, target, method="translations", origin=Origin.MIXED
+        scipy.sparse.csr_array(scipy.sparse.diags_array(scale) @ mixed),
+        source,
+        target,
+        method="translations",
+        origin=Origin.MIXED,
     )
 
 
@@ -83,12 +87,14 @@ def check_columns(
         )
 
 
-def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> csr_array:
+def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy.sparse.csr_array:
     """Return a matrix [rows × columns] in which each row's ids share its weight equally."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     data = np.repeat(weights / np.maximum(lengths, 1), lengths)
-    matrix = csr_array((data, np.array([id for row in rows for id in row], np.int64), indptr), (len(rows), columns))
+    matrix = scipy.sparse.csr_array(
+        (data, np.array([id for row in rows for id in row], np.int64), indptr), (len(rows), columns)
+    )
     matrix.sum_duplicates()
     return matrix
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+import scipy
 
 from relexify.errors import VocabularyError
 from relexify.mixture.mixture import Fallback, Mixture, Origin, validate_same_tokens
@@ -18,7 +18,7 @@ __all__ = ["blend", "empty_mixture", "first_of", "mixture_of_rows", "mixture_of_
 
 def empty_mixture(source: Vocabulary, target: Vocabulary, *, method: str, fallback: Fallback) -> Mixture:
     """Build a mixture without evidence: the fallback fills every row."""
-    weights = csr_array((len(target), len(source)), dtype=np.float32)
+    weights = scipy.sparse.csr_array((len(target), len(source)), dtype=np.float32)
     return mixture_of_weights(weights, source, target, method=method, origin=Origin.NONE, fallback=fallback)
 
 
@@ -33,14 +33,14 @@ def mixture_of_rows(
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.array([id for row in rows for id in row], dtype=np.int64)
     data = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
-    weights = csr_array((data, indices, indptr), shape=(len(target), len(source)))
+    weights = scipy.sparse.csr_array((data, indices, indptr), shape=(len(target), len(source)))
     single = np.array([len(set(row)) == 1 for row in rows], dtype=bool)
     origins = np.where(single & (np.asarray(origin) == Origin.PIECES), Origin.COPIED, origin)
     return mixture_of_weights(weights, source, target, method=method, origin=origins)
 
 
 def mixture_of_weights(
-    weights: csr_array,
+    weights: scipy.sparse.csr_array,
     source: Vocabulary,
     target: Vocabulary,
     *,
@@ -49,7 +49,7 @@ def mixture_of_weights(
     fallback: Fallback = Fallback.SOURCE_ROWS,
 ) -> Mixture:
     """Build a mixture from weights [target × source]; rows without entries have the origin `NONE`."""
-    weights = csr_array(weights, dtype=np.float32)
+    weights = scipy.sparse.csr_array(weights, dtype=np.float32)
     weights.sum_duplicates()
     weights.eliminate_zeros()
     known = np.diff(weights.indptr) > 0
@@ -85,8 +85,8 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
     totals = (shares * known).sum(axis=0)
     scales = np.divide(shares * known, totals, out=np.zeros(known.shape), where=totals > 0)
     weights = sum(
-        (diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),
-        start=csr_array(mixtures[0].weights.shape, dtype=np.float64),
+        (scipy.sparse.diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),
+        start=scipy.sparse.csr_array(mixtures[0].weights.shape, dtype=np.float64),
     )
     # A row with evidence in one mixture only keeps the origin that it has there.
     alone = known.sum(axis=0) == 1
@@ -99,12 +99,12 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
 def _fill_gaps(above: Mixture, below: Mixture) -> Mixture:
     """Fill the empty rows of `above` with those of `below`."""
     gaps = ~above.known
-    weights = above.weights + diags_array(gaps.astype(np.float32)) @ below.weights
+    weights = above.weights + scipy.sparse.diags_array(gaps.astype(np.float32)) @ below.weights
     return _rebuild(weights, np.where(gaps, below.origin, above.origin), above.method, above)
 
 
-def _rebuild(weights: csr_array, origin: np.ndarray, method: str, like: Mixture) -> Mixture:
-    weights = csr_array(weights, dtype=np.float32)
+def _rebuild(weights: scipy.sparse.csr_array, origin: np.ndarray, method: str, like: Mixture) -> Mixture:
+    weights = scipy.sparse.csr_array(weights, dtype=np.float32)
     weights.sort_indices()
     weights.eliminate_zeros()
     return replace(like, weights=weights, origin=origin.astype(np.uint8), method=method)

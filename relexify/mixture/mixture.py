@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
@@ -74,7 +74,7 @@ class Mixture:
         fallback: What fills empty rows at grafting.
     """
 
-    weights: csr_array
+    weights: scipy.sparse.csr_array
     origin: np.ndarray
     method: str
     source_tokens: Sequence[str]
@@ -168,7 +168,7 @@ class Mixture:
         except (ValueError, TypeError) as error:
             raise InputError(f"{path} is not a valid mixture ({error}): write it again") from error
         return cls(
-            csr_array((data, indices, indptr), shape=shape),
+            scipy.sparse.csr_array((data, indices, indptr), shape=shape),
             origin,
             metadata["method"],
             tuple(metadata["source_tokens"]),

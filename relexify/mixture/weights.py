@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import InputError
 from relexify.neighbours import largest_products
@@ -31,14 +31,16 @@ def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
     return weights
 
 
-def rows_to_csr(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]) -> csr_array:
+def rows_to_csr(
+    rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]
+) -> scipy.sparse.csr_array:
     """Build a sparse matrix with k weights [n × k] at columns [n × k] of the given distinct rows [n]."""
     k = columns.shape[1]
     lengths = np.zeros(shape[0], dtype=np.int64)
     lengths[rows] = k
     order = np.argsort(rows)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    return csr_array((weights[order].ravel(), columns[order].ravel(), indptr), shape=shape)
+    return scipy.sparse.csr_array((weights[order].ravel(), columns[order].ravel(), indptr), shape=shape)
 
 
 def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
@@ -52,7 +54,7 @@ def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
     return weights
 
 
-def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> csr_array:
+def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> scipy.sparse.csr_array:
     """Return sparsemax(queries @ keys.T) along each row, without ever holding that matrix.
 
     Only the largest products of a row can have a weight. Each row uses enough candidates that the smallest of them has
@@ -66,7 +68,7 @@ def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "
     Returns:
         float64 [n × m].
     """
-    found = csr_array((len(queries), len(keys)), dtype=np.float64)
+    found = scipy.sparse.csr_array((len(queries), len(keys)), dtype=np.float64)
     remaining, candidates = np.arange(len(queries)), min(_FIRST_CANDIDATES, len(keys))
     while len(remaining):
         unfinished = []

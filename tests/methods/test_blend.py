@@ -18,7 +18,7 @@ from relexify.evidence.lexicon.retrieval import Quality
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt, pieces
-from relexify.methods.inputs import Inputs
+from relexify.methods.inputs import AlignedBy, Inputs
 from relexify.methods.registry import METHODS
 from relexify.methods.token_space import TokenSpace
 from relexify.methods.translated_neighbours import translated_neighbours
@@ -38,7 +38,9 @@ LEXICON = BilingualLexicon(
 )
 TRANSLATED = translations(SOURCE, TARGET, LEXICON)
 PIECES = pieces(SOURCE, TARGET).weights.toarray()
-ROTATION = Rotation(np.eye(2), pairs_used=2, coverage=1.0)
+ROTATION = Rotation(
+    np.eye(2), pairs_used=600, coverage=1.0, quality=Quality(0.5, csls_precision=0.5, words=60, candidates=1_000)
+)
 
 
 def vectors(tokenizer, rows: dict[int, list[float]]) -> SubwordVectors:
@@ -138,14 +140,30 @@ def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabular
     assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
 
 
+@pytest.mark.parametrize("aligned_by", ["dictionary", "identical", "self-learning", "random"])
+def test_aligned_vectors_that_nobody_has_tested_are_not_used(aligned_by, monkeypatch, caplog):
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
+    assert_built_from_shared_neighbours(None, aligned_by=aligned_by)
+    assert "rest on 50 pairs of words, too few to test them, so they are not used" in caplog.text
+
+
+@pytest.mark.parametrize("aligned_by", ["unsupervised", "adversarial", "nothing"])
+def test_aligned_vectors_that_need_no_known_pairs_are_used(aligned_by, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None))
+    assert METHODS["blend"].initialise(replace(inputs(lexicon=None), aligned_by=aligned_by)).rotation is ROTATION
+
+
 def test_aligned_vectors_are_not_used_beside_a_dictionary_that_translates_no_token(caplog):
     assert_built_from_shared_neighbours(BilingualLexicon((("river", "not a token of the vocabulary"),)))
     assert "the dictionary or parallel text translates no token, so it is not used" in caplog.text
 
 
-def assert_built_from_shared_neighbours(lexicon: BilingualLexicon | None) -> None:
+def assert_built_from_shared_neighbours(
+    lexicon: BilingualLexicon | None, *, aligned_by: AlignedBy = "dictionary"
+) -> None:
     alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
-    known = inputs(lexicon, tokens=vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]}))
+    tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
+    known = replace(inputs(lexicon, tokens=tokens), aligned_by=aligned_by)
     assert METHODS["blend"].initialise(known).rotation is None
     copy = shared(SOURCE, TARGET).weights.toarray()[alike]
     assert np.allclose(built(known)[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
@@ -199,7 +199,7 @@ def align(
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
 
-    def fit(pair_counts: csr_array) -> np.ndarray:
+    def fit(pair_counts: scipy.sparse.csr_array) -> np.ndarray:
         fitted = _fit(source_vectors, target_vectors, pair_counts)
         return fitted if refinement is None else refinement(narrow_source, narrow_target, fitted)
 
@@ -375,7 +375,7 @@ def _look_up(vectors: WordVectors, rows: np.ndarray) -> np.ndarray:
     return vectors.lookup([vectors.words[row] for row in rows])
 
 
-def _fit(source: np.ndarray, target: np.ndarray, pair_counts: csr_array) -> np.ndarray:
+def _fit(source: np.ndarray, target: np.ndarray, pair_counts: scipy.sparse.csr_array) -> np.ndarray:
     """Solve the orthogonal Procrustes problem, [d × d].
 
     With S and T the stacked vectors of all pairs, the solution depends on SᵀT alone. That is UᵀCV, where U and V hold

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.evidence.bitext.bitext import Bitext
 from relexify.evidence.bitext.eflomal import align_bitext
@@ -37,7 +37,7 @@ def count_aligned_tokens(
     *,
     links: Path | None = None,
     options: WordAlignmentOptions | None = None,
-) -> csr_array:
+) -> scipy.sparse.csr_array:
     """Count how often tokens of two vocabularies are aligned in parallel text, [target × source].
 
     Args:
@@ -68,7 +68,7 @@ def count_aligned_tokens(
     return aligned_counts(pairs, found, (len(vocabulary_of(target)), len(vocabulary_of(source))))
 
 
-def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -> csr_array:
+def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -> scipy.sparse.csr_array:
     """Count the links between target and source tokens.
 
     A link between two tokens counts one. A link between two words counts one for every token of the target word,
@@ -82,7 +82,7 @@ def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -
     Returns:
         float64 [target × source].
     """
-    counts = csr_array(shape, dtype=np.float64)
+    counts = scipy.sparse.csr_array(shape, dtype=np.float64)
     for start in range(0, len(links), _LINKS_AT_ONCE):
         part = slice(start, start + _LINKS_AT_ONCE)
         source = _unit_tokens(pairs.source, links.line[part], links.source[part], shape[1])
@@ -90,7 +90,7 @@ def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -
         lengths = np.maximum(np.asarray(source.sum(axis=1)).ravel(), 1)
         source.data /= np.repeat(lengths, np.diff(source.indptr))
         counts = counts + target.T @ source
-    counted = csr_array(counts)
+    counted = scipy.sparse.csr_array(counts)
     counted.sort_indices()
     return counted
 
@@ -137,11 +137,11 @@ def _kind_of(bitext: Bitext) -> str:
     return f"alignments/{fingerprint(bitext)[:32]}"
 
 
-def _unit_tokens(side: Side, lines: np.ndarray, positions: np.ndarray, tokens: int) -> csr_array:
+def _unit_tokens(side: Side, lines: np.ndarray, positions: np.ndarray, tokens: int) -> scipy.sparse.csr_array:
     """Return the tokens of units, one row per unit, [n × tokens]."""
     units = side.lines[lines] + positions
     starts, lengths = side.units[units], side.units[units + 1] - side.units[units]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
     ids = side.ids[np.repeat(starts, lengths) + within]
-    return csr_array((np.ones(len(ids)), ids, indptr), shape=(len(units), tokens))
+    return scipy.sparse.csr_array((np.ones(len(ids)), ids, indptr), shape=(len(units), tokens))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.evidence.lexicon.lexicon import BilingualLexicon
 
@@ -44,7 +44,7 @@ class Correspondences:
         """The share of dictionary entries with both sides in the vocabularies."""
         return self.entries_used / self.entries if self.entries else 0.0
 
-    def pair_counts(self, mask: np.ndarray | None = None) -> csr_array:
+    def pair_counts(self, mask: np.ndarray | None = None) -> scipy.sparse.csr_array:
         """Count how often two words form a pair, csr [distinct source rows × distinct target rows], in ascending order.
 
         Args:
@@ -53,7 +53,7 @@ class Correspondences:
         source_rows, rows = np.unique(self.source, return_inverse=True)
         target_rows, columns = np.unique(self.target, return_inverse=True)
         weights = np.ones(len(self)) if mask is None else mask.astype(np.float64)
-        return csr_array((weights, (rows, columns)), shape=(len(source_rows), len(target_rows)))
+        return scipy.sparse.csr_array((weights, (rows, columns)), shape=(len(source_rows), len(target_rows)))
 
 
 def find_correspondences(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+import scipy
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.word_vectors import WordVectors
@@ -92,8 +92,12 @@ def fit_ngrams(
     starts, hashes = ngram_buckets(words, shortest, longest, buckets)
     known, columns = np.unique(hashes, return_inverse=True)
     sizes = np.diff(starts)
-    spelled = csr_array((np.ones(len(columns), np.float32), columns, starts), shape=(len(words), len(known)))
-    means = csr_array((np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32), columns, starts), spelled.shape)
+    spelled = scipy.sparse.csr_array(
+        (np.ones(len(columns), np.float32), columns, starts), shape=(len(words), len(known))
+    )
+    means = scipy.sparse.csr_array(
+        (np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32), columns, starts), spelled.shape
+    )
     importance = np.sqrt(np.minimum(counts, MOST_WEIGHT)).astype(np.float32)
     rows = _ridge(means, vectors.astype(np.float32), importance / importance.mean())
     # `lookup` averages a word's own row and its n-gram rows: solve (own + Σ rows) / (n + 1) = vector for the own row.
@@ -119,18 +123,20 @@ def _word_rows(
         yield np.array(block, dtype=np.int32)
 
 
-def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, window: int) -> csr_array:
+def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, window: int) -> scipy.sparse.csr_array:
     """Return Σ 1/distance over all occurrences of a context within the window of a word, [words × contexts]."""
-    total = csr_array((words, contexts), dtype=np.float32)
+    total = scipy.sparse.csr_array((words, contexts), dtype=np.float32)
     for block in blocks:
-        in_block = csr_array(total.shape, dtype=np.float32)  # added once, because the total becomes large
+        in_block = scipy.sparse.csr_array(total.shape, dtype=np.float32)  # added once, because the total becomes large
         for distance in range(1, window + 1):
             left, right = block[:-distance], block[distance:]
             inside = (left >= 0) & (right >= 0)
             for word, context in ((left[inside], right[inside]), (right[inside], left[inside])):
                 kept = context < contexts
                 weights = np.full(int(kept.sum()), 1 / distance, np.float32)
-                in_block = in_block + coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+                in_block = (
+                    in_block + scipy.sparse.coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
+                )
         total = total + in_block
         if total.nnz > MOST_PAIRS:
             total.data[total.data <= np.median(total.data)] = 0
@@ -138,7 +144,7 @@ def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, wind
     return total
 
 
-def _positive_information(counts: csr_array) -> csr_array:
+def _positive_information(counts: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """Return max(0, log p(word, context) / (p(word) p(context)^0.75)), float32 [words × contexts]."""
     entries = counts.tocoo()
     rows, columns = entries.coords
@@ -146,12 +152,12 @@ def _positive_information(counts: csr_array) -> csr_array:
     of_contexts = np.bincount(columns, entries.data, counts.shape[1]) ** CONTEXT_SMOOTHING
     surprise = np.log(entries.data * of_contexts.sum() / (of_words[rows] * of_contexts[columns]))
     kept = surprise > 0
-    return csr_array((surprise[kept].astype(np.float32), (rows[kept], columns[kept])), shape=counts.shape)
+    return scipy.sparse.csr_array((surprise[kept].astype(np.float32), (rows[kept], columns[kept])), shape=counts.shape)
 
 
-def _factored(matrix: csr_array, width: int, seed: int, advance: Advance) -> np.ndarray:
+def _factored(matrix: scipy.sparse.csr_array, width: int, seed: int, advance: Advance) -> np.ndarray:
     """Return U Σ^½ of the largest singular values, rows normalised (randomised SVD; Halko et al., 2011)."""
-    transposed = csr_array(matrix.T)
+    transposed = scipy.sparse.csr_array(matrix.T)
     columns = min(width + OVERSAMPLING, *matrix.shape)
     start = np.random.default_rng(seed).standard_normal((matrix.shape[1], columns), dtype=np.float32)
     basis, _ = np.linalg.qr(matrix @ start)
@@ -169,7 +175,7 @@ def _factored(matrix: csr_array, width: int, seed: int, advance: Advance) -> np.
     return normalised
 
 
-def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.ndarray:
+def _ridge(design: scipy.sparse.csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.ndarray:
     """Solve argmin_G Σ_w f_w ‖(A G)_w − v_w‖² + λ ‖G‖², [n-grams × d].
 
     Conjugate gradients on (Aᵀ F A + λ I) G = Aᵀ F V with a diagonal (Jacobi) preconditioner, all columns at once; the
@@ -181,7 +187,7 @@ def _ridge(design: csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.
         importance: f, [words].
     """
     weights = importance[:, None]
-    back = csr_array(design.T)
+    back = scipy.sparse.csr_array(design.T)
     squared = design.copy()
     squared.data = squared.data**2
     diagonal = (squared.T @ importance + RIDGE)[:, None].astype(np.float32)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+import scipy
 
 from relexify.evidence.lexicon import vector_frequencies
 from relexify.evidence.vectors.mapped_rows import gather_rows
@@ -53,7 +53,7 @@ def lookup_normalised(vectors: WordVectors, texts: Sequence[str], normalise: Cal
     whole = {text: row for row, text in enumerate(indices.keys() & set(changed))}
     spellings = [row for row, name in enumerate(names) if name in whole]
     lines = [whole[names[row]] for row in spellings]
-    shares = csr_array((weights[spellings], (lines, range(len(lines)))), shape=(len(whole), len(lines)))
+    shares = scipy.sparse.csr_array((weights[spellings], (lines, range(len(lines)))), shape=(len(whole), len(lines)))
     means = _row_means(shares, vectors.lookup([vectors.words[row] for row in spellings]))
     found[[indices[text] for text in whole]] = means
 
@@ -88,7 +88,7 @@ def _normalised_ngrams(ngrams: Ngrams, words: list[str], names: list[str], weigh
     texts = names[len(weights) :]
     _, ids = ngram_buckets(texts, ngrams.minimum, ngrams.maximum, _BUCKETS)
     needed = np.unique(ids)
-    total = csr_array((len(needed), len(ngrams.matrix)))
+    total = scipy.sparse.csr_array((len(needed), len(ngrams.matrix)))
     # Letters must correspond one to one.
     kept = [index for index, (word, name) in enumerate(zip(words, names, strict=True)) if len(word) == len(name)]
     weights = np.concatenate([weights, np.full(len(texts), _NEGLIGIBLE)])
@@ -100,15 +100,15 @@ def _normalised_ngrams(ngrams: Ngrams, words: list[str], names: list[str], weigh
         lines = np.minimum(np.searchsorted(needed, to), len(needed) - 1)
         used = is_known & (needed[lines] == to)
         amounts = np.repeat(weights[block], np.diff(indptr))[used]
-        total = total + csr_array((amounts, (lines[used], rows[used])), shape=total.shape)
+        total = total + scipy.sparse.csr_array((amounts, (lines[used], rows[used])), shape=total.shape)
     columns = np.unique(total.indices)
     covered = np.flatnonzero(np.diff(total.indptr))
     means = _row_means(total[covered][:, columns], gather_rows(ngrams.matrix, columns))
     return Ngrams(means, ngrams.minimum, ngrams.maximum, _BUCKETS, known=needed[covered])
 
 
-def _row_means(shares: csr_array, vectors: np.ndarray) -> np.ndarray:
+def _row_means(shares: scipy.sparse.csr_array, vectors: np.ndarray) -> np.ndarray:
     """Return the mean of the vectors under the weights of each row, float32 [rows × width]."""
     totals = np.asarray(shares.sum(axis=1)).ravel()
-    means: np.ndarray = (diags_array(1 / totals) @ shares).astype(np.float32) @ vectors
+    means: np.ndarray = (scipy.sparse.diags_array(1 / totals) @ shares).astype(np.float32) @ vectors
     return means

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import vector_frequencies
@@ -107,7 +107,7 @@ def subwords_from_words(
     vocabulary = vocabulary_of(tokenizer)
     known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
     words, weights = _most_frequent(list(vectors.words), known_frequencies, top_words)
-    occurrences = _occurrences(tokenizer, words, len(vocabulary)) @ csr_array(
+    occurrences = _occurrences(tokenizer, words, len(vocabulary)) @ scipy.sparse.csr_array(
         (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
     )
     totals = np.asarray(occurrences.sum(axis=1)).ravel()
@@ -134,7 +134,7 @@ def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
 
-def _occurrences(tokenizer: AnyTokenizer, words: list[str], tokens: int) -> csr_array:
+def _occurrences(tokenizer: AnyTokenizer, words: list[str], tokens: int) -> scipy.sparse.csr_array:
     """Count in how many of two positions (start of a text, after a space) a word contains a token, [tokens × words]."""
     rows: list[int] = []
     columns: list[int] = []
@@ -147,4 +147,4 @@ def _occurrences(tokenizer: AnyTokenizer, words: list[str], tokens: int) -> csr_
                     rows.extend(distinct)
                     columns.extend([word] * len(distinct))
             advance(len(block))
-    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(tokens, len(words)))
+    return scipy.sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(tokens, len(words)))

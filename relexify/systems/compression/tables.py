@@ -12,7 +12,7 @@ system of equations needs to be solved.
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from relexify.errors import InputError
 from relexify.neighbours import nearest
@@ -57,7 +57,9 @@ def block_means(
     used = np.where(without_weight[digits], equal, given)
     totals = np.bincount(digits, used, minlength=count)
     # [count × N] with the weight of token n in row f(n), so that a product sums the tokens of each digit.
-    by_digit = sparse.csr_array((used, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32)
+    by_digit = scipy.sparse.csr_array(
+        (used, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32
+    )
     means: np.ndarray = (by_digit @ block) / np.maximum(totals, 1e-30)[:, None]
     unused = totals == 0
     means[unused] = block.mean(axis=0) if missing is None else missing[unused]

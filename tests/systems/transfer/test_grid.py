@@ -135,7 +135,7 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
 
 
 def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_path):
-    for method, changes in {"wechsel": {}, "blend": {"dictionary": None}}.items():
+    for method, changes in {"wechsel": {}, "blend": {"dictionary": None, "aligned_by": "nothing"}}.items():
         recipe = transfer(models, tmp_path / method, method=method, **changes)
         search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
         cells = {(cell.neighbours, cell.temperature): cell for cell in run_grid(search).cells}

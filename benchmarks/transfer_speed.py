@@ -2,7 +2,9 @@
 
     pip install wechsel==0.0.4          # the peer; it builds fastText from source
     python benchmarks/transfer_speed.py                 # 50,000 x 50,000 tokens, 300 dimensions, both in one run
-    python benchmarks/transfer_speed.py --large         # 256,000 x 256,000 tokens: peak memory beyond the vectors
+    python benchmarks/transfer_speed.py --twins 0       # no token is in a vocabulary twice, with and without a space
+    python benchmarks/transfer_speed.py --only product search search-float32 --repeat 3
+    python benchmarks/transfer_speed.py --grow 32000 64000 128000 256000    # relexify alone: time and memory by size
 
 Both sides read the same two fastText .bin files, the same tokenizers, the same dictionary and the same source matrix,
 all made here, and write a target matrix. CPU time is what the process and its threads used; ratios are printed last.
@@ -23,27 +25,31 @@ from pathlib import Path
 import numpy as np
 
 WORDS, BUCKETS, WIDTH = 60_000, 200_000, 300
-TWINS = 0.18
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=50_000)
-    parser.add_argument("--large", action="store_true", help="256,000 x 256,000 tokens, memory only")
-    parser.add_argument("--run", choices=["relexify", "wechsel", "search", "product", "large"])
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument(
+        "--twins", type=float, default=0.18, help="share of words in a vocabulary twice (SmolLM2: 0.18)"
+    )
+    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
+    parser.add_argument("--repeat", type=int, default=1, help="run all sides this often, in turn, and keep the fastest")
+    parser.add_argument("--grow", nargs="+", type=int, metavar="TOKENS", help="relexify alone, by number of tokens")
+    parser.add_argument("--run", choices=list(RUNS), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         print(json.dumps(RUNS[options.run](options.folder, options.tokens)))
         return
-    if options.large:
-        report_large(measure("large", None, 256_000))
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_files(folder, options.tokens)
-        measured = {run: measure(run, folder, options.tokens) for run in ("product", "search", "relexify", "wechsel")}
-    report(measured, options.tokens)
+    runs = ["relexify"] if options.grow else options.only
+    for tokens in options.grow or [options.tokens]:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            if {"relexify", "wechsel"} & set(runs):
+                make_files(folder, tokens, options.twins)
+            measured = [{run: measure(run, folder, tokens) for run in runs} for _ in range(options.repeat)]
+        report({run: min((each[run] for each in measured), key=lambda found: found["cpu"]) for run in runs}, tokens)
 
 
 def measure(run: str, folder: Path | None, tokens: int) -> dict[str, float]:
@@ -81,22 +87,23 @@ def run_product(folder: Path, tokens: int) -> dict[str, float]:
 
 
 def run_search(folder: Path, tokens: int) -> dict[str, float]:
+    import torch  # noqa: F401  not timed, as all imports
+
     from relexify.neighbours import nearest
 
     queries, keys = random_matrices(tokens)
     return timed(lambda: nearest(queries, keys, 10))
 
 
-def run_large(folder: Path, tokens: int) -> dict[str, float]:
-    from relexify.neighbours import nearest
+def run_search_float32(folder: Path, tokens: int) -> dict[str, float]:
+    from relexify.neighbours import search
 
-    queries, keys = random_matrices(tokens)
-    before = peak()
-    result = timed(lambda: nearest(queries, keys, 10))
-    return {**result, "vectors_gb": (queries.nbytes + keys.nbytes) / 2**30, "beyond_gb": result["peak_gb"] - before}
+    search.LARGE = 2**63  # the products of no search are that many
+    return run_search(folder, tokens)
 
 
 def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
+    import torch  # noqa: F401
     from transformers import PreTrainedTokenizerFast
 
     import relexify as rx
@@ -131,43 +138,38 @@ def run_wechsel(folder: Path, tokens: int) -> dict[str, float]:
 
 
 RUNS = {
+    "product": run_product,
+    "search": run_search,
+    "search-float32": run_search_float32,
     "relexify": run_relexify,
     "wechsel": run_wechsel,
-    "search": run_search,
-    "product": run_product,
-    "large": run_large,
 }
+RATIOS = [("search", "product"), ("search-float32", "product"), ("wechsel", "relexify"), ("relexify", "product")]
 
 
 def report(measured: dict[str, dict[str, float]], tokens: int) -> None:
-    def ratio(slow: str, fast: str) -> str:
-        cpu, wall = (measured[slow][kind] / measured[fast][kind] for kind in ("cpu", "wall"))
-        return f"{slow:8s} / {fast:8s}  {cpu:.2f}x CPU, {wall:.2f}x wall"
-
     print(f"\n{tokens:,} x {tokens:,} tokens, {WIDTH} dimensions")
-    for slow, fast in (("search", "product"), ("wechsel", "relexify"), ("wechsel", "product")):
-        print(ratio(slow, fast))
-    print(
-        "peak memory         "
-        + ", ".join(f"{run} {measured[run]['peak_gb']:.2f} GB" for run in ("relexify", "wechsel"))
-    )
+    for run, found in measured.items():
+        print(
+            f"{run:14s}  {found['cpu']:6.1f} s CPU, {found['wall']:6.1f} s wall, {found['peak_gb']:.2f} GB", flush=True
+        )
+    for one, other in RATIOS:
+        if one in measured and other in measured:
+            cpu, wall = (measured[one][kind] / measured[other][kind] for kind in ("cpu", "wall"))
+            print(f"{one:14s} / {other:8s}  {cpu:.2f}x CPU, {wall:.2f}x wall")
 
 
-def report_large(result: dict[str, float]) -> None:
-    print(f"\n256,000 x 256,000 tokens, {WIDTH} dimensions: {result['wall']:.0f} s")
-    print(f"memory beyond the vectors  {result['beyond_gb']:.2f} GB (the vectors are {result['vectors_gb']:.2f} GB)")
-
-
-def make_files(folder: Path, tokens: int) -> None:
+def make_files(folder: Path, tokens: int, twins: float) -> None:
     """Two languages of random words: .bin vectors, tokenizers of the frequent words, a dictionary, a source matrix."""
     draw = np.random.default_rng(1)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyzäöüšžñ"))
     words = {}
     for side in "st":
-        made = {"".join(draw.choice(letters, draw.integers(2, 10))): None for _ in range(int(1.2 * WORDS))}
-        words[side] = list(made)[:WORDS]
+        count = max(WORDS, tokens)
+        made = {"".join(draw.choice(letters, draw.integers(3, 10))): None for _ in range(int(1.3 * count))}
+        words[side] = list(made)[:count]
         write_fasttext(folder / f"{side}.bin", words[side], draw)
-        write_tokenizer(folder / f"{side}.json", words[side], tokens)
+        write_tokenizer(folder / f"{side}.json", words[side], tokens, twins)
     pairs = zip(draw.choice(words["s"][:20_000], 5_000), draw.choice(words["t"][:20_000], 5_000), strict=True)
     (folder / "dictionary.tsv").write_text("".join(f"{old}\t{new}\n" for old, new in pairs), encoding="utf-8")
     np.save(folder / "source.npy", draw.standard_normal((tokens, 768), dtype=np.float32))
@@ -186,13 +188,13 @@ def write_fasttext(path: Path, words: list[str], draw: np.random.Generator) -> N
             matrix.tofile(file)
 
 
-def write_tokenizer(path: Path, words: list[str], tokens: int) -> None:
-    """Byte-level BPE in form; as in real vocabularies (SmolLM2's: 18 %), some words stand after a space and without."""
+def write_tokenizer(path: Path, words: list[str], tokens: int, twins: float) -> None:
+    """Byte-level BPE in form; as in real vocabularies, some words stand after a space and without."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    twins = int(TWINS * tokens)
-    texts = [f" {word}" for word in words[: tokens - twins]] + words[:twins]
+    both = int(twins * tokens)
+    texts = [f" {word}" for word in words[: tokens - both]] + words[:both]
     kept = {split.pre_tokenize_str(text)[0][0]: id for id, text in enumerate(texts)}
     backend = Tokenizer(models.BPE(kept, []))
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()

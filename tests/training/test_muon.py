@@ -7,8 +7,12 @@ import math
 
 import pytest
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
+from relexify.training.engine import muon
 from relexify.training.engine.muon import ITERATIONS, POLYNOMIAL, RMS_OF_ADAM, MuonAdamW, orthogonalise
+from tests.processes import in_two_processes
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -181,3 +185,36 @@ def test_chunks_are_bounded_and_change_nothing(monkeypatch):
     monkeypatch.setattr("relexify.training.engine.muon.CHUNK", 60)
     for found, expected in zip(stepped(shapes), whole, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+SHAPES = [(6, 10), (5, 4), (6, 10), (6, 10), (2, 6, 10)]
+
+
+def step_sharded(expected: list[torch.Tensor]) -> None:
+    """Train parameters that are sharded over the processes, and compare them and the number of matrices per process."""
+    mesh = init_device_mesh("cpu", (2,))
+    counts = []
+
+    def counted(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        counts.append(len(matrices))
+        return orthogonalise(matrices, scale)
+
+    muon.orthogonalise = counted
+    parameters = [
+        torch.nn.Parameter(distribute_tensor(random(*shape, seed=seed), mesh, [Shard(0)]))
+        for seed, shape in enumerate(SHAPES)
+    ]
+    optimiser = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True}])
+    for step in range(3):
+        for seed, parameter in enumerate(parameters):
+            parameter.grad = distribute_tensor(random(*parameter.shape, seed=100 * step + seed), mesh, [Shard(0)])
+        optimiser.step()
+    for parameter, whole in zip(parameters, expected, strict=True):
+        assert isinstance(parameter.data, DTensor)
+        torch.testing.assert_close(parameter.data.full_tensor(), whole, rtol=1e-4, atol=1e-5)
+    # Of three, one and a batch of two, the first process has two, one and all; the second has one, none and none.
+    assert sum(counts) == 3 * ([5, 1][torch.distributed.get_rank()])
+
+
+def test_processes_divide_the_matrices_of_sharded_parameters_and_train_as_one():
+    assert in_two_processes(step_sharded, stepped(SHAPES)) == 0

@@ -8,6 +8,7 @@ folder: an interrupted one resumes, and finished ones are read again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = ["Advice", "RankedRun", "run_advise"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def run_advise(options: Advise) -> Advice:
 def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:
     """Return everything that takes no training, and how well each method places held-out words."""
     transfer = options.transfer
-    evidence = check_transfer(transfer)
+    evidence = check_transfer(transfer, shared=True)
     model, source = load_model(transfer.model), load_tokenizer(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
@@ -168,9 +171,10 @@ def _left_out(
     """
     found = {}
     for run in runs:
+        logger.info("building %s", run.name)  # so that warnings about missing evidence are understood
         transfer = with_method(without_evidence(options.transfer, run.without), run.method or DEFAULT)
         try:
-            evidence = check_transfer(transfer)
+            evidence = check_transfer(transfer, shared=True)
             target = target_tokenizer(transfer, source, evidence)
             with report_under(run.name):
                 initialise(transfer.method, method_inputs(transfer, evidence, model, source, target))

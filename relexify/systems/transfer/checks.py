@@ -88,8 +88,12 @@ def prepare_transfer(options: Transfer) -> Evidence:
     return check_transfer(options)
 
 
-def check_transfer(options: Transfer) -> Evidence:
+def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     """Validate the options of a transfer, open its evidence, and return it.
+
+    Args:
+        options: What to do.
+        shared: Whether other methods are tried with the same options; what this one does not use is not reported then.
 
     Raises:
         InputError: An option has an impossible value, or evidence is missing, unreadable or empty.
@@ -113,12 +117,8 @@ def check_transfer(options: Transfer) -> Evidence:
         source_scored=options.keep_source,
     )
     method = METHODS[options.method]
-    unneeded = unused_options(method, keep_source=options.keep_source)
-    if unused := [name for name in unneeded if getattr(options, name) is not None]:
-        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
-    if replaced := _replaced_options(options):
-        others = _named(given_translations(options))
-        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), others)
+    if not shared:
+        _report_unused(options)
     to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
     if to_align is not None and not is_aligned(to_align):
         import_eflomal()
@@ -217,6 +217,16 @@ def given_translations(options: Transfer) -> list[Input]:
     """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
     kinds: tuple[Input, ...] = ("dictionary", "bitext")
     return [kind for kind in kinds if getattr(options, kind) is not None]
+
+
+def _report_unused(options: Transfer) -> None:
+    """Warn of options that the method does not use, or not beside the translations that are given."""
+    unneeded = unused_options(METHODS[options.method], keep_source=options.keep_source)
+    if unused := [name for name in unneeded if getattr(options, name) is not None]:
+        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
+    if replaced := _replaced_options(options):
+        others = _named(given_translations(options))
+        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), others)
 
 
 def _replaced_options(options: Transfer) -> list[str]:

@@ -9,7 +9,8 @@ square of an update of AdamW (Liu et al., 2025), and weight decay is decoupled:
 
 Matrices of one shape are orthogonalised in one batch. On a GPU this is done in bfloat16, which suffices: the singular
 values need not be exactly 1. Half of the time of a step is spent reading and writing, so tall matrices are not
-transposed, and no product has a summand of its own size, which would be copied first.
+transposed, and no product has a summand of its own size, which would be copied first. If parameters are sharded (FSDP),
+the matrices of one shape are divided among the processes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor import DTensor, Placement, Shard
 from torch.optim.adamw import adamw
 
 __all__ = ["MuonAdamW", "orthogonalise"]
@@ -124,10 +125,11 @@ class MuonAdamW(torch.optim.Optimizer):
 
     def _muon_step(self, group: Group) -> None:
         for trained in _chunks(group["params"]):
-            directions = self._directions(trained, group["momentum"])
-            wholes = [each.full_tensor() if isinstance(each, DTensor) else each for each in directions]
-            _orthogonalise_in_place([matrix for whole in wholes for matrix in _matrices(whole, group)])
-            changes = [_distributed_as(parameter, whole) for parameter, whole in zip(trained, wholes, strict=True)]
+            changes = self._directions(trained, group["momentum"])
+            if shards := [each for each in changes if isinstance(each, DTensor)]:
+                changes = _orthogonalised_shards(shards, group)
+            else:
+                _orthogonalise_in_place(changes, group)
             if group["weight_decay"]:
                 torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(trained, changes, alpha=-group["lr"])
@@ -188,11 +190,17 @@ def _matrices(tensor: torch.Tensor, group: Group) -> list[torch.Tensor]:
     ]
 
 
-def _orthogonalise_in_place(matrices: Sequence[torch.Tensor]) -> None:
-    """Replace matrices by orthogonal ones with the root mean square of an update of AdamW, one batch per shape."""
+def _orthogonalise_in_place(directions: Sequence[torch.Tensor], group: Group) -> None:
+    """Make matrices orthogonal, with the root mean square of an update of AdamW, in one batch per shape.
+
+    Args:
+        directions: Tensors with the shape of a parameter, which contain the matrices.
+        group: Options of the parameters.
+    """
     by_shape: defaultdict[torch.Size, list[torch.Tensor]] = defaultdict(list)
-    for matrix in matrices:
-        by_shape[matrix.shape].append(matrix)
+    for direction in directions:
+        for matrix in _matrices(direction, group):
+            by_shape[matrix.shape].append(matrix)
     for shape, own in by_shape.items():
         kind = torch.bfloat16 if own[0].is_cuda else own[0].dtype
         batch = torch.empty(len(own), *shape, dtype=kind, device=own[0].device)
@@ -200,9 +208,27 @@ def _orthogonalise_in_place(matrices: Sequence[torch.Tensor]) -> None:
         torch._foreach_copy_(own, orthogonalise(batch, RMS_OF_ADAM * math.sqrt(max(shape))).unbind())
 
 
-def _distributed_as(parameter: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-    """Return a tensor distributed as a parameter is. Every process has all of it, so nothing is communicated."""
-    if not isinstance(parameter, DTensor):
-        return whole
-    everywhere = DTensor.from_local(whole, parameter.device_mesh, [Replicate()] * parameter.device_mesh.ndim)
-    return everywhere.redistribute(placements=parameter.placements)
+def _orthogonalised_shards(directions: Sequence[DTensor], group: Group) -> list[torch.Tensor]:
+    """Return directions of one shape with orthogonal matrices, sharded as they are.
+
+    Processes exchange their shards of all directions for some directions as a whole, and back: each orthogonalises its
+    share, and two exchanges communicate less than gathering every direction in every process.
+    """
+    first = directions[0]
+    shape = torch.Size((len(directions), *first.shape))
+
+    def placements(shard: Callable[[Shard], Shard]) -> list[Placement]:
+        return [shard(each) if isinstance(each, Shard) else each for each in first.placements]
+
+    stacked = torch.stack([direction.to_local() for direction in directions])
+    parts = placements(lambda each: Shard(each.dim + 1))
+    stride = torch.empty(shape, device="meta").stride()
+    shards = DTensor.from_local(stacked, first.device_mesh, parts, run_check=False, shape=shape, stride=stride)
+    wholes = shards.redistribute(placements=placements(lambda each: Shard(0)))
+    _orthogonalise_in_place(wholes.to_local().unbind(), group)
+    return [
+        DTensor.from_local(
+            part, first.device_mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride()
+        )
+        for part in wholes.redistribute(placements=parts).to_local().unbind()
+    ]

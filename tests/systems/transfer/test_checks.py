@@ -114,6 +114,12 @@ def test_unused_evidence_is_reported(options, caplog):
     assert "makes no use of `bitext`, `alignment`" in caplog.text
 
 
+def test_evidence_that_other_methods_use_is_not_reported(options, caplog):
+    vectors = replace(options, source_corpus=options.corpus, method="blend", target_vectors=None)
+    check_transfer(vectors, shared=True)
+    assert "makes no use" not in caplog.text
+
+
 def test_options_that_translations_replace_are_reported(options, caplog):
     vectors = replace(options, source_corpus=options.corpus, neighbours=5, aligned_by="identical", target_vectors=None)
     check_transfer(replace(vectors, method="blend"))

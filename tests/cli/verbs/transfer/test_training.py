@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -257,19 +258,31 @@ def test_a_comparison_needs_runs_and_takes_no_stages(recipe):
     assert_error(relexify("compare", without_comparison(recipe)), "[compare]")
 
 
-def test_two_processes_of_torchrun_train_the_model_that_one_trains_and_write_it_once(world, tmp_path, cache):
+def test_torchrun_on_two_machines_trains_the_model_that_one_process_trains_and_writes_it_once(world, tmp_path, cache):
+    """Both agents run here. On each, the only process is the first of its machine, and one of them alone may write."""
     source = save_source(tmp_path / "source", "gpt2", dropout=False)
     options = ("--corpus", world.corpus, *SHORT, "--set", "save_every=2")
     alone = relexify("train", source, tmp_path / "alone", *options)
     assert alone.status == 0, alone.err
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        endpoint = f"localhost:{free.getsockname()[1]}"
+    machines = ["--nnodes", "2", "--nproc-per-node", "1", "--local-addr", "localhost"]
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "test", "--rdzv-endpoint", endpoint]
     verb = ["-m", "relexify", "train", source, tmp_path / "out", *options]
+    command = [sys.executable, "-m", "torch.distributed.run", *machines, *meeting, *map(str, verb)]
     environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        [*launcher, *map(str, verb)], check=False, capture_output=True, text=True, env=environment, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("The model is in") == 1, "every process prints"
+    agents = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    try:
+        printed = [agent.communicate(timeout=240) for agent in agents]
+    finally:
+        for agent in agents:
+            agent.kill()
+    assert [agent.returncode for agent in agents] == [0, 0], printed
+    assert sum(out.count("The model is in") for out, _ in printed) == 1, "every process prints"
     assert_close(tmp_path / "out", tmp_path / "alone")
     assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))
     assert {path.name for path in tmp_path.iterdir()} == {"source", "alone", "out"}, "work was left behind"

@@ -1,27 +1,40 @@
 """Exact nearest neighbours by cosine, in blocks: the matrix queries × keys is never held in memory.
 
-A block of similarities is one matrix product. Its columns are divided into groups; the k largest values of a row lie in
-the k groups with the largest maxima, so one streaming pass of `maximum` and two small exact selections replace a
-selection over the whole row. Rows that occur several times are searched once.
+A first pass computes the products of a block of queries with all keys, in float32 or lower precision, with a bound ε on
+their error (`products.py`). If t is the k-th largest of a row, the k largest exact products are at least t − ε, and a
+key whose product is below t − 2ε is none of them. All other keys are candidates, whose products are computed again in
+float64. The result is therefore the same to the last bit for all first passes.
+
+Columns of a block are divided into groups, and t is the k-th largest maximum of a group. Candidates are in groups whose
+maximum is large enough, so one streaming pass of `maximum` and small selections replace a selection over the whole row.
+Rows that occur several times are searched once.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
-from math import ceil, sqrt
+from functools import partial
+from itertools import pairwise
+from math import sqrt
 from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError
+from relexify.neighbours.products import Product, float32_product, int8_product
 from relexify.progress import track
 
 __all__ = ["available_cores", "largest_products", "nearest", "normalise_rows"]
 
 BLOCK_BYTES = 96 << 20
 """Bytes of similarities that one thread holds at a time."""
+EXPECTED = 8
+"""Candidates for each of the k neighbours. They are more with low precision; this affects speed only."""
+LARGE = 2**36
+"""Multiplications from which low precision is tried: a few seconds, longer than torch takes to import."""
 
 
 def nearest(
@@ -45,6 +58,7 @@ def nearest(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
+    _validate_finite(queries, keys)
     queries, keys = normalise_rows(queries), normalise_rows(keys)
     query_rows, query_of = _distinct(queries)
     key_rows, key_of = _distinct(keys)
@@ -74,6 +88,7 @@ def largest_products(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if not 1 <= k <= len(keys):
         raise InputError(f"{k} of {len(keys)} keys cannot be found: request 1 to {len(keys)}")
+    _validate_finite(queries, keys)
     queries, keys = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (queries, keys))
     search = _search_cpu if device == "cpu" else _search_torch
     return search(queries, keys, k, device=device)
@@ -88,69 +103,90 @@ def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     return scaled
 
 
+def _validate_finite(queries: np.ndarray, keys: np.ndarray) -> None:
+    for name, matrix in (("queries", queries), ("keys", keys)):
+        wrong = len(matrix) - np.count_nonzero(np.isfinite(matrix).all(axis=1))
+        if wrong:
+            raise InputError(f"{wrong:,} of {len(matrix):,} {name} contain NaN or infinite numbers: leave them out")
+
+
 def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Search block by block, one thread per core, each with a single-threaded matrix product."""
-    stride, groups = _grouping(len(keys), k)
-    padded = np.zeros((groups * stride, keys.shape[1]), dtype=np.float32)
-    padded[: len(keys)] = keys
-    transposed = padded.T
-    size = int(np.clip(BLOCK_BYTES // (4 * len(padded)), 16, 512))
-    starts = range(0, len(queries), size)
+    """Search block by block, one thread per core, each with single-threaded products."""
+    size = int(np.clip(BLOCK_BYTES // (4 * len(keys)), 16, 512))
     found = np.empty((len(queries), k), dtype=np.int64)
     similarities = np.empty((len(queries), k), dtype=np.float32)
 
-    def search_block(start: int) -> int:
-        block = queries[start : start + size]
-        scores = block @ transposed
-        scores[:, len(keys) :] = -np.inf  # columns of padding
-        columns, values = _top_by_groups(scores, k, stride, groups)
-        found[start : start + size], similarities[start : start + size] = columns, values
-        return len(block)
+    def search_block(start: int, product: Product) -> int:
+        rows = slice(start, start + size)
+        found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
+        return len(queries[rows])
 
+    def try_first_block(product: Product) -> tuple[float, list[np.ndarray]]:
+        start = time.thread_time()
+        result = _search_block(queries[:size], keys, k, product)
+        return time.thread_time() - start, [*result]
+
+    product = float32_product(keys)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
-        ThreadPoolExecutor(available_cores()) as pool,
+        # OpenMP's number of threads belongs to the thread that starts them.
+        ThreadPoolExecutor(available_cores(), initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        for done in pool.map(search_block, starts):
+        if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
+            # The first block decides: how fast they are depends on the CPU, and how many candidates they leave depends
+            # on the vectors. It also tests that torch computes as `products.py` assumes.
+            slow, expected = pool.submit(try_first_block, product).result()
+            fast, result = pool.submit(try_first_block, integers).result()
+            if fast < slow and all(map(np.array_equal, result, expected)):
+                product = integers
+        for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):
             advance(done)
     return found, similarities
 
 
-def _grouping(keys: int, k: int) -> tuple[int, int]:
-    """Return the size and the number of groups: with about √(keys/k) members both selections are equally small."""
-    stride = max(1, round(sqrt(keys / k)))
-    groups = max(ceil(keys / stride), k)
-    return ceil(keys / groups), groups
+def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Product) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the values of the k largest products of every query, in order."""
+    scores, errors = product(queries)
+    rows, columns = _candidates(scores, 2 * errors, k)
+    found = np.empty((len(queries), k), dtype=np.int64)
+    values = np.empty((len(queries), k), dtype=np.float32)
+    ends = np.searchsorted(rows, np.arange(1, len(queries) + 1))
+    for row, (start, end) in enumerate(pairwise((0, *ends))):
+        query = queries[row].astype(np.float64)
+        own = columns[start:end] if query.any() else np.arange(k)  # with a zero query, all products are equal
+        parts = [keys.take(own[i : i + 4096], axis=0).astype(np.float64) @ query for i in range(0, len(own), 4096)]
+        exact = np.concatenate(parts).astype(np.float32)
+        order = np.argsort(-exact, kind="stable")[:k]  # equal products by column
+        found[row], values[row] = own[order], exact[order]
+    return found, values
 
 
-def _top_by_groups(scores: np.ndarray, k: int, stride: int, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and values of the k largest of every row, in order.
+def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of the scores [b × m] that are at least the k-th largest of their row minus a margin [b].
 
-    `scores` is [b × stride · groups]; group g has the columns g, g + groups, g + 2 · groups, …
+    Pairs are sorted by row, then by column. Group g has the columns g, g + groups, g + 2 · groups, …
     """
-    rows = len(scores)
-    grouped = scores.reshape(rows, stride, groups)
-    best = grouped[:, 0].copy()
-    for member in range(1, stride):
-        np.maximum(best, grouped[:, member], out=best)
-    # At most k - 1 groups have a larger maximum than a group with one of the k largest values.
-    if k < groups:
-        chosen = np.argpartition(best, groups - k, axis=1)[:, groups - k :]
-    else:
-        chosen = np.tile(np.arange(k), (rows, 1))
-    columns = (chosen[:, None, :] + (np.arange(stride) * groups)[None, :, None]).reshape(rows, -1)
-    candidates = np.take_along_axis(scores, columns, axis=1)
-    return _ordered(candidates, columns, k)
-
-
-def _ordered(candidates: np.ndarray, columns: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k best candidates of every row, by falling similarity, then by ascending column."""
-    if k < candidates.shape[1]:
-        top = np.argpartition(candidates, candidates.shape[1] - k, axis=1)[:, candidates.shape[1] - k :]
-        candidates, columns = np.take_along_axis(candidates, top, axis=1), np.take_along_axis(columns, top, axis=1)
-    order = np.lexsort((columns, -candidates), axis=1)
-    return np.take_along_axis(columns, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+    keys = scores.shape[1]
+    # With as many groups as members of chosen groups, both selections are equally small.
+    groups = min(max(k, round(sqrt(keys * k * EXPECTED))), keys)
+    best = scores[:, :groups].copy()
+    for start in range(groups, keys, groups):
+        member = scores[:, start : start + groups]
+        np.maximum(best[:, : member.shape[1]], member, out=best[:, : member.shape[1]])
+    lowest = np.partition(best, groups - k, axis=1)[:, groups - k] - margins
+    rows, chosen = np.nonzero(best >= lowest[:, None])
+    limits, first = lowest[rows], rows * keys + chosen
+    found_rows, found_columns = [], []
+    for start in range(0, keys, groups):
+        # The last members of some groups are missing: what is read instead does not count.
+        members = scores.take(first + start, mode="clip")
+        large = np.flatnonzero((members >= limits) & (chosen < keys - start))
+        found_rows.append(rows[large])
+        found_columns.append(chosen[large] + start)
+    all_rows, all_columns = np.concatenate(found_rows), np.concatenate(found_columns)
+    by_row = np.argsort(all_rows, kind="stable")
+    return all_rows[by_row], all_columns[by_row]
 
 
 def _search_torch(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
@@ -164,9 +200,10 @@ def _search_torch(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str)
         for start in range(0, len(queries), size):
             block = torch.from_numpy(queries[start : start + size]).to(device)
             values, columns = torch.topk(block @ transposed, k, dim=1)
-            ordered = _ordered(values.cpu().numpy(), columns.cpu().numpy(), k)
-            found.append(ordered[0])
-            similarities.append(ordered[1])
+            block_values, block_columns = values.cpu().numpy(), columns.cpu().numpy()
+            order = np.lexsort((block_columns, -block_values), axis=1)  # equal values by column
+            found.append(np.take_along_axis(block_columns, order, axis=1))
+            similarities.append(np.take_along_axis(block_values, order, axis=1))
             advance(len(block))
     return np.concatenate(found), np.concatenate(similarities)
 

@@ -1,0 +1,166 @@
+"""The neighbour search against a full sort."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relexify.errors import InputError
+from relexify.neighbours import largest_products, nearest, normalise_rows, search
+from relexify.neighbours.products import float32_product, int8_product
+
+
+def full_sort(queries, keys, k):
+    scores = normalise_rows(queries).astype(np.float64) @ normalise_rows(keys).astype(np.float64).T
+    scores[:, ~np.any(keys != 0, axis=1)] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(scores, order, axis=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_neighbours_equal_a_full_sort(queries, keys, k, seed):
+    draw = np.random.default_rng(seed)
+    left, right = draw.standard_normal((queries, 8)), draw.standard_normal((keys, 8))
+    found, similarities = nearest(left, right, k)
+    expected, values = full_sort(left, right, k)
+    assert found.shape == (queries, min(k, keys))
+    assert np.allclose(similarities, values, atol=1e-5)
+    assert np.mean(found == expected) > 0.99
+
+
+def test_blocks_do_not_change_the_result(monkeypatch):
+    draw = np.random.default_rng(1)
+    left, right = draw.standard_normal((100, 16)), draw.standard_normal((500, 16))
+    whole = nearest(left, right, 7)
+    monkeypatch.setattr(search, "BLOCK_BYTES", 1)
+    blocks = nearest(left, right, 7)
+    assert np.array_equal(whole[0], blocks[0])
+    assert np.array_equal(whole[1], blocks[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_repeated_rows_give_what_a_full_sort_gives(k, seed):
+    draw = np.random.default_rng(seed)
+    right = draw.standard_normal((20, 6))[draw.integers(0, 20, 90)]
+    left = draw.standard_normal((10, 6))[draw.integers(0, 10, 30)]
+    found, similarities = nearest(left, right, k)
+    expected, values = full_sort(left, right, k)
+    assert np.allclose(similarities, values, atol=1e-5)
+    assert np.array_equal(found, expected)
+
+
+def test_zero_keys_are_never_neighbours_and_fewer_than_k_are_returned():
+    keys = np.zeros((5, 3))
+    keys[2, 0] = keys[4, 1] = 1
+    found, _ = nearest(np.eye(3)[:1], keys, 4)
+    assert found.tolist() == [[2, 4]]
+
+
+def test_zero_queries_have_similarity_zero():
+    _, similarities = nearest(np.zeros((2, 4)), np.eye(4), 2)
+    assert np.array_equal(similarities, np.zeros((2, 2)))
+
+
+def test_torch_finds_the_same_neighbours():
+    draw = np.random.default_rng(2)
+    left, right = draw.standard_normal((64, 12)), draw.standard_normal((400, 12))
+    ours, theirs = nearest(left, right, 5), nearest(left, right, 5, device="cpu:0")
+    assert np.array_equal(ours[0], theirs[0])
+    assert np.allclose(ours[1], theirs[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "k", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 4)), 1, "one width"),
+        (np.ones((2, 3)), np.ones((2, 3)), 0, "at least 1"),
+        (np.ones((2, 3)), np.zeros((2, 3)), 1, "zero vector"),
+        (np.ones((2, 3)), np.array([[1, 2, 3], [1, np.nan, 2]]), 1, "1 of 2 keys contain NaN"),
+    ],
+)
+def test_impossible_searches_are_rejected(queries, keys, k, message):
+    with pytest.raises(InputError, match=message):
+        nearest(queries, keys, k)
+
+
+PRODUCTS = [float32_product] + [int8_product] * (int8_product(np.eye(2, dtype=np.float32)) is not None)
+
+
+def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
+    """Return rows that are easy, hard or impossible to tell apart in low precision, float32 [rows × 24]."""
+    matrix = draw.standard_normal((rows, 24)).astype(np.float32)
+    if kind == "outliers":
+        matrix[:, 3] *= 100
+    elif kind == "lengths":
+        matrix *= 10 ** draw.uniform(-6, 6, (rows, 1)).astype(np.float32)
+    elif kind == "integers":
+        matrix = np.rint(matrix)
+    elif kind == "close":
+        matrix = matrix[:1] + 1e-6 * matrix
+    elif kind == "zeros":
+        matrix[:: max(2, rows // 3)] = 0
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_products_are_not_further_off_than_their_bound(product, kind):
+    draw = np.random.default_rng(3)
+    queries, keys = vectors(kind, 200, draw), vectors(kind, 500, draw)
+    scores, errors = product(keys)(queries)
+    exact = queries.astype(np.float64) @ keys.astype(np.float64).T
+    if product is int8_product:
+        scores = scores * (np.abs(queries).max(axis=1, keepdims=True) / 127).astype(np.float64)
+        errors = errors * np.abs(queries).max(axis=1) / 127
+    assert np.all(np.abs(scores - exact) <= errors[:, None])
+
+
+@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(product, kind):
+    draw = np.random.default_rng(4)
+    queries, keys = vectors(kind, 100, draw), vectors(kind, 700, draw)
+    exact = (queries.astype(np.float64) @ keys.astype(np.float64).T).astype(np.float32)
+    expected = np.argsort(-exact, axis=1, kind="stable")[:, :9]
+    found, values = search._search_block(queries, keys, 9, product(keys))
+    assert np.array_equal(found, expected)
+    assert np.array_equal(values, np.take_along_axis(exact, expected, axis=1))
+
+
+@pytest.mark.skipif(len(PRODUCTS) == 1, reason="torch has no 8-bit products for this CPU")
+def test_threads_in_low_precision_give_what_one_thread_gives_in_float32(monkeypatch):
+    draw = np.random.default_rng(5)
+    queries, keys = (draw.standard_normal((count, 64)).astype(np.float32) for count in (4000, 3000))
+    expected = largest_products(queries, keys, 5)
+    monkeypatch.setattr(search, "float32_product", int8_product)
+    for ours, theirs in zip(largest_products(queries, keys, 5), expected, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
+    draw = np.random.default_rng(6)
+    queries, keys = (draw.standard_normal((600, 8)).astype(np.float32) for _ in range(2))
+    expected, blocks = largest_products(queries, keys, 3), []
+
+    def faster(keys):
+        def multiply(queries):
+            blocks.append(len(queries))
+            scores, errors = float32_product(keys)(queries)
+            return (scores if is_exact else -scores), errors
+
+        return multiply
+
+    times = itertools.chain([0, 2, 2, 3], itertools.repeat(3))  # the second product takes half of the time of the first
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "int8_product", faster)
+    monkeypatch.setattr(search, "time", SimpleNamespace(thread_time=lambda: next(times)))
+    assert np.array_equal(largest_products(queries, keys, 3)[0], expected[0])
+    assert blocks == ([512, 512, 88] if is_exact else [512])

@@ -180,7 +180,7 @@ def test_a_comparison_has_a_report_too(tmp_path):
         name: (Curve.of(Measurement(step, step, "all", start - step / 9, 5.0) for step in (0, 1, 2)),)
         for name, start in (("fvt", 3.0), ("random", 4.0))
     }
-    written = write_report(Comparison("A & B", curves, 10), tmp_path)
+    written = write_report(Comparison("A & B", curves), tmp_path)
     assert tmp_path / "report.html" in written
     page = (tmp_path / "report.html").read_text()
     assert "A &amp; B" in page

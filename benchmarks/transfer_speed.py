@@ -103,6 +103,7 @@ def run_search_float32(folder: Path, tokens: int) -> dict[str, float]:
 
 
 def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
+    import torch  # noqa: F401
     from transformers import PreTrainedTokenizerFast
 
     import relexify as rx

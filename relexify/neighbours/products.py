@@ -43,8 +43,10 @@ def int8_product(keys: np.ndarray) -> Product | None:
     """Return the product with keys [m × d] in 8-bit integers, or None where torch has none for this CPU."""
     import torch
 
-    # On other CPUs, torch has different kernels; some of them saturate sums of two products at 16 bits.
-    if platform.machine() != "aarch64" or "onednn" not in torch.backends.quantized.supported_engines:
+    # On other CPUs, torch has other kernels; some of them saturate sums of two products at 16 bits. Quantised tensors
+    # are deprecated, so later versions may not have them.
+    has_tensors = hasattr(torch, "_make_per_tensor_quantized_tensor")
+    if platform.machine() != "aarch64" or "onednn" not in torch.backends.quantized.supported_engines or not has_tensors:
         return None
     codes = np.empty(keys.shape, dtype=np.int8)
     key_scales = np.empty(len(keys), dtype=np.float32)

@@ -121,24 +121,26 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -
         found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
         return len(queries[rows])
 
-    def seconds(product: Product) -> float:
+    def try_first_block(product: Product) -> tuple[float, list[np.ndarray]]:
         start = time.thread_time()
-        search_block(0, product)
-        return time.thread_time() - start
+        result = _search_block(queries[:size], keys, k, product)
+        return time.thread_time() - start, [*result]
 
-    products = [float32_product(keys)]
-    if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
-        products.append(integers)
+    product = float32_product(keys)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
         # OpenMP's number of threads belongs to the thread that starts them.
         ThreadPoolExecutor(available_cores(), initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        # Both give the same result, so the first block can decide: how fast they are depends on the CPU, and how many
-        # candidates they leave depends on the vectors.
-        fastest = min(products, key=lambda each: pool.submit(seconds, each).result()) if products[1:] else products[0]
-        for done in pool.map(partial(search_block, product=fastest), range(0, len(queries), size)):
+        if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
+            # The first block decides: how fast they are depends on the CPU, and how many candidates they leave depends
+            # on the vectors. It also tests that torch computes as `products.py` assumes.
+            slow, expected = pool.submit(try_first_block, product).result()
+            fast, result = pool.submit(try_first_block, integers).result()
+            if fast < slow and all(map(np.array_equal, result, expected)):
+                product = integers
+        for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):
             advance(done)
     return found, similarities
 
@@ -155,7 +157,7 @@ def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Produc
         own = columns[start:end] if query.any() else np.arange(k)  # with a zero query, all products are equal
         parts = [keys.take(own[i : i + 4096], axis=0).astype(np.float64) @ query for i in range(0, len(own), 4096)]
         exact = np.concatenate(parts).astype(np.float32)
-        order = np.lexsort((own, -exact))[:k]  # equal products by column
+        order = np.argsort(-exact, kind="stable")[:k]  # equal products by column
         found[row], values[row] = own[order], exact[order]
     return found, values
 
@@ -163,7 +165,7 @@ def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Produc
 def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and columns of the scores [b × m] that are at least the k-th largest of their row minus a margin [b].
 
-    Pairs are sorted by row. Group g has the columns g, g + groups, g + 2 · groups, …
+    Pairs are sorted by row, then by column. Group g has the columns g, g + groups, g + 2 · groups, …
     """
     keys = scores.shape[1]
     # With as many groups as members of chosen groups, both selections are equally small.
@@ -174,10 +176,17 @@ def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.nda
         np.maximum(best[:, : member.shape[1]], member, out=best[:, : member.shape[1]])
     lowest = np.partition(best, groups - k, axis=1)[:, groups - k] - margins
     rows, chosen = np.nonzero(best >= lowest[:, None])
-    columns = chosen[:, None] + np.arange(0, keys, groups)
-    members = scores[rows[:, None], np.minimum(columns, keys - 1)]
-    pairs, member = np.nonzero((members >= lowest[rows, None]) & (columns < keys))
-    return rows[pairs], columns[pairs, member]
+    limits, first = lowest[rows], rows * keys + chosen
+    found_rows, found_columns = [], []
+    for start in range(0, keys, groups):
+        # The last members of some groups are missing: what is read instead does not count.
+        members = scores.take(first + start, mode="clip")
+        large = np.flatnonzero((members >= limits) & (chosen < keys - start))
+        found_rows.append(rows[large])
+        found_columns.append(chosen[large] + start)
+    all_rows, all_columns = np.concatenate(found_rows), np.concatenate(found_columns)
+    by_row = np.argsort(all_rows, kind="stable")
+    return all_rows[by_row], all_columns[by_row]
 
 
 def _search_torch(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:

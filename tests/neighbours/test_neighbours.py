@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -131,11 +134,33 @@ def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(produ
     assert np.array_equal(values, np.take_along_axis(exact, expected, axis=1))
 
 
+@pytest.mark.skipif(len(PRODUCTS) == 1, reason="torch has no 8-bit products for this CPU")
 def test_threads_in_low_precision_give_what_one_thread_gives_in_float32(monkeypatch):
     draw = np.random.default_rng(5)
     queries, keys = (draw.standard_normal((count, 64)).astype(np.float32) for count in (4000, 3000))
     expected = largest_products(queries, keys, 5)
-    monkeypatch.setattr(search, "LARGE", 0)
-    monkeypatch.setattr(search, "float32_product", PRODUCTS[-1])  # both products that the first block chooses from
+    monkeypatch.setattr(search, "float32_product", int8_product)
     for ours, theirs in zip(largest_products(queries, keys, 5), expected, strict=True):
         assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
+    draw = np.random.default_rng(6)
+    queries, keys = (draw.standard_normal((600, 8)).astype(np.float32) for _ in range(2))
+    expected, blocks = largest_products(queries, keys, 3), []
+
+    def faster(keys):
+        def multiply(queries):
+            blocks.append(len(queries))
+            scores, errors = float32_product(keys)(queries)
+            return (scores if is_exact else -scores), errors
+
+        return multiply
+
+    times = itertools.chain([0, 2, 2, 3], itertools.repeat(3))  # the second product takes half of the time of the first
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "int8_product", faster)
+    monkeypatch.setattr(search, "time", SimpleNamespace(thread_time=lambda: next(times)))
+    assert np.array_equal(largest_products(queries, keys, 3)[0], expected[0])
+    assert blocks == ([512, 512, 88] if is_exact else [512])

@@ -55,7 +55,9 @@ def add_rows(sums: np.ndarray, positions: np.ndarray, matrix: np.ndarray, rows: 
     order = np.argsort(rows, kind="stable")
     for start in range(0, len(order), _TERMS_AT_ONCE):
         terms = order[start : start + _TERMS_AT_ONCE]
-        needed, columns = np.unique(rows[terms], return_inverse=True)
+        wanted = rows[terms]  # ascending
+        is_new = np.diff(wanted, prepend=-1) > 0
+        needed, columns = wanted[is_new], np.cumsum(is_new) - 1
         touched, lines = np.unique(positions[terms], return_inverse=True)
         # csr_array adds repeated entries up, as needed: a word may contain an n-gram twice.
         uses = scipy.sparse.csr_array((np.ones(len(terms), np.float32), (lines, columns)), (len(touched), len(needed)))

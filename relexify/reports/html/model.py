@@ -22,6 +22,7 @@ from relexify.reports.html.elements import bars, definition_list, figures, legen
 from relexify.reports.html.page import Section, render
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
+from relexify.systems.transfer.start import BASELINES
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 
@@ -81,8 +82,8 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         first, kept = curve.first.bits_per_byte, curve.best.bits_per_byte
         entries.append((f"{kept:.3f}", "bits per byte at best", f"{first:.3f} before training"))
     elif own := scores.get(str(notes.get("method"))):
-        others = ", ".join(f"{name} {value:.3f}" for name, value in scores.items() if name != notes.get("method"))
-        entries.append((f"{own:.3f}", "bits per byte before training", others))
+        others = [f"{BASELINES[name]} {value:.3f}" for name, value in scores.items() if name in BASELINES]
+        entries.append((f"{own:.3f}", "bits per byte before training", f"lower is better; {', '.join(others)}"))
     if text := notes.get("held_out_text"):
         ratio = text["target_tokens"] / max(1, text["source_tokens"])
         about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,} tokens"
@@ -121,9 +122,12 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
 def _scores(scores: Mapping[str, float], method: str) -> str:
     if not scores:
         return ""
-    ordered = dict(sorted(scores.items(), key=lambda entry: entry[1]))
-    hint = "Bits per byte of held-out text; lower is better. The order may change in training."
-    return bars(ordered, marked=method) + f'<p class="hint">{hint}</p>'
+    ordered = {BASELINES.get(name, name): score for name, score in sorted(scores.items(), key=lambda entry: entry[1])}
+    hint = (
+        "Bits that the model needs to predict a byte of held-out text; lower is better. The order may change in "
+        "training: rows without evidence learn more slowly."
+    )
+    return bars(ordered, marked=BASELINES.get(method, method)) + f'<p class="hint">{hint}</p>'
 
 
 def _lengths(extension: Mapping[str, Any] | None) -> str:
@@ -228,7 +232,8 @@ def _text(value: Any) -> str:
 
 _ATLAS = """
 <p class="hint" id="atlas-help">Type a word or a part of one. Arrow keys choose a token, Enter shows it.
-On the map, drag and scroll, or use the arrow keys, + and −.</p>
+On the map, drag and scroll, or use the arrow keys, + and −.
+A dot before a word is a space; \\xd9 is a byte, which is a part of a character.</p>
 <div class="atlas">
  <div class="search">
   <label for="atlas-query">Token</label>

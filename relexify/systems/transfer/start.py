@@ -15,10 +15,12 @@ from relexify.tokens import encoder_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["ORIGINAL", "DictionaryCheck", "ExtensionCheck", "Start", "TextCoverage", "cover_text"]
+__all__ = ["BASELINES", "ORIGINAL", "DictionaryCheck", "ExtensionCheck", "Start", "TextCoverage", "cover_text"]
 
 ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
+BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
+"""What a transfer is compared with, and how people read it."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
 _NOT_SCORED, _EXTENSION = "not_scored", "extension"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import ORIGINAL, DictionaryCheck, ExtensionCheck, Start, TextCoverage
+from relexify.systems.transfer.start import BASELINES, DictionaryCheck, ExtensionCheck, Start, TextCoverage
 from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ _ORIGINS = {
     "pieces": "mean of source pieces",
     "precomputed": "computed by the method, not mixed",
 }
-
-_INITIALISATIONS = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
 
 _HEADLINES = {
     "good": "This is a good start.",
@@ -70,7 +68,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     if start.extension is not None:
         summary += _summarise_extension(start.extension)
     if start.bits_per_byte:
-        rows = [[_INITIALISATIONS.get(name, name), f"{value:.3f}"] for name, value in start.bits_per_byte.items()]
+        rows = [[BASELINES.get(name, name), f"{value:.3f}"] for name, value in start.bits_per_byte.items()]
         summary.append(ResultTable("Before training (lower is better)", [["embeddings", "bits per byte"], *rows]))
     verdict = judge(start)
     return [*summary, f"{_HEADLINES[verdict.start]} {verdict.reason}"]

@@ -9,10 +9,11 @@ on tests of the evidence first, and on the scores second:
    dictionary covers less than `LITTLE_TEXT` of the text, its translations are no more related than by chance
    (`CHANCE_Z`), or most of the text has no evidence;
 2. `good`, if the evidence passes its test: the vectors translate `ROUGH` of held-out words or more, or the translations
-   in the dictionary are related in `RELATED` of cases or more; or if the model predicts the text better than with rows
-   without evidence, by `GAIN` bits per byte or more;
-3. `unknown`, if nothing was tested or scored;
-4. `open` otherwise.
+   in the dictionary are related in `RELATED` of cases or more;
+3. `open`, if the translations are related in fewer cases than that: some of them are wrong, whatever the score;
+4. `good`, if the model predicts the text better than with rows without evidence, by `GAIN` bits per byte or more;
+5. `unknown`, if nothing was tested or scored;
+6. `open` otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from relexify.systems.transfer.start import ORIGINAL, Start
+from relexify.systems.transfer.start import BASELINES, ORIGINAL, Start
 
 __all__ = ["Verdict", "alignment_hits", "judge"]
 
@@ -30,11 +31,13 @@ NOISE = 0.05
 """Precision at 1 below which aligned vectors are useless: 19 of 20 nearest words are wrong."""
 ROUGH = 0.2
 """Precision at 1 below which they are imprecise."""
-CHANCE_Z = 3.0
+CHANCE_Z = 2.0
 """Standard errors above 0.5 that related translations must reach."""
-RELATED = 0.57
-"""Share of related translations from which on a dictionary is sound. For English to Swahili, a correct one has 0.64,
-and one with half of its entries shuffled 0.53."""
+RELATED = 0.55
+"""Share of related translations from which on a dictionary is sound. With SmolLM2-135M-Instruct, dequantised from 4
+bits, 3 MB of text and 16,000 tokens, correct dictionaries have 0.617 (Swahili), 0.585 (German), 0.577 (Uyghur) and
+0.574 (Chinese); with half of their entries shuffled, 0.539, 0.517, 0.533 and 0.524; with all of them shuffled, 0.506 or
+less. With 0.3 MB of Swahili, it is 0.561, 0.514 and 0.481."""
 GAIN = 0.05
 """Bits per byte that evidence must gain over rows without it; the sample of held-out text decides on less."""
 LITTLE_TEXT = 0.05
@@ -66,19 +69,12 @@ def judge(start: Start) -> Verdict:
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if praise := _praise(start):
         return Verdict("good", praise + _compared_with_original(start))
+    if doubt := _doubt(start):
+        return Verdict("open", doubt)
     if gain is None or own is None:
         reason = f": {start.not_scored}" if start.not_scored else " before training"
         return Verdict("unknown", f"The model was not scored{reason}.")
-    compared = " and ".join(f"{value:.3f} with {_NAMES[name]}" for name, value in baselines.items())
-    if gain >= GAIN:
-        reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: the evidence works."
-        return Verdict("good", reason + _compared_with_original(start))
-    return Verdict(
-        "open",
-        f"Before training, it predicts the text no better than without evidence ({own:.3f} bits per byte, against "
-        f"{compared}). Good evidence often starts like this and shows within the first steps: train two methods for a "
-        "short time (relexify compare) before you train one for long.",
-    )
+    return _judge_scores(start, own, baselines)
 
 
 def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -89,7 +85,18 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
     return round(max(quality["precision"], quality["csls_precision"]) * quality["words"]), quality["words"]
 
 
-_NAMES = {"random": "random rows", "shuffle": "shuffled rows"}
+def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> Verdict:
+    """Judge a transfer whose evidence could not be tested by its score and those of rows without evidence."""
+    compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
+    if min(baselines.values()) - own >= GAIN:
+        reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: the evidence works."
+        return Verdict("good", reason + _compared_with_original(start))
+    return Verdict(
+        "open",
+        f"Before training, it predicts the text no better than without evidence ({own:.3f} bits per byte, against "
+        f"{compared}). Good evidence often starts like this and shows within the first steps: train two methods for a "
+        "short time (relexify compare) before you train one for long.",
+    )
 
 
 def _praise(start: Start) -> str:
@@ -106,16 +113,28 @@ def _praise(start: Start) -> str:
     return ""
 
 
+def _doubt(start: Start) -> str:
+    """Return what makes a dictionary doubtful whose translations are related more often than by chance."""
+    found = start.dictionary
+    if found is None or found.related is None:
+        return ""
+    return (
+        f"Some translations in the dictionary seem to be wrong: related words have related translations in "
+        f"{found.related:.0%} of cases. Correct dictionaries have {RELATED:.0%} or more, unless there is little text, "
+        "and 50% is chance. Look up some of its words, or try the text with and without it (relexify advise)."
+    )
+
+
 def _compared_with_original(start: Start) -> str:
     """Say how the model compares with the source model on the same text, as far as that was measured."""
     own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
     if own is None or original is None or start.text is None:
         return ""
     ratio = start.text.target_tokens / max(1, start.text.source_tokens)
-    return (
-        f" Before any training, it needs {own:.3f} bits per byte, the original model {original:.3f}, and {ratio:.0%} "
-        "of its tokens."
-    )
+    compared = f" Before any training, it needs {own:.3f} bits per byte and {ratio:.0%} of the tokens"
+    if own < original:
+        return f"{compared}; the original model needs {original:.3f} bits per byte."
+    return f"{compared}; the original model still needs less, {original:.3f}, so train it before you use it."
 
 
 def _complaint(start: Start) -> str:
@@ -124,8 +143,8 @@ def _complaint(start: Start) -> str:
     if hits is not None and hits[0] < NOISE * hits[1]:
         return (
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
-            "they contribute is noise: give a dictionary, more text in both languages on similar topics, or pretrained "
-            "vectors."
+            "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
+            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary."
         )
     if (found := start.dictionary) is not None:
         if found.tokens == 0 or found.text_share < LITTLE_TEXT:

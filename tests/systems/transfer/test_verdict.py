@@ -38,7 +38,13 @@ def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same()
     verdict = judge(replace(GOOD, bits_per_byte=EQUAL))
     assert verdict.start == "good"
     assert "related translations in 70% of cases" in verdict.reason
-    assert "it needs 2.800 bits per byte, the original model 3.400, and 50% of its tokens" in verdict.reason
+    assert "it needs 2.800 bits per byte and 50% of the tokens; the original model needs 3.400 bits" in verdict.reason
+
+
+def test_an_original_model_that_predicts_the_text_better_is_not_concealed():
+    verdict = judge(replace(GOOD, bits_per_byte={**EQUAL, "original": 2.0}))
+    assert verdict.start == "good"
+    assert "the original model still needs less, 2.000, so train it before you use it" in verdict.reason
 
 
 def test_without_a_test_of_the_evidence_a_good_start_beats_both_baselines():
@@ -50,9 +56,24 @@ def test_without_a_test_of_the_evidence_a_good_start_beats_both_baselines():
     assert "relexify compare" in verdict.reason
 
 
-def test_a_dictionary_that_is_half_wrong_leaves_it_open():
-    half = DictionaryCheck(tokens=3_000, text_share=0.4, words=2_000, related=0.53)
-    assert judge(replace(GOOD, dictionary=half, bits_per_byte=EQUAL)).start == "open"
+@pytest.mark.parametrize(
+    ("related", "words", "start"),
+    [
+        # Correct, with half of the entries shuffled, and with all of them: English with Swahili, German, Uyghur and
+        # Chinese (3 MB of text each), and with 0.3 MB of Swahili.
+        *((0.617, 2127, "good"), (0.539, 2127, "open"), (0.506, 2127, "poor")),
+        *((0.585, 3776, "good"), (0.517, 3776, "open")),
+        *((0.577, 566, "good"), (0.533, 566, "open"), (0.495, 566, "poor")),
+        *((0.574, 1481, "good"), (0.524, 1481, "open"), (0.494, 1481, "poor")),
+        *((0.561, 1756, "good"), (0.481, 1756, "poor")),
+    ],
+)
+def test_dictionaries_of_real_languages_are_judged_by_their_translations_and_not_by_the_score(related, words, start):
+    check = DictionaryCheck(tokens=3_000, text_share=0.4, words=words, related=related)
+    for scores in (GOOD.bits_per_byte, EQUAL, {}):
+        verdict = judge(replace(GOOD, dictionary=check, bits_per_byte=scores))
+        assert verdict.start == start
+        assert f"{related:.0%} of cases" in verdict.reason
 
 
 @pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "open"), (80, "good")])

@@ -84,10 +84,6 @@ class TrainingSettings(Protocol):
         """The plan of runs that have none of their own."""
 
     @property
-    def tokens_per_step(self) -> int:
-        """Tokens seen in one step."""
-
-    @property
     def selects_best(self) -> bool:
         """Whether the model with the best score is kept instead of the last one."""
 

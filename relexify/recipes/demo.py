@@ -178,7 +178,7 @@ def run_demonstration(
         scores = {"original model and tokenizer": original, "oracle before training": oracle}
         notes = {"model": title, "seed": options.seed}
         notes |= {name: f"{score:.3f} bits per byte" for name, score in scores.items()}
-        comparison = Comparison("An invented language", curves, options.training.tokens_per_step, notes)
+        comparison = Comparison("An invented language", curves, notes)
         write_report(comparison, folder)
     write_documents(options.output / "model")
     return DemonstrationResult(

@@ -67,7 +67,6 @@ class Comparison:
     Attributes:
         title: Of the report.
         curves: One curve for each seed of every run, by the run's name, in the order of the tables.
-        tokens_a_step: Tokens seen in one step of every run.
         notes: Further facts (machine, model, …), as plain data for json.
         tasks: The scores on tasks, by the run's name; those of all seeds in one list.
         keeps_best: Whether every seed keeps its best model instead of its last one.
@@ -84,7 +83,6 @@ class Comparison:
 
     title: str
     curves: Mapping[str, tuple[Curve, ...]]
-    tokens_a_step: int
     notes: Mapping[str, Any] = field(default_factory=dict)
     tasks: Mapping[str, tuple[TaskScores, ...]] = field(default_factory=dict)
     keeps_best: bool = False
@@ -96,8 +94,6 @@ class Comparison:
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
-        if self.tokens_a_step < 1:
-            raise InputError(f"tokens_a_step = {self.tokens_a_step} is not possible: give 1 or more")
         for run in (*self.tasks, *self.earlier, *self.plans, *self.costs):
             self._seeds(run)
         for run, seeds in self.curves.items():
@@ -167,12 +163,26 @@ class Comparison:
         values = [float(getattr(point, metric)) for point in points]
         return Statistic.of(values, round(fmean(point.step for point in points)))
 
+    def tokens_per_step(self, run: str) -> float:
+        """Return the tokens that a run sees in one step; 0 if it was not trained.
+
+        Raises:
+            InputError: There is no such run.
+        """
+        last = self._seeds(run)[0].last
+        return last.tokens / last.step if last.step else 0.0
+
+    @property
+    def step_size(self) -> str:
+        """Tokens per step as text; a range if they differ between runs, since little text is trained in small steps."""
+        sizes = sorted({round(self.tokens_per_step(run)) for run in self.curves} - {0})
+        return " to ".join(f"{size:,}" for size in (sizes[0], sizes[-1])[: len(sizes)]) if sizes else "0"
+
     def save(self, path: str | Path) -> Path:
         """Write as json."""
         content: dict[str, Any] = {
             "kind": "comparison",
             "title": self.title,
-            "tokens_a_step": self.tokens_a_step,
             "notes": dict(self.notes),
             "keeps_best": self.keeps_best,
             "curves": _plain(self.curves),
@@ -201,7 +211,6 @@ class Comparison:
             return cls(
                 str(content["title"]),
                 _curves(content["curves"]),
-                int(content["tokens_a_step"]),
                 dict(content["notes"]),
                 tasks,
                 keeps_best=bool(content.get("keeps_best", False)),

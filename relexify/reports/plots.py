@@ -112,7 +112,7 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
                     if name == task
                 ]
                 _draw_means(axis, sorted(scores, key=lambda score: score.step), {**dresses[run], "marker": "o"})
-            _dress_panel(axis, task, metric, comparison.tokens_a_step)
+            _dress_panel(axis, task, metric, comparison.step_size)
         _draw_legend(figure, legend, best=False)
     return Path(path)
 
@@ -182,7 +182,7 @@ def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mappin
     scores = {run: _scores(comparison, run, metric) for run in comparison.curves}
     marked = [_draw_run(axis, scores[run], dresses[run]) for run in scores]
     _set_limits(axis, scores.values())
-    _dress_panel(axis, comparison.title, metric.replace("_", " "), comparison.tokens_a_step)
+    _dress_panel(axis, comparison.title, metric.replace("_", " "), comparison.step_size)
     return any(marked)
 
 
@@ -241,12 +241,12 @@ def _after_a_tenth(scores: Sequence[Statistic]) -> Statistic:
     return min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step))
 
 
-def _dress_panel(axis: Axes, title: str, metric: str, tokens_a_step: int) -> None:
+def _dress_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
     axis.annotate(metric, (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", color=GREY)
-    axis.set_xlabel(f"steps of {tokens_a_step:,} tokens")
+    axis.set_xlabel(f"steps of {step_size} tokens")
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 2.5, 5, 10]))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))

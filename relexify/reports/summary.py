@@ -120,7 +120,7 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
 
 def _notes(comparison: Comparison) -> str:
     lines = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
-    return "".join([*lines, f"- tokens a step: {comparison.tokens_a_step:,}\n"])
+    return "".join([*lines, f"- tokens per step: {comparison.step_size}\n"])
 
 
 def _plain(value: Any) -> str:

@@ -101,10 +101,11 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps
         steps[reference] = float(kept.step)
-    least = min((step for step in steps.values() if step), default=None)
+    tokens = {run: None if step is None else step * comparison.tokens_per_step(run) for run, step in steps.items()}
+    least = min((count for count in tokens.values() if count), default=None)
     which = "best" if comparison.keeps_best else "end"
     header = ["run", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]
-    return [header, *([run, *_effort(step, least, comparison.tokens_a_step)] for run, step in steps.items())]
+    return [header, *([run, *_effort(step, tokens[run], least)] for run, step in steps.items())]
 
 
 def stage_rows(comparison: Comparison) -> list[list[str]]:
@@ -226,11 +227,11 @@ def _reach_text(reach: Reach) -> str:
     return step if reach.factor is None else f"{step} ({_factor(reach.factor)})"
 
 
-def _effort(step: float | None, least: float | None, tokens_a_step: int) -> list[str]:
-    if step is None:
+def _effort(step: float | None, tokens: float | None, least: float | None) -> list[str]:
+    if step is None or tokens is None:
         return ["never", _NOTHING, _NOTHING]
-    effort = _factor(step / least) if step and least else "none"
-    return [f"{_whole(step):,}", tokens_text(step * tokens_a_step), effort]
+    effort = _factor(tokens / least) if tokens and least else "none"
+    return [f"{_whole(step):,}", tokens_text(tokens), effort]
 
 
 def _factor(factor: float) -> str:

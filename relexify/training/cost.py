@@ -292,7 +292,7 @@ def _micro_batches(training: Training, gpus: int) -> list[int]:
 def _settled_stages(model: PreTrainedModel, training: Training) -> tuple[Stage, ...]:
     """Return the stages of a training, with the optimiser that relexify's own plan would choose."""
     if training.plan == OWN_PLAN and training.optimiser is None and not training.stages and not training.lora_rank:
-        measures = Measures(_width(model), 0.0, training.tokens_per_step, 1.0)
+        measures = Measures(_width(model), 0.0, training.tokens_per_step)
         training = replace(training, optimiser=choose_optimiser(measures))
     return plan_stages(training)
 

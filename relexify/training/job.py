@@ -64,10 +64,6 @@ class TrainingData:
     count: int | None = None
     takes_language: bool = True
 
-    def epochs(self, sequences: int) -> float:
-        """Return how many times the text is seen in this number of sequences; at most once if that is not known."""
-        return sequences / self.count if self.count else 1.0
-
 
 @dataclass(frozen=True)
 class TrainingJob:
@@ -136,14 +132,13 @@ def language_model_job(
     model = cast_for_training(model, training)
     check_fit(model, tokenizer)
     share = 0.0 if training.source_corpus is None else training.source_share
-    of_source = round(share * training.batch)
     with processes.main_process_first():
-        data = language_data(model, tokenizer, corpus, held_out, training, training.batch - of_source)
+        data = language_data(model, tokenizer, corpus, held_out, training)
         texts = TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count)
         identity: dict[str, Any] = dict(data.identity)
         if training.source_corpus is not None:
             own = training.source_corpus, training.source_held_out
-            other = language_data(model, tokenizer, *own, training, of_source)
+            other = language_data(model, tokenizer, *own, training)
             texts = TrainingData(
                 MixedTexts(other.blocks, data.blocks, share),
                 {SOURCE: other.held_out, TARGET: data.held_out},
@@ -194,7 +189,6 @@ def language_data(
     corpus: Any,
     held_out: Any,
     training: Training,
-    batch: int,
 ) -> LanguageData:
     """Open text to train on and text to score on; the two never overlap.
 
@@ -204,7 +198,6 @@ def language_data(
         corpus: Text to train on, whatever `Corpus.open` takes.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         training: The options.
-        batch: Number of sequences of this text in a step.
     """
     whole = Corpus.open(corpus)
     train_text, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
@@ -212,8 +205,7 @@ def language_data(
     packed = pack(train_text, tokenizer, excluding=kept)
     length, masking, seed = training.length, training.masking, training.seed
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
-    epochs = training.steps * batch / blocks.count
-    logger.info("%d tokens of text, seen %.2f times; scored on %d bytes", len(packed), epochs, windows.bytes)
+    logger.info("%d tokens of text; scored on %d bytes", len(packed), windows.bytes)
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 

@@ -96,7 +96,7 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     steps, batch = (GPU_STEPS, training.batch) if on_gpu else (CPU_STEPS, min(CPU_BATCH, training.batch))
     check_trainable(made, training)
     tokens_per_step = training.tokens_per_step
-    training = settle(training, made, 1.0)
+    training = settle(training, made)
     stage = replace(plan_stages(training)[-1], steps=steps, warmup_steps=0)
     training = replace(
         training,

@@ -74,7 +74,7 @@ class Training:
 
     Attributes:
         steps: Optimiser steps of all stages together.
-        batch: Sequences per step, over all devices together.
+        batch: Sequences per step, over all devices together; fewer if `most_epochs` requires it.
         length: Tokens per sequence.
         learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
             derived from model and text.
@@ -103,6 +103,8 @@ class Training:
             not trained.
         keep_rows: Keep the rows of the tokens that a model had before its vocabulary was extended, bit for bit; only
             those of added tokens, and inner parameters, are trained.
+        most_epochs: Times that the text is seen at most, as far as possible: steps get half as many sequences, or a
+            quarter and so on, but not fewer than 8. By default 2 in the plan `relexify`, and without limit otherwise.
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
@@ -155,6 +157,7 @@ class Training:
     source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     source_share: float = 0.25
     keep_rows: bool = False
+    most_epochs: float | None = None
     micro_batch: int | None = None
     evaluate_every: int | None = None
     held_out_bytes: int | None = None
@@ -358,6 +361,8 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
         if (value is not None and not 0 <= value < limit) or (name == "clip" and value == 0):
             raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
+    if training.most_epochs is not None and not training.most_epochs > 0:
+        raise InputError(f"most_epochs = {training.most_epochs} is not possible: give a number above 0, such as 2")
     for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")

@@ -33,7 +33,7 @@ from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.plan import Stage, Training, plan_stages, training_identity
-from relexify.training.rates import settle
+from relexify.training.rates import settle, settle_batch
 from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
 
 __all__ = ["run_training", "train"]
@@ -116,7 +116,7 @@ def run_training(
         raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
     if is_main:  # FSDP may load the weights in one process only
         check_finite(job.model)
-    training = settle(training, job.model, job.data.epochs(training.steps * training.batch))
+    training = settle(settle_batch(training, job.data.count, processes.num_processes), job.model)
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})
     if not overwrite and work.is_finished():

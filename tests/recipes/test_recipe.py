@@ -532,6 +532,7 @@ def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
             3e-5, 3e-5, 2e-5,
         ]  # fmt: skip
         assert (options.objective, options.trilayer, options.target_words) == ("cdlm", True, "char")
+        assert options.weighting == "tokens"
         transfer = shipped[name].tables["transfer"]
         assert (transfer.method, transfer.aligned_by, transfer.options["map"]) == ("trelm", "adversarial", "orthogonal")
 

@@ -22,7 +22,7 @@ def compare(title="Swahili", *, notes=None, keeps_best=False, **runs):
     curves = {
         run: tuple(map(curve, seeds)) if isinstance(seeds, list) else (curve(seeds),) for run, seeds in runs.items()
     }
-    return Comparison(title, curves, TOKENS_A_STEP, notes or {}, keeps_best=keeps_best)
+    return Comparison(title, curves, notes or {}, keeps_best=keeps_best)
 
 
 FAST = {0: 3.0, 10: 2.0, 50: 1.6, 100: 1.2}

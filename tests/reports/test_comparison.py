@@ -10,6 +10,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.reports import Comparison, Reach, Statistic, step_reaching, steps_to_reach
+from relexify.training.curve import Curve
 from tests.reports.curves import FAST, SLOW, WORSE, compare, curve
 
 
@@ -157,7 +158,7 @@ def test_notes_that_json_does_not_know_are_saved_as_text(tmp_path):
 
 
 def damaged(change):
-    content = {"title": "x", "tokens_a_step": 1, "notes": {}, "curves": {"fast": [curve(FAST).as_list()]}}
+    content = {"title": "x", "notes": {}, "curves": {"fast": [curve(FAST).as_list()]}, "plans": {}, "costs": {}}
     return json.dumps({**content, **change})
 
 
@@ -174,8 +175,8 @@ def damaged(change):
         damaged({"curves": {"fast": [[]]}}),
         damaged({"curves": {"fast": [[{"step": 1}]]}}),
         damaged({"curves": {"fast": 3}}),
-        damaged({"tokens_a_step": "many"}),
-        damaged({"tokens_a_step": 0}),
+        damaged({"plans": 3}),
+        damaged({"costs": {"fast": [{"seconds": 1}]}}),
         damaged({"notes": 3}),
     ],
 )
@@ -195,13 +196,11 @@ def test_a_missing_file_and_one_that_is_not_text_are_reported(tmp_path):
 
 def test_an_empty_comparison_is_rejected():
     with pytest.raises(InputError, match="has no runs"):
-        Comparison("x", {}, 1)
+        Comparison("x", {})
     with pytest.raises(InputError, match="the run 'a' of 'x' has no measurements"):
-        Comparison("x", {"a": ()}, 1)
+        Comparison("x", {"a": ()})
     with pytest.raises(InputError, match="no step in common"):
         compare(a=[{0: 1.0}, {5: 1.0}])
-    with pytest.raises(InputError, match="tokens_a_step = 0"):
-        Comparison("x", {"a": (curve(FAST),)}, 0)
 
 
 def test_unknown_names_and_impossible_shares_are_rejected():
@@ -212,3 +211,12 @@ def test_unknown_names_and_impossible_shares_are_rejected():
         both.at("fast", 1, metric="accuracy")
     with pytest.raises(InputError, match="not a share"):
         both.at("fast", 10)
+
+
+def test_tokens_per_step_may_differ_between_runs():
+    small = Curve.of(replace(point, tokens=point.step * 250) for point in curve(FAST).points)
+    comparison = Comparison("x", {"large": (curve(FAST),), "small": (small,), "start": (curve({0: 1.0}),)})
+    assert [comparison.tokens_per_step(run) for run in comparison.curves] == [1_000, 250, 0]
+    assert comparison.step_size == "250 to 1,000"
+    assert compare(fast=FAST).step_size == "1,000"
+    assert compare(start={0: 1.0}).step_size == "0"

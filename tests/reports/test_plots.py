@@ -104,7 +104,7 @@ def test_odd_curves_are_drawn_too(tmp_path, recwarn, scores):
 
 def test_names_are_shown_as_they_are(tmp_path):
     names = ["_hidden", "<b> & $x$", *(f"run {index}" for index in range(20))]
-    many = Comparison("5 $ < 6 $ & more", {name: (curve(FAST),) for name in names}, 1)
+    many = Comparison("5 $ < 6 $ & more", {name: (curve(FAST),) for name in names})
     shown = texts(plot_curves([many] * 5, tmp_path / "curves.svg", metric="perplexity"))
     assert set(names) <= set(shown)
     assert shown.count("5 $ < 6 $ & more") == shown.count("perplexity") == 5

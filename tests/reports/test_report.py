@@ -20,7 +20,7 @@ def test_a_report_has_numbers_tables_and_a_picture(tmp_path):
     text = written[1].read_text()
     assert text.startswith(
         "# Swahili\n\n- machine: NVIDIA H200\n- recipe: batch = 64, stages = embeddings, everything\n"
-        "- tokens a step: 1,000\n\n![bits per byte against steps](curves.svg)\n\n## Scores\n"
+        "- tokens per step: 1,000\n\n![bits per byte against steps](curves.svg)\n\n## Scores\n"
     )
     assert "| fast | **3.000** | **2.000** | **1.600** | **1.200** |" in text
     assert "step 30 (3.3×)" in text

@@ -10,6 +10,7 @@ import pytest
 from relexify.errors import InputError
 from relexify.reports import TrainingCost, effort_rows, reach_rows, score_rows
 from relexify.reports.tables import tokens_text
+from relexify.training.curve import Curve
 from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 
@@ -109,6 +110,14 @@ def test_a_run_that_hands_its_best_model_on_is_judged_by_that_one():
     assert effort_rows(kept)[0][1] == "steps to reach 1.800, the best of slow"
     assert reach_rows(last)[0] == ["run", "worse (2.500)", "slow (1.800)"]
     assert effort_rows(last)[0][1] == "steps to reach 2.500, the end of worse"
+
+
+def test_effort_is_that_of_the_tokens_if_runs_have_smaller_steps():
+    comparison = compare(large=SLOW, small=SLOW)
+    points = comparison.curves["small"][0].points
+    small = Curve.of(replace(point, tokens=point.tokens // 4) for point in points)
+    rows = effort_rows(replace(comparison, curves={**comparison.curves, "small": (small,)}))
+    assert [row[1:] for row in rows[1:]] == [["100", "100k", "4.0×"], ["100", "25.0k", "1.0×"]]
 
 
 def test_effort_of_seeds_that_are_at_their_best_at_different_steps():

@@ -13,21 +13,23 @@ from relexify.training.rates import (
     EMBEDDING_RATE,
     INNER_RATE,
     INNER_WIDTH,
+    LEAST_BATCH,
+    MOST_EPOCHS,
     MUON_PAYS_FROM,
     OTHER_SHARE,
     PATIENCE,
-    REPEATED_FROM,
     SMALLEST_ROWS,
     TOKENS_PER_STEP,
     Measures,
     derive_rates,
     measure,
     settle,
+    settle_batch,
 )
 from tests import pico
 from tests.training.runs import TRAINING
 
-REFERENCE = Measures(width=INNER_WIDTH, embedding_rms=0.1, tokens_per_step=TOKENS_PER_STEP, epochs=1.0)
+REFERENCE = Measures(width=INNER_WIDTH, embedding_rms=0.1, tokens_per_step=TOKENS_PER_STEP)
 OWN = Training(steps=10, batch=4, length=16)
 
 
@@ -67,59 +69,96 @@ def test_random_rows_are_trained_as_fast_as_those_of_a_trained_model():
     ("options", "beta1"), [({"optimiser": "muon"}, 0.8), ({"optimiser": "adamw"}, None), ({"plan": "direct"}, None)]
 )
 def test_the_first_moment_of_adam_is_shorter_beside_muon(model, options, beta1):
-    assert settle(replace(OWN, **options), model, 1.0).beta1 == beta1
-    assert settle(replace(OWN, beta1=0.7, **options), model, 1.0).beta1 == 0.7
+    assert settle(replace(OWN, **options), model).beta1 == beta1
+    assert settle(replace(OWN, beta1=0.7, **options), model).beta1 == 0.7
 
 
 def test_all_lexical_rows_are_measured(model):
     with torch.no_grad():
         model.model.embed_tokens.weight.fill_(0.3)
         model.lm_head.weight.fill_(-0.4)
-    measures = measure(model, OWN, 2.5)
+    measures = measure(model, OWN)
     assert measures.embedding_rms == pytest.approx((0.3**2 / 2 + 0.4**2 / 2) ** 0.5)
-    assert (measures.width, measures.tokens_per_step, measures.epochs) == (model.config.hidden_size, 64, 2.5)
+    assert (measures.width, measures.tokens_per_step) == (model.config.hidden_size, 64)
 
 
 def test_a_rate_that_was_given_stays(model):
-    derived = derive_rates(measure(model, OWN, 1.0), "adamw")
-    settled = settle(replace(OWN, learning_rate=1e-5), model, 1.0)
+    derived = derive_rates(measure(model, OWN), "adamw")
+    settled = settle(replace(OWN, learning_rate=1e-5), model)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (1e-5, derived.embeddings)
-    settled = settle(replace(OWN, embedding_learning_rate=1e-5), model, 1.0)
+    settled = settle(replace(OWN, embedding_learning_rate=1e-5), model)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, 1e-5)
 
 
 @pytest.mark.parametrize(("share", "optimiser"), [(0.99, "adamw"), (1.0, "muon")])
 def test_muon_is_used_from_the_step_size_on_at_which_it_costs_little(model, share, optimiser):
     batch = round(share * 100 * MUON_PAYS_FROM * model.config.hidden_size / 100)
-    settled = settle(replace(OWN, batch=batch, length=1), model, 1.0)
-    derived = derive_rates(measure(model, settled, 1.0), optimiser)
+    settled = settle(replace(OWN, batch=batch, length=1), model)
+    derived = derive_rates(measure(model, settled), optimiser)
     assert settled.optimiser == optimiser
     assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, derived.embeddings)
-    assert settle(replace(OWN, batch=batch, length=1, optimiser="muon"), model, 1.0).optimiser == "muon"
+    assert settle(replace(OWN, batch=batch, length=1, optimiser="muon"), model).optimiser == "muon"
 
 
 @pytest.mark.parametrize("plan", ["direct", "embeddings-first", "embeddings-only"])
 def test_plans_of_papers_keep_their_optimiser_and_rate(model, plan):
-    settled = settle(replace(OWN, plan=plan), model, 100.0)
+    settled = settle(replace(OWN, plan=plan), model)
     assert all((stage.learning_rate, stage.optimiser) == (5e-4, "adamw") for stage in plan_stages(settled))
-    assert (settled.patience, settled.selects_best) == (None, False)
 
 
 def test_own_stages_are_trained_by_adamw_unless_they_say_otherwise(model):
     stages = (Stage("one", 3), Stage("two", 4, optimiser="muon"), Stage("three", 5, learning_rate=1e-5))
-    one, two, three = plan_stages(settle(replace(OWN, steps=12, stages=stages), model, 1.0))
+    one, two, three = plan_stages(settle(replace(OWN, steps=12, stages=stages), model))
     assert (one.optimiser, one.learning_rate, one.embedding_learning_rate) == ("adamw", 5e-4, None)
     assert (three.optimiser, three.learning_rate) == ("adamw", 1e-5)
-    derived = derive_rates(measure(model, OWN, 1.0))
+    derived = derive_rates(measure(model, OWN))
     assert (two.learning_rate, two.embedding_learning_rate) == (derived.inner, derived.embeddings)
 
 
-def test_the_best_model_is_kept_where_text_repeats(model):
-    often, seldom = settle(OWN, model, 1.01 * REPEATED_FROM), settle(OWN, model, REPEATED_FROM)
+LARGE = Training(steps=100, batch=64)
+
+
+@pytest.mark.parametrize(
+    ("times", "batch"), [(MOST_EPOCHS, 64), (1.01 * MOST_EPOCHS, 32), (4 * MOST_EPOCHS, 16), (100.0, LEAST_BATCH)]
+)
+def test_steps_have_fewer_sequences_if_the_text_would_be_seen_too_often(times, batch):
+    assert settle_batch(LARGE, round(100 * 64 / times), 1).batch == batch
+
+
+def test_as_many_sequences_as_requested_if_the_plan_or_the_options_say_so():
+    assert settle_batch(replace(LARGE, plan="direct"), 100, 1).batch == 64
+    assert settle_batch(replace(LARGE, stages=(Stage("one", 100),)), 100, 1).batch == 64
+    assert settle_batch(replace(LARGE, most_epochs=64.0), 100, 1).batch == 64
+    assert settle_batch(replace(LARGE, plan="direct", most_epochs=32.0), 100, 1).batch == 32
+    assert settle_batch(LARGE, None, 1).batch == 64
+
+
+def test_the_sequences_of_a_step_can_still_be_divided():
+    assert settle_batch(LARGE, 100, 16).batch == 16
+    assert settle_batch(replace(LARGE, micro_batch=4), 100, 8).batch == 32
+    assert settle_batch(replace(LARGE, batch=36), 100, 1).batch == 9
+    assert settle_batch(replace(LARGE, batch=5), 100, 1).batch == 5
+
+
+def test_the_best_model_is_kept_where_text_repeats_in_the_smallest_steps(caplog):
+    with caplog.at_level("INFO"):
+        often = settle_batch(LARGE, 100, 1)
+    assert "25 steps, in which the text is seen 2 times, should do better" in caplog.text
     assert (often.patience, often.selects_best) == (PATIENCE, True)
+    seldom = settle_batch(LARGE, 100 * LEAST_BATCH, 1)
     assert (seldom.patience, seldom.selects_best) == (None, False)
-    assert settle(replace(OWN, patience=9), model, 100.0).patience == 9
-    assert not settle(replace(OWN, keep_best=False), model, 100.0).selects_best
+    assert settle_batch(replace(LARGE, patience=9), 100, 1).patience == 9
+    assert not settle_batch(replace(LARGE, keep_best=False), 100, 1).selects_best
+    papers = settle_batch(replace(LARGE, plan="direct"), 100, 1)
+    assert (papers.patience, papers.selects_best) == (None, False)
+
+
+def test_a_training_on_little_text_takes_small_steps_and_notes_them(run_of):
+    training = replace(TRAINING, plan="relexify", learning_rate=None, batch=64, keep_best=False, save_every=None)
+    result = run_of().train(training)
+    noted = read_notes(result.output)["training"]
+    assert noted["batch"] == LEAST_BATCH
+    assert noted["tokens_seen"] == result.tokens == training.steps * LEAST_BATCH * training.length
 
 
 def test_the_rates_are_logged_and_noted_and_the_same_rates_by_hand_are_the_same_run(run_of, caplog):

@@ -246,7 +246,6 @@ def _comparison(
     return Comparison(
         title,
         curves,
-        training.tokens_per_step,
         {"machine": ", ".join(machines), "model": recipe.model},
         tasks,
         keeps_best=training.selects_best,

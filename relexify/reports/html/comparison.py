@@ -25,8 +25,6 @@ def render_comparison(comparison: Comparison) -> str:
         Section("tasks", "Tasks", table(task_rows(comparison)) if comparison.tasks else ""),
         Section("reach", "Steps to reach the score of another run", table(reach_rows(comparison)) if several else ""),
         Section("effort", "Training effort", table(effort_rows(comparison)) if several else ""),
-        Section(
-            "facts", "How it was made", definition_list({**notes, "tokens per step": f"{comparison.tokens_a_step:,}"})
-        ),
+        Section("facts", "How it was made", definition_list({**notes, "tokens per step": comparison.step_size})),
     ]
     return render(comparison.title, f"Comparison of {', '.join(runs)}", sections)

@@ -232,7 +232,8 @@ def _text(value: Any) -> str:
 
 _ATLAS = """
 <p class="hint" id="atlas-help">Type a word or a part of one. Arrow keys choose a token, Enter shows it.
-On the map, drag and scroll, or use the arrow keys, + and −.</p>
+On the map, drag and scroll, or use the arrow keys, + and −.
+A dot before a word is a space; \\xd9 is a byte, which is a part of a character.</p>
 <div class="atlas">
  <div class="search">
   <label for="atlas-query">Token</label>

@@ -107,7 +107,7 @@ def _bilingual_job(
         member, tokenizer = model.for_language(language), bundle.tokenizers[language]
         with processes.main_process_first():
             try:
-                data[language] = language_data(member, tokenizer, corpus, held_out, training, training.batch // 2)
+                data[language] = language_data(member, tokenizer, corpus, held_out, training)
             except InputError as error:
                 raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 

@@ -143,8 +143,8 @@ def _complaint(start: Start) -> str:
     if hits is not None and hits[0] < NOISE * hits[1]:
         return (
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
-            "they contribute is noise: give a dictionary, more text in both languages on similar topics, or pretrained "
-            "vectors."
+            "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
+            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary."
         )
     if (found := start.dictionary) is not None:
         if found.tokens == 0 or found.text_share < LITTLE_TEXT:

@@ -1,8 +1,8 @@
 """The rows of a batch: sentence pairs for CdLM, TLM or BRLM beside masked sentences, and next sentences.
 
 In transfer training, even positions of a run are a sentence pair, and odd ones the masked target sentence of the same
-pair (Algorithm 1, lines 9 to 13). Each of the two objectives has its own loss, the mean over its own labels: CdLM has
-a label for every token, MLM for one in seven. (The paper writes sums; then CdLM would outweigh MLM.)
+pair (Algorithm 1, lines 9 to 13). Each of the two objectives has a loss of its own, the mean over its labels, unless
+every token is to count the same (`Weighting`).
 
 A row depends on its position and the seed alone, as in `relexify.training.data.batches`, so that a resumed run sees the
 same rows.
@@ -23,7 +23,7 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
-from relexify.systems.trelm.options import Direction, Objective, check_objective
+from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs, Sentence
 from relexify.training.data.batches import Batch, Batches, Masks
 from relexify.training.data.packing import PackedText
@@ -52,6 +52,7 @@ class PairBatches:
         tokenizers: One for both languages, or that of the source language and that of the target language.
         direction: Which sentence is read and which is predicted.
         objective: What is learned from a pair.
+        weighting: What counts the same in the loss.
         segments: How many segments the model distinguishes.
         length: Tokens per sequence, beyond which no row is padded.
         masking: Share of the tokens that are masked.
@@ -63,7 +64,6 @@ class PairBatches:
     """
 
     label_share = 1.0  # CdLM predicts every position
-    objectives = 2
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class PairBatches:
         *,
         direction: Direction = "source-to-target",
         objective: Objective = "cdlm",
+        weighting: Weighting = "objectives",
         segments: int = 2,
         length: int | None = None,
         masking: float = 0.15,
@@ -81,6 +82,7 @@ class PairBatches:
         if direction not in get_args(Direction):
             raise InputError(f"there is no direction {direction!r}: choose one of {', '.join(get_args(Direction))}")
         self.pairs, self.objective, self.seed = pairs, objective, seed
+        self.objectives = 2 if weighting == "objectives" else 1
         self.read = get_args(Direction).index(direction)  # index of the language that is read
         both = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
         self.frames = tuple(encoder_frame(tokenizer) for tokenizer in both)

@@ -20,6 +20,7 @@ __all__ = [
     "Direction",
     "Objective",
     "Trelm",
+    "Weighting",
     "check_objective",
     "check_trelm",
     "trelm_inputs",
@@ -29,6 +30,10 @@ Objective = Literal["cdlm", "tlm", "brlm"]
 """The objective of transfer training on a sentence pair. CdLM predicts the translation from the sentence. TLM predicts
 masked tokens of both, which are concatenated. BRLM does so too, but from the last state of the token that the masked
 one is aligned to."""
+Weighting = Literal["objectives", "tokens"]
+"""What counts the same in transfer training: the mean losses of sentence pairs and of masked sentences, or every token
+of either, as in the paper's sum L_ULM. CdLM has a label for every token and MLM for one in seven, so that most of such
+a sum is CdLM's."""
 Direction = Literal["source-to-target", "target-to-source"]
 """The two models of transfer training (Algorithm 1)."""
 
@@ -70,6 +75,8 @@ class Trelm:
         source_model: With separate vocabularies, the model that it was transferred from; in a recipe with
             `[transfer]`, the recipe's model by default.
         objective: What is learned from sentence pairs: `cdlm`, or `tlm` or `brlm` instead.
+        weighting: What counts the same: `objectives`, the mean losses of sentence pairs and of masked sentences, or
+            `tokens`, all tokens of both, as in the paper.
         trilayer: Whether there is a TRILayer; without it, the objective is `tlm` or `brlm`.
         until: The last phase: `specific`, or `commonality` to stop after the first one, as the paper's Table 5 does.
         embedding_size: Width of the word embeddings, if it is not the model's.
@@ -92,6 +99,7 @@ class Trelm:
     vocabularies: Literal["joint", "separate"] = "joint"
     source_model: ModelName | None = field(default=None, metadata=BY_CONTENT)
     objective: str = "cdlm"
+    weighting: Weighting = "objectives"
     trilayer: bool = True
     until: Literal["commonality", "specific"] = "specific"
     embedding_size: int | None = None
@@ -119,6 +127,8 @@ def check_trelm(options: Trelm) -> None:
     check_objective(options.objective)
     if options.objective == "cdlm" and not options.trilayer:
         raise InputError("CdLM needs a TRILayer: choose the objective tlm or brlm without one")
+    if options.weighting not in get_args(Weighting):
+        raise InputError(f"there is no weighting {options.weighting!r}: choose objectives or tokens")
     if options.until not in ("commonality", "specific"):
         raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
     if options.vocabularies not in ("joint", "separate"):

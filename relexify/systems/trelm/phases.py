@@ -24,7 +24,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.options import Direction, Objective, check_objective
+from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
 from relexify.tokens import encoder_of
@@ -74,9 +74,9 @@ def train_commonality(
     check_halves(training, processes.num_processes)
 
     def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
-        half, corpora = plan.batch // 2, ((source_corpus, source_held_out), (corpus, held_out))
+        corpora = (source_corpus, source_held_out), (corpus, held_out)
         texts = [
-            language_data(loaded, tokenizer, text, kept, plan, half)
+            language_data(loaded, tokenizer, text, kept, plan)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
@@ -95,6 +95,7 @@ def train_direction(
     direction: Direction,
     held_out: Any,
     objective: Objective = "cdlm",
+    weighting: Weighting = "objectives",
     overwrite: bool = False,
 ) -> TrainingResult:
     """Train one of the two models of transfer training (Algorithm 1): half of a batch pairs, half masked sentences.
@@ -107,6 +108,7 @@ def train_direction(
         direction: From the source language, with the lower half frozen, or to it, with the upper half frozen.
         held_out: Text in the target language to score on, whatever `Corpus.open` takes.
         objective: CdLM, or TLM or BRLM instead.
+        weighting: What counts the same in the loss.
         overwrite: Replace the output.
 
     Raises:
@@ -128,6 +130,7 @@ def train_direction(
             tokenizers,
             direction=direction,
             objective=objective,
+            weighting=weighting,
             segments=int(loaded.config.backbone.type_vocab_size),
             length=plan.length,
             masking=plan.masking,
@@ -136,6 +139,7 @@ def train_direction(
         identity = {
             "pairs": pairs.fingerprint(),
             "objective": objective,
+            "weighting": weighting,
             "tokenizer": encoder_of(tokenizers[TARGET]).identity,
             "held_out": measured,
         }
@@ -201,7 +205,7 @@ def train_specific(
 
     def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         tokenizer = tokenizers[TARGET]
-        text = language_data(loaded, tokenizer, corpus, held_out, plan, plan.batch)
+        text = language_data(loaded, tokenizer, corpus, held_out, plan)
         blocks: Batches = text.blocks
         if follows:
             blocks = SegmentPairs(

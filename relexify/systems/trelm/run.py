@@ -205,6 +205,7 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
             direction=direction,
             held_out=scored_on,
             objective=options.objective,  # type: ignore[arg-type]
+            weighting=options.weighting,
         )
     forward, backward = (work / direction for direction in get_args(Direction))
     combine_directions(forward, backward, work / _COMBINED, overwrite=True)
@@ -223,6 +224,7 @@ def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
     described = {
         "languages": list(options.languages),
         "objective": options.objective,
+        "weighting": options.weighting,
         "trilayer": options.trilayer,
         "vocabularies": options.vocabularies,
         "until": options.until,

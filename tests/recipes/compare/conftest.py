@@ -27,7 +27,6 @@ class Options:
     steps: int = 4
     plan: str = "direct"
     seed: int = 0
-    tokens_per_step: int = 8
     selects_best: bool = False
 
 
@@ -49,7 +48,10 @@ def _shares(output: Path) -> dict[str, float]:
 def _learn(options: Options, context: object, model: str, output: Path) -> None:
     """Write a curve from the number of the model that it takes down to half of it."""
     bits = float(Path(model, START).read_text())
-    points = [Measurement(0, 0, options.plan, bits, 2.0), Measurement(options.steps, 8, options.plan, bits / 2, 2.0)]
+    points = [
+        Measurement(0, 0, options.plan, bits, 2.0),
+        Measurement(options.steps, 8 * options.steps, options.plan, bits / 2, 2.0),
+    ]
     with write_folder(output) as folder:
         Curve.of(points).save(folder / CURVE)
         (folder / START).write_text(str(bits / 2))

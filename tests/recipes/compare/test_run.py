@@ -21,7 +21,7 @@ def test_runs_differ_in_the_method_the_plan_and_the_seed(write, tmp_path):
         curves = comparison.curves[run]
         assert [curve.first.bits_per_byte for curve in curves] == [first_bits(method, seed) for seed in (0, 3)]
         assert {(curve.last.stage, curve.last.step) for curve in curves} == {(plan, 6)}
-    assert (comparison.tokens_a_step, comparison.keeps_best, comparison.earlier) == (8, False, {})
+    assert (comparison.step_size, comparison.keeps_best, comparison.earlier) == ("8", False, {})
     names = {f"{run}-seed{seed}" for run in "ab" for seed in (0, 3)}
     assert {path.name for path in (tmp_path / "out" / "runs").iterdir()} == names
     assert run_comparison(recipe) == [comparison]

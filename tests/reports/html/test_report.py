@@ -85,7 +85,9 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
     assert {"model", "corpus", "tokenizer"} <= set(hashes)
     assert all(digest in page for digest in hashes.values())
     assert "report.html" in notes["files"]
-    assert f"{notes['bits_per_byte_before_training']['fvt']:.3f}" in page
+    scores = notes["bits_per_byte_before_training"]
+    for name, shown in {"fvt": "fvt", "original": "original model and tokenizer", "shuffle": "shuffled rows"}.items():
+        assert re.search(rf"<span>{shown}</span><i [^>]*></i><b>{scores[name]:.3f}</b>", page)
 
 
 def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
@@ -178,7 +180,7 @@ def test_a_comparison_has_a_report_too(tmp_path):
         name: (Curve.of(Measurement(step, step, "all", start - step / 9, 5.0) for step in (0, 1, 2)),)
         for name, start in (("fvt", 3.0), ("random", 4.0))
     }
-    written = write_report(Comparison("A & B", curves, 10), tmp_path)
+    written = write_report(Comparison("A & B", curves), tmp_path)
     assert tmp_path / "report.html" in written
     page = (tmp_path / "report.html").read_text()
     assert "A &amp; B" in page

@@ -145,10 +145,13 @@ def test_the_loss_of_a_step_is_that_of_the_model_itself(bert_world: JointWorld) 
     assert torch.allclose(nats, whole, rtol=1e-5)
 
 
-@pytest.mark.parametrize("objective", ["cdlm", "tlm", "brlm"])
+@pytest.mark.parametrize(
+    ("objective", "weighting"),
+    [("cdlm", "objectives"), ("tlm", "objectives"), ("brlm", "objectives"), ("cdlm", "tokens")],
+)
 @pytest.mark.parametrize("micro_batch", [None, 2])
-def test_pairs_and_masked_sentences_have_a_mean_loss_each(
-    bert_world: JointWorld, objective: str, micro_batch: int | None, monkeypatch: Any
+def test_pairs_and_masked_sentences_have_a_mean_loss_each_unless_all_tokens_count_the_same(
+    bert_world: JointWorld, objective: str, weighting: str, micro_batch: int | None, monkeypatch: Any
 ) -> None:
     config = bert_world.start / "config.json"
     config.write_text(re.sub(r'("\w*dropout_prob": )0\.1', r"\g<1>0.0", config.read_text()))
@@ -160,13 +163,13 @@ def test_pairs_and_masked_sentences_have_a_mean_loss_each(
 
     monkeypatch.setattr(StageTrainer, "compute_loss", listening)
     training = replace(TRAINING, steps=1, micro_batch=micro_batch)
-    bert_world.direction("source-to-target", objective=objective, training=training)
+    bert_world.direction("source-to-target", objective=objective, weighting=weighting, training=training)
     batches = PairBatches(bert_world.pairs(), bert_world.tokenizer, objective=objective, length=24)
     rows = batches.batch(list(range(TRAINING.batch)))
     with torch.no_grad():
         model = load_model(bert_world.start)
         halves = [{name: array[turn::2] for name, array in rows.items()} for turn in (0, 1)]
-        expected = sum(model(**half).loss for half in halves)
+        expected = sum(model(**half).loss for half in (halves if weighting == "objectives" else [rows]))
     assert sum(reported).item() == pytest.approx(float(expected), rel=1e-4)
 
 

@@ -70,8 +70,9 @@ def _print_result(result: DemonstrationResult) -> None:
         rows.append([name, f"{curve.first.bits_per_byte:.3f}", f"{curve.last.bits_per_byte:.3f}"])
     rows.append(["oracle: blend, with the whole dictionary", f"{result.oracle:.3f}", ""])
     steps = max(curve.last.step for (curve,) in result.comparison.curves.values())
-    tokens = result.comparison.tokens_a_step
-    print_rows(f"Bits per byte of held-out text, {steps} steps of {tokens} tokens (lower is better)", rows)
+    print_rows(
+        f"Bits per byte of held-out text, {steps} steps of {result.comparison.step_size} tokens (lower is better)", rows
+    )
     (random,), (blend,) = result.comparison.curves.values()
     if blend.first.bits_per_byte < random.last.bits_per_byte:
         results.print(f"Random embeddings need more than {steps} steps to be as good as blend is before training.")

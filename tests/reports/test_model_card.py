@@ -94,6 +94,21 @@ def test_a_trained_model_has_the_score_of_the_selected_step(folder, tmp_path):
     assert "Train it before use" not in text
 
 
+def test_scores_have_the_names_of_the_report_and_a_baseline_is_this_model_if_it_is_the_method(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    shuffled = shutil.copytree(folder, tmp_path / "shuffled")
+    notes = json.loads((shuffled / "relexify.json").read_text())
+    notes |= {"method": "shuffle", "bits_per_byte_before_training": {"original": 3.0, "random": 5.0, "shuffle": 4.0}}
+    (shuffled / "relexify.json").write_text(json.dumps(notes))
+    results = ModelCard(render_card(shuffled)).data.eval_results
+    assert {each.metric_name.removeprefix("bits per byte, "): each.metric_value for each in results} == {
+        "original model and tokenizer": 3.0,
+        "random rows": 5.0,
+        "this model": 4.0,
+    }
+
+
 def test_a_packaged_model_is_described_exactly(folder, tmp_path):
     from relexify.reports.model_card import render_card
 

@@ -35,6 +35,8 @@ EXPECTED = 8
 """Candidates for each of the k neighbours. They are more with low precision; this affects speed only."""
 LARGE = 2**36
 """Multiplications from which low precision is tried: a few seconds, longer than torch takes to import."""
+TRIED = 16
+"""Queries that it is tried with. They are few because for some vectors low precision leaves all keys as candidates."""
 
 
 def nearest(
@@ -124,23 +126,26 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -
         found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
         return len(queries[rows])
 
-    def try_first_block(product: Product) -> tuple[float, list[np.ndarray]]:
+    def try_product(product: Product) -> tuple[float, list[np.ndarray]]:
+        product(queries[:1])  # what a thread prepares once is not timed
         start = time.thread_time()
-        result = _search_block(queries[:size], keys, k, product)
+        result = _search_block(queries[:TRIED], keys, k, product)
         return time.thread_time() - start, [*result]
 
-    product = float32_product(keys)
+    product, cores = float32_product(keys), available_cores()
+    # In 8 bits, torch holds two copies of the keys for every thread. They may take as much memory as keys or blocks do.
+    is_affordable = 2 * cores * keys.size <= max(keys.nbytes, cores * BLOCK_BYTES)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
         # OpenMP's number of threads belongs to the thread that starts them.
-        ThreadPoolExecutor(available_cores(), initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
+        ThreadPoolExecutor(cores, initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
-            # The first block decides: how fast they are depends on the CPU, and how many candidates they leave depends
-            # on the vectors. It also tests that torch computes as `products.py` assumes.
-            slow, expected = pool.submit(try_first_block, product).result()
-            fast, result = pool.submit(try_first_block, integers).result()
+        if len(queries) * keys.size >= LARGE and is_affordable and (integers := int8_product(keys)):
+            # A few queries decide: how fast integers are depends on the CPU, and how many candidates they leave depends
+            # on the vectors. This also tests that torch computes as `products.py` assumes.
+            slow, expected = pool.submit(try_product, product).result()
+            fast, result = pool.submit(try_product, integers).result()
             if fast < slow and all(map(np.array_equal, result, expected)):
                 product = integers
         for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):

@@ -107,6 +107,7 @@ def test_impossible_searches_are_rejected(queries, keys, k, message):
 
 
 PRODUCTS = [float32_product] + [int8_product] * (int8_product(np.eye(2, dtype=np.float32)) is not None)
+KINDS = ["normal", "outliers", "offset", "lengths", "integers", "close", "zeros"]
 
 
 def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
@@ -114,6 +115,8 @@ def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
     matrix = draw.standard_normal((rows, 24)).astype(np.float32)
     if kind == "outliers":
         matrix[:, 3] *= 100
+    elif kind == "offset":
+        matrix += 20
     elif kind == "lengths":
         matrix *= 10 ** draw.uniform(-6, 6, (rows, 1)).astype(np.float32)
     elif kind == "integers":
@@ -125,7 +128,7 @@ def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
     return matrix
 
 
-@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_products_are_not_further_off_than_their_bound(product, kind):
     draw = np.random.default_rng(3)
@@ -138,7 +141,7 @@ def test_products_are_not_further_off_than_their_bound(product, kind):
     assert np.all(np.abs(scores - exact) <= errors[:, None])
 
 
-@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(product, kind):
     draw = np.random.default_rng(4)
@@ -179,4 +182,15 @@ def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
     monkeypatch.setattr(search, "int8_product", faster)
     monkeypatch.setattr(search, "time", SimpleNamespace(thread_time=lambda: next(times)))
     assert np.array_equal(largest_products(queries, keys, 3)[0], expected[0])
-    assert blocks == ([512, 512, 88] if is_exact else [512])
+    assert blocks == ([1, 16, 512, 88] if is_exact else [1, 16])  # few queries are tried
+
+
+@pytest.mark.parametrize(("cores", "is_tried"), [(2, True), (72, False)])
+def test_many_threads_do_not_copy_large_keys(cores, is_tried, monkeypatch):
+    keys, tried = np.eye(600, dtype=np.float32), []
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "BLOCK_BYTES", keys.size)
+    monkeypatch.setattr(search, "available_cores", lambda: cores)
+    monkeypatch.setattr(search, "int8_product", lambda keys: tried.append(True))
+    largest_products(keys, keys, 1)
+    assert bool(tried) == is_tried

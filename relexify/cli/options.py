@@ -126,7 +126,13 @@ Languages = Annotated[
 ]
 
 Steps = Annotated[int, typer.Option(help="Optimiser steps.", rich_help_panel=PLAN)]
-Batch = Annotated[int, typer.Option(help="Sequences per step, over all devices.", rich_help_panel=PLAN)]
+Batch = Annotated[
+    int,
+    typer.Option(
+        help="Sequences per step, over all devices; with the default plan, fewer if there is little text.",
+        rich_help_panel=PLAN,
+    ),
+]
 Length = Annotated[int, typer.Option(help="Tokens per sequence.", rich_help_panel=PLAN)]
 LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate.", rich_help_panel=PLAN)]
 Patience = Annotated[

@@ -71,7 +71,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)
     selection: Mixture = mixture_of_rows([[int(id)] for id in ids], source, target, method="prune", origin=origins)
     result = graft(loaded, pruned, selection, copy_inner=False)
-    command: dict[str, Any] = {"model": str(model), "output": str(output), "corpus": text.name}
+    command: dict[str, Any] = {"model": str(model), "corpus": text.name}
     inputs = {"model": sha256_of_weights(model) or fingerprint(loaded), "corpus": fingerprint(text)}
     earlier = read_notes(model).get("provenance")
     provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=earlier)

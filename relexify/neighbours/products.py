@@ -14,8 +14,12 @@ import platform
 import threading
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["Product", "float32_product", "int8_product"]
 
@@ -41,12 +45,14 @@ def float32_product(keys: np.ndarray) -> Product:
 
 def int8_product(keys: np.ndarray) -> Product | None:
     """Return the product with keys [m × d] in 8-bit integers, or None where torch has none for this CPU."""
+    # On other CPUs, torch has other kernels; some of them saturate sums of two products at 16 bits.
+    if platform.machine() != "aarch64":
+        return None
     import torch
 
-    # On other CPUs, torch has other kernels; some of them saturate sums of two products at 16 bits. Quantised tensors
-    # are deprecated, so later versions may not have them.
+    # Quantised tensors are deprecated, so later versions may not have them.
     has_tensors = hasattr(torch, "_make_per_tensor_quantized_tensor")
-    if platform.machine() != "aarch64" or "onednn" not in torch.backends.quantized.supported_engines or not has_tensors:
+    if "onednn" not in torch.backends.quantized.supported_engines or not has_tensors:
         return None
     codes = np.empty(keys.shape, dtype=np.int8)
     key_scales = np.empty(len(keys), dtype=np.float32)
@@ -57,11 +63,14 @@ def int8_product(keys: np.ndarray) -> Product | None:
         codes[start : start + 4096] = rounded
         longest = max(longest, _lengths(block).max())
         rounding = max(rounding, _lengths(block - rounded * key_scales[start : start + 4096, None]).max())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*quantized tensor creation functions", category=UserWarning)
+        weights = torch._make_per_tensor_quantized_tensor(torch.from_numpy(codes), 1.0, 0)
     local = threading.local()
 
     def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not hasattr(local, "packed"):  # packed keys hold the buffers of a product: threads must not share them
-            local.packed = _pack(codes)
+            local.packed = _pack(weights)
         rounded, scales = _rounded(queries)
         # torch rounds the queries itself, to 256 levels between the smallest and the largest number. Two more rows,
         # of −128 and of 127, make the distance between levels 1, and the rounding exact.
@@ -85,19 +94,16 @@ def _rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(np.rint(rows / scales[:, None]), -LEVELS, LEVELS), scales
 
 
-def _pack(codes: np.ndarray) -> object:
-    """Return the keys as torch's quantised products need them."""
+def _pack(weights: torch.Tensor) -> object:
+    """Return quantised keys [m × d] as torch's products need them."""
     import torch
 
     engine = torch.backends.quantized.engine
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*quantized tensor creation functions", category=UserWarning)
-        try:
-            torch.backends.quantized.engine = "onednn"
-            weights = torch._make_per_tensor_quantized_tensor(torch.from_numpy(codes), 1.0, 0)
-            return torch.ops.quantized.linear_prepack(weights, None)
-        finally:
-            torch.backends.quantized.engine = engine
+    try:
+        torch.backends.quantized.engine = "onednn"
+        return torch.ops.quantized.linear_prepack(weights, None)
+    finally:
+        torch.backends.quantized.engine = engine
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:

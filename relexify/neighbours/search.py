@@ -35,6 +35,8 @@ EXPECTED = 8
 """Candidates for each of the k neighbours. They are more with low precision; this affects speed only."""
 LARGE = 2**36
 """Multiplications from which low precision is tried: a few seconds, longer than torch takes to import."""
+TRIED = 16
+"""Queries that it is tried with. They are few because for some vectors low precision leaves all keys as candidates."""
 
 
 def nearest(
@@ -58,8 +60,7 @@ def nearest(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
-    _validate_finite(queries, keys)
-    queries, keys = normalise_rows(queries), normalise_rows(keys)
+    queries, keys = normalise_rows(_as_float32(queries, "queries")), normalise_rows(_as_float32(keys, "keys"))
     query_rows, query_of = _distinct(queries)
     key_rows, key_of = _distinct(keys)
     key_rows = key_rows[np.any(keys[key_rows] != 0, axis=1)]
@@ -88,26 +89,30 @@ def largest_products(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if not 1 <= k <= len(keys):
         raise InputError(f"{k} of {len(keys)} keys cannot be found: request 1 to {len(keys)}")
-    _validate_finite(queries, keys)
-    queries, keys = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (queries, keys))
+    queries, keys = _as_float32(queries, "queries"), _as_float32(keys, "keys")
     search = _search_cpu if device == "cpu" else _search_torch
     return search(queries, keys, k, device=device)
 
 
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
-    """Scale the rows to length one, float32 [n × d]; zero rows stay zero."""
+    """Scale the rows to length one, float32 [n × d]; rows shorter than float32's smallest normal number become zero."""
     rows = np.asarray(matrix, dtype=np.float32)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    # Shorter rows have few digits, and for the shortest 1 / length is infinite in float32.
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths >= np.finfo(np.float32).tiny)
     scaled: np.ndarray = rows * scale[:, None].astype(np.float32)
     return scaled
 
 
-def _validate_finite(queries: np.ndarray, keys: np.ndarray) -> None:
-    for name, matrix in (("queries", queries), ("keys", keys)):
-        wrong = len(matrix) - np.count_nonzero(np.isfinite(matrix).all(axis=1))
-        if wrong:
-            raise InputError(f"{wrong:,} of {len(matrix):,} {name} contain NaN or infinite numbers: leave them out")
+def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:
+    with np.errstate(over="ignore"):  # numbers that become infinite are reported below
+        rows = np.ascontiguousarray(matrix, dtype=np.float32)
+    wrong = len(rows) - np.count_nonzero(np.isfinite(rows).all(axis=1))
+    if wrong:
+        raise InputError(
+            f"{wrong:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
+        )
+    return rows
 
 
 def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
@@ -121,23 +126,26 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -
         found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
         return len(queries[rows])
 
-    def try_first_block(product: Product) -> tuple[float, list[np.ndarray]]:
+    def try_product(product: Product) -> tuple[float, list[np.ndarray]]:
+        product(queries[:1])  # what a thread prepares once is not timed
         start = time.thread_time()
-        result = _search_block(queries[:size], keys, k, product)
+        result = _search_block(queries[:TRIED], keys, k, product)
         return time.thread_time() - start, [*result]
 
-    product = float32_product(keys)
+    product, cores = float32_product(keys), available_cores()
+    # In 8 bits, torch holds two copies of the keys for every thread. They may take as much memory as keys or blocks do.
+    is_affordable = 2 * cores * keys.size <= max(keys.nbytes, cores * BLOCK_BYTES)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
         # OpenMP's number of threads belongs to the thread that starts them.
-        ThreadPoolExecutor(available_cores(), initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
+        ThreadPoolExecutor(cores, initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        if len(queries) * keys.size >= LARGE and (integers := int8_product(keys)):
-            # The first block decides: how fast they are depends on the CPU, and how many candidates they leave depends
-            # on the vectors. It also tests that torch computes as `products.py` assumes.
-            slow, expected = pool.submit(try_first_block, product).result()
-            fast, result = pool.submit(try_first_block, integers).result()
+        if len(queries) * keys.size >= LARGE and is_affordable and (integers := int8_product(keys)):
+            # A few queries decide: how fast integers are depends on the CPU, and how many candidates they leave depends
+            # on the vectors. This also tests that torch computes as `products.py` assumes.
+            slow, expected = pool.submit(try_product, product).result()
+            fast, result = pool.submit(try_product, integers).result()
             if fast < slow and all(map(np.array_equal, result, expected)):
                 product = integers
         for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):

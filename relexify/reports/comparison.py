@@ -35,8 +35,8 @@ class Reach:
         run: The run that reaches the score.
         target: The run whose score is to be reached, that of the model that it keeps.
         step: Where it is reached, interpolated between two scores; None if never.
-        factor: Steps of the target, up to the model that it keeps, divided by this step; None if the score is never
-            reached, or is reached without training.
+        factor: Tokens that the target has seen, up to the model that it keeps, divided by those that this run has seen
+            then; None if the score is never reached, or is reached without training.
     """
 
     run: str
@@ -235,7 +235,14 @@ def steps_to_reach(comparison: Comparison) -> list[Reach]:
     runs = list(comparison.curves)
     curves = {run: comparison.mean_curve(run) for run in runs}
     kept = {run: comparison.kept(run) for run in runs}
-    return [_reach(run, curves[run], target, kept[target]) for run in runs for target in runs if run != target]
+    sizes = {run: comparison.tokens_per_step(run) for run in runs}
+
+    def reach(run: str, target: str) -> Reach:
+        step = step_reaching(curves[run], kept[target].mean)
+        tokens, other_tokens = (step or 0.0) * sizes[run], kept[target].step * sizes[target]
+        return Reach(run, target, step, other_tokens / tokens if tokens and other_tokens else None)
+
+    return [reach(run, target) for run in runs for target in runs if run != target]
 
 
 def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
@@ -249,11 +256,6 @@ def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
     if not (0 < fall < math.inf):
         return float(after.step)
     return before.step + (after.step - before.step) * (before.bits_per_byte - bits_per_byte) / fall
-
-
-def _reach(run: str, curve: Curve, target: str, kept: Statistic) -> Reach:
-    step = step_reaching(curve, kept.mean)
-    return Reach(run, target, step, kept.step / step if step and kept.step else None)
 
 
 def _plain(curves: Mapping[str, tuple[Curve, ...]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from relexify.grafting import MIXTURE_FILE
 from relexify.markdown import markdown_table
 from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.kinds import kind_of_folder
@@ -17,6 +18,7 @@ from relexify.pretrained.loading import load_config
 from relexify.pretrained.packaged import PACKAGED
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
+from relexify.systems.transfer.start import BASELINES
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 
@@ -47,6 +49,8 @@ def render_card(folder: Path) -> str:
         f"# {folder.resolve().name}\n",
         _description(history, notes, curve),
     ]
+    if (folder / MIXTURE_FILE).is_file():
+        parts.append("`report.html` shows every token with its origin.\n")
     if scores:
         rows = [[name, f"{value:.3f}"] for name, value in scores.items()]
         parts += ["## Scores\n", "Bits per byte of held-out text; lower is better.\n"]
@@ -82,12 +86,13 @@ def _metadata(
     task: str,
     scores: Mapping[str, float],
 ) -> str:
-    command, first = history[0].get("command", {}), history[-1].get("command", {})
-    source, base = str(command.get("model") or ""), str(first.get("model") or "")
+    commands = [provenance.get("command", {}) for provenance in history]
+    source, base = str(commands[0].get("model") or ""), str(commands[-1].get("model") or "")
     # The name of a folder on somebody's machine means nothing to others.
     base = PACKAGED[base].base_model if base in PACKAGED else base
     card = ModelCardData(
-        language=command.get("language"),
+        # That of the last transfer; only transfers have this option.
+        language=next((command["language"] for command in commands if "language" in command), None),
         license=known_license(source) if source else None,
         library_name="transformers" if task else None,
         pipeline_tag=task or None,
@@ -114,8 +119,8 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by what they were measured of."""
     before = notes.get("bits_per_byte_before_training") or {}
     if curve is None:
-        names = {"original": "source model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
-        return {names.get(name, "this model"): value for name, value in before.items()}
+        names = {**BASELINES, notes.get("method"): "this model"}  # which may be a baseline itself
+        return {names.get(name, name): value for name, value in before.items()}
     kept = curve.at((notes.get("training") or {}).get("selected_step", curve.last.step))
     return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}
 
@@ -131,13 +136,15 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
         sentences.append(f"{_title(command)} was made by relexify from {_title(source)}{language}{method}.")
     if curve is not None:
         sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
-    elif not notes.get("pruned"):
+    elif training := notes.get("training"):
+        sentences.append(f"The model that it was made from was trained on {training['tokens_seen']:,} tokens.")
+    elif _is_untrained_transfer(notes):
         sentences.append("It has not been trained on text of that language yet.")
     if text := notes.get("held_out_text"):
         sentences.append(
             f"On held-out text it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
         )
-    return " ".join(sentences) + "\n\n`report.html` shows every token with its origin.\n"
+    return " ".join(sentences) + "\n"
 
 
 def _title(command: Mapping[str, Any]) -> str:
@@ -147,16 +154,22 @@ def _title(command: Mapping[str, Any]) -> str:
 
 
 def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
-    """Say what relexify did to the vocabulary of the source model."""
+    """Say what relexify did to the embedding of the source model, last things first: notes of earlier ones are kept."""
+    if "expanded_from" in notes:
+        return "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
+    if compression := notes.get("compression"):
+        error = f", with a relative error of {compression['error']:.2g}" if compression["error"] is not None else ""
+        return (
+            f"with a compressed embedding. relexify replaced its {compression['embedding_before']:,} parameters by "
+            f"{compression['embedding_after']:,}{error}."
+        )
     if pruned := notes.get("pruned"):
         return (
             f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
             "embeddings; the text is encoded as before, and the logits of all other tokens are the same."
         )
     if "graft" not in notes:
-        return "whose tokens are unchanged. relexify " + (
-            "compressed its embedding." if "compression" in notes else "trained it further."
-        )
+        return "whose tokens are unchanged. relexify trained it further."
     language = f" ({command['language']})" if command.get("language") else ""
     given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
     if extension := notes.get("extension"):
@@ -165,6 +178,10 @@ def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
         f"with a new language{language}. relexify {given} initialised with the method {notes['method']}; all other "
         "parameters start as those of the source model."
     )
+
+
+def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:
+    return "graft" in notes and not notes.get("pruned") and "training" not in notes
 
 
 def _usage(folder: Path, loader: str) -> str:
@@ -180,12 +197,11 @@ def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
     verdict = notes.get("verdict") or {}
     if verdict.get("start") in {"poor", "open"}:
         found.append(str(verdict["reason"]))
-    if curve is None and not notes.get("pruned"):
+    if curve is None and _is_untrained_transfer(notes):
         found.append("Train it before use: its embeddings are only initialised.")
-    found.append(
-        "It has the biases of the source model and of its texts. Instructions and safety training of the source model "
-        "may not carry over to the new language."
-    )
+    found.append("It has the biases of the source model and of its texts.")
+    if "graft" in notes:
+        found.append("Instructions and safety training of the source model may not carry over to the new language.")
     return "".join(f"- {sentence}\n" for sentence in found)
 
 

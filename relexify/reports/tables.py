@@ -76,7 +76,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
 def reach_rows(comparison: Comparison) -> list[list[str]]:
     """Return the step at which each run (row) reaches the score of each other run (column).
 
-    The factor is how many times as many steps the other run took.
+    The factor is how many times as many tokens the other run has seen.
     """
     runs = list(comparison.curves)
     reaches = {(reach.run, reach.target): _reach_text(reach) for reach in steps_to_reach(comparison)}

@@ -197,7 +197,7 @@ class _StageCost:
         steps: Optimiser steps.
         trained: Numbers that are trained.
         per_token: Operations per token.
-        per_step: Operations per step and GPU, besides.
+        per_step: Operations per step besides, which FSDP divides among the GPUs.
         weights: Bytes of the parameters.
         copies: Bytes of their copies in bfloat16.
         gathered: Bytes of the parameters that FSDP gathers at once.
@@ -263,7 +263,9 @@ def _estimate(
         )
     fitting = [way for way in ways if way[-1].total <= USABLE * gpu.memory]
     number, is_sharded, size, memory = fitting[0] if fitting else min(ways, key=lambda way: way[-1].total)
-    step_operations = [number * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
+    # Without FSDP, every GPU orthogonalises all matrices.
+    times = 1 if is_sharded else number
+    step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
     operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
     return Estimate(
         changes=changes,

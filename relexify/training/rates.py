@@ -15,6 +15,7 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedModel
 
+from relexify.errors import InputError
 from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 
@@ -41,9 +42,9 @@ OTHER_SHARE = 1.25
 TOKENS_PER_STEP, TOKENS_POWER = 32_768, 0.5
 """Rates grow with the square root of the tokens per step: the noise of a gradient falls with it."""
 MOST_EPOCHS = 2.0
-"""Times that a text is seen at most, unless requested otherwise. In all runs, on 2 to 55 MB of text and with a quarter
-to all of these rates, scores on held-out text became worse when the text was seen for the third time; one run alone,
-with a quarter of the rates, made up for it later."""
+"""Times that a text is seen at most, unless requested otherwise. On 2 to 55 MB of text, with steps of 8 to 64 sequences
+and a quarter to all of these rates, scores on held-out text nearly always became worse when the text was seen for the
+third time (docs/results.md has all runs)."""
 LEAST_BATCH = 8
 """Sequences that a step has at least, however little text there is."""
 PATIENCE = 4
@@ -130,17 +131,31 @@ def settle_batch(training: Training, sequences: int | None, processes: int) -> T
     Args:
         training: The options, validated.
         sequences: Number of different sequences of the text; None if it is not known.
-        processes: Number of processes that share the sequences of a step.
+        processes: Number of processes that share the sequences of a step; the batch does not depend on it, so that a
+            run can be resumed with another number.
+
+    Raises:
+        InputError: `most_epochs` is given, but it is not known how often the text is seen; or there are more processes
+            than sequences in a step, or they do not divide it.
     """
     is_own = training.plan == OWN_PLAN and not training.stages
     most = MOST_EPOCHS if training.most_epochs is None and is_own else training.most_epochs
     if sequences is None:
+        if training.most_epochs is not None:
+            raise InputError("most_epochs is for a model that is trained on the text of one language: leave it out")
         return training
-    batch, unit = training.batch, processes * (training.micro_batch or 1)
-    while most and training.steps * batch > most * sequences and batch >= 2 * LEAST_BATCH and batch // 2 % unit == 0:
+    batch, micro_batch = training.batch, training.micro_batch
+    while most and training.steps * batch > most * sequences and batch >= 2 * LEAST_BATCH:
         batch //= 2
     epochs = training.steps * batch / sequences
     if batch < training.batch:
+        if batch % processes:
+            raise InputError(
+                f"so little text is trained in steps of {batch} sequences, which {processes} processes cannot share "
+                "equally: use fewer of them, or set most_epochs to the number of times that the text may be seen"
+            )
+        if micro_batch is not None:
+            micro_batch = None if micro_batch >= batch else math.gcd(micro_batch, batch)
         logger.info(
             "steps have %d sequences instead of %d, so that the text is seen %.1f times instead of %.1f: a model gets "
             "worse from text that it has seen too often (set most_epochs to decide otherwise)",
@@ -151,7 +166,7 @@ def settle_batch(training: Training, sequences: int | None, processes: int) -> T
         )
     else:
         logger.info("the text is seen %.2f times", epochs)
-    training = replace(training, batch=batch)
+    training = replace(training, batch=batch, micro_batch=micro_batch)
     if most and epochs > most and is_own and training.patience is None and training.keep_best is None:
         logger.info(
             "training stops after %d scores without a better one, and the best model is kept; %d steps, in which the "

@@ -36,7 +36,8 @@ def test_the_logits_of_all_remaining_tokens_are_the_same(family, tmp_path):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "removed" in (tmp_path / "out" / "README.md").read_text()
-    assert set(read_json(tmp_path / "out" / "relexify.json")["provenance"]["inputs"]) == {"model", "corpus"}
+    provenance = read_json(tmp_path / "out" / "relexify.json")["provenance"]
+    assert set(provenance["inputs"]) == set(provenance["command"]) == {"model", "corpus"}
     report = (tmp_path / "out" / "report.html").read_text()
     assert "pruned" in report
     assert "good start" not in report

@@ -16,7 +16,8 @@ from relexify.neighbours.products import float32_product, int8_product
 
 
 def full_sort(queries, keys, k):
-    scores = normalise_rows(queries).astype(np.float64) @ normalise_rows(keys).astype(np.float64).T
+    exact = normalise_rows(queries).astype(np.float64) @ normalise_rows(keys).astype(np.float64).T
+    scores = exact.astype(np.float32)
     scores[:, ~np.any(keys != 0, axis=1)] = -np.inf
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(scores, order, axis=1)
@@ -30,8 +31,8 @@ def test_neighbours_equal_a_full_sort(queries, keys, k, seed):
     found, similarities = nearest(left, right, k)
     expected, values = full_sort(left, right, k)
     assert found.shape == (queries, min(k, keys))
-    assert np.allclose(similarities, values, atol=1e-5)
-    assert np.mean(found == expected) > 0.99
+    assert np.array_equal(similarities, values)
+    assert np.array_equal(found, expected)
 
 
 def test_blocks_do_not_change_the_result(monkeypatch):
@@ -52,7 +53,7 @@ def test_repeated_rows_give_what_a_full_sort_gives(k, seed):
     left = draw.standard_normal((10, 6))[draw.integers(0, 10, 30)]
     found, similarities = nearest(left, right, k)
     expected, values = full_sort(left, right, k)
-    assert np.allclose(similarities, values, atol=1e-5)
+    assert np.array_equal(similarities, values)
     assert np.array_equal(found, expected)
 
 
@@ -66,6 +67,20 @@ def test_zero_keys_are_never_neighbours_and_fewer_than_k_are_returned():
 def test_zero_queries_have_similarity_zero():
     _, similarities = nearest(np.zeros((2, 4)), np.eye(4), 2)
     assert np.array_equal(similarities, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-37, 1e38])
+def test_tiny_rows_count_as_zero_and_others_of_any_size_have_a_direction(size):
+    draw = np.random.default_rng(7)
+    queries, keys = draw.standard_normal((20, 8)), draw.standard_normal((50, 8))
+    scaled = keys.copy()
+    scaled[3] *= size
+    keys[3] *= size > 1e-38
+    found, similarities = nearest(queries, scaled, 5)
+    expected, values = full_sort(queries, keys, 5)
+    assert np.array_equal(found, expected)
+    assert np.allclose(similarities, values, atol=1e-5)
+    assert np.array_equal(nearest(scaled[3:4], queries, 5)[1].any(), keys[3].any())
 
 
 def test_torch_finds_the_same_neighbours():
@@ -83,6 +98,7 @@ def test_torch_finds_the_same_neighbours():
         (np.ones((2, 3)), np.ones((2, 3)), 0, "at least 1"),
         (np.ones((2, 3)), np.zeros((2, 3)), 1, "zero vector"),
         (np.ones((2, 3)), np.array([[1, 2, 3], [1, np.nan, 2]]), 1, "1 of 2 keys contain NaN"),
+        (np.array([[1, 2], [1e200, 1]]), np.ones((2, 2)), 1, "1 of 2 queries contain NaN or numbers that are infinite"),
     ],
 )
 def test_impossible_searches_are_rejected(queries, keys, k, message):
@@ -91,6 +107,7 @@ def test_impossible_searches_are_rejected(queries, keys, k, message):
 
 
 PRODUCTS = [float32_product] + [int8_product] * (int8_product(np.eye(2, dtype=np.float32)) is not None)
+KINDS = ["normal", "outliers", "offset", "lengths", "integers", "close", "zeros"]
 
 
 def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
@@ -98,6 +115,8 @@ def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
     matrix = draw.standard_normal((rows, 24)).astype(np.float32)
     if kind == "outliers":
         matrix[:, 3] *= 100
+    elif kind == "offset":
+        matrix += 20
     elif kind == "lengths":
         matrix *= 10 ** draw.uniform(-6, 6, (rows, 1)).astype(np.float32)
     elif kind == "integers":
@@ -109,7 +128,7 @@ def vectors(kind: str, rows: int, draw: np.random.Generator) -> np.ndarray:
     return matrix
 
 
-@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_products_are_not_further_off_than_their_bound(product, kind):
     draw = np.random.default_rng(3)
@@ -122,7 +141,7 @@ def test_products_are_not_further_off_than_their_bound(product, kind):
     assert np.all(np.abs(scores - exact) <= errors[:, None])
 
 
-@pytest.mark.parametrize("kind", ["normal", "outliers", "lengths", "integers", "close", "zeros"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(product, kind):
     draw = np.random.default_rng(4)
@@ -163,4 +182,15 @@ def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
     monkeypatch.setattr(search, "int8_product", faster)
     monkeypatch.setattr(search, "time", SimpleNamespace(thread_time=lambda: next(times)))
     assert np.array_equal(largest_products(queries, keys, 3)[0], expected[0])
-    assert blocks == ([512, 512, 88] if is_exact else [512])
+    assert blocks == ([1, 16, 512, 88] if is_exact else [1, 16])  # few queries are tried
+
+
+@pytest.mark.parametrize(("cores", "is_tried"), [(2, True), (72, False)])
+def test_many_threads_do_not_copy_large_keys(cores, is_tried, monkeypatch):
+    keys, tried = np.eye(600, dtype=np.float32), []
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "BLOCK_BYTES", keys.size)
+    monkeypatch.setattr(search, "available_cores", lambda: cores)
+    monkeypatch.setattr(search, "int8_product", lambda keys: tried.append(True))
+    largest_products(keys, keys, 1)
+    assert bool(tried) == is_tried

@@ -94,6 +94,21 @@ def test_a_trained_model_has_the_score_of_the_selected_step(folder, tmp_path):
     assert "Train it before use" not in text
 
 
+def test_scores_have_the_names_of_the_report_and_a_baseline_is_this_model_if_it_is_the_method(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    shuffled = shutil.copytree(folder, tmp_path / "shuffled")
+    notes = json.loads((shuffled / "relexify.json").read_text())
+    notes |= {"method": "shuffle", "bits_per_byte_before_training": {"original": 3.0, "random": 5.0, "shuffle": 4.0}}
+    (shuffled / "relexify.json").write_text(json.dumps(notes))
+    results = ModelCard(render_card(shuffled)).data.eval_results
+    assert {each.metric_name.removeprefix("bits per byte, "): each.metric_value for each in results} == {
+        "original model and tokenizer": 3.0,
+        "random rows": 5.0,
+        "this model": 4.0,
+    }
+
+
 def test_a_packaged_model_is_described_exactly(folder, tmp_path):
     from relexify.reports.model_card import render_card
 
@@ -110,5 +125,36 @@ def test_a_packaged_model_is_described_exactly(folder, tmp_path):
 def test_a_model_that_was_compressed_and_never_transferred_is_described(folder, tmp_path):
     from relexify.reports.model_card import render_card
 
-    rx.compress(folder.parent / "instruct", tmp_path / "small", rx.Compression(rank=4))
-    assert "relexify compressed its embedding." in render_card(tmp_path / "small")
+    report = rx.compress(folder.parent / "instruct", tmp_path / "small", rx.Compression(rank=4))
+    text = render_card(tmp_path / "small")
+    assert (
+        f"instruct, with a compressed embedding. relexify replaced its {report.embedding_before:,} parameters by "
+        f"{report.embedding_after:,}, with a relative error of {report.error:.2g}." in text
+    )
+    assert "rained" not in text  # no training, and no language that it should be trained on
+    assert "language" not in text
+    assert "report.html" not in text
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_trained_model_that_was_compressed_and_expanded_is_described_by_what_was_done_last(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    training = rx.Training(steps=2, batch=2, length=16, held_out_bytes=300)
+    result = rx.train(folder, tmp_path / "trained", folder.parent / "text.txt", training)
+    rx.compress(tmp_path / "trained", tmp_path / "small", rx.Compression(rank=4))
+    rx.expand(tmp_path / "small", tmp_path / "plain")
+    rx.compress(tmp_path / "plain", tmp_path / "again", rx.Compression(rank=2))
+    for name, beginning in (
+        ("small", "trained, with a compressed embedding."),
+        ("plain", "small, with an ordinary embedding. relexify expanded its compressed one; the logits are the same."),
+        ("again", "plain, with a compressed embedding."),
+    ):
+        text = render_card(tmp_path / name)
+        assert f"# {name}\n\n{beginning}" in text
+        assert "trained was made by relexify from instruct for the language sw with the method fvt." in text
+        assert f"The model that it was made from was trained on {result.tokens:,} tokens." in text
+        assert "with a new language" not in text
+        assert "not been trained" not in text
+        assert "Train it before use" not in text
+        assert ModelCard(text).data.language == "sw"

@@ -139,9 +139,15 @@ def test_a_large_model_needs_several_gpus_or_less_memory():
     twice = estimate(shaped(LARGE), training, gpus=2 * whole.gpus)[0]
     assert twice.fits
     assert twice.seconds == pytest.approx(whole.seconds / 2)
-    # Every GPU orthogonalises all matrices.
-    muon = [estimate(shaped(LARGE), replace(training, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
-    assert muon[1].seconds > 0.6 * muon[0].seconds
+
+
+def test_muon_is_divided_among_the_gpus_by_fsdp_alone():
+    large = [estimate(shaped(LARGE), Training(batch=64, optimiser="muon"), gpus=number)[0] for number in (16, 32)]
+    assert all(each.is_sharded for each in large)
+    assert large[1].seconds == pytest.approx(large[0].seconds / 2)
+    small = [estimate(shaped(SMOLLM2), Training(batch=64, optimiser="muon"), gpus=number)[0] for number in (1, 32)]
+    assert not any(each.is_sharded for each in small)
+    assert small[1].seconds > 2 * small[0].seconds / 32
 
 
 def test_muon_takes_memory_for_the_largest_matrix():

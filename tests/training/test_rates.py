@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relexify.errors import InputError
 from relexify.storage.work import read_notes
 from relexify.training.plan import Stage, Training, plan_stages
 from relexify.training.rates import (
@@ -133,11 +134,27 @@ def test_as_many_sequences_as_requested_if_the_plan_or_the_options_say_so():
     assert settle_batch(LARGE, None, 1).batch == 64
 
 
-def test_the_sequences_of_a_step_can_still_be_divided():
-    assert settle_batch(LARGE, 100, 16).batch == 16
-    assert settle_batch(replace(LARGE, micro_batch=4), 100, 8).batch == 32
+@pytest.mark.parametrize(("given", "settled"), [(None, None), (64, None), (8, None), (4, 4), (1, 1)])
+def test_neither_processes_nor_parts_of_a_batch_change_its_size(given, settled):
+    for processes in (1, 2, 8):
+        training = settle_batch(replace(LARGE, micro_batch=given), 100, processes)
+        assert (training.batch, training.micro_batch) == (LEAST_BATCH, settled)
+
+
+def test_a_step_is_never_made_smaller_than_the_smallest_one():
     assert settle_batch(replace(LARGE, batch=36), 100, 1).batch == 9
     assert settle_batch(replace(LARGE, batch=5), 100, 1).batch == 5
+
+
+def test_more_processes_than_sequences_are_rejected():
+    with pytest.raises(InputError, match="steps of 8 sequences, which 16 processes cannot share"):
+        settle_batch(LARGE, 100, 16)
+    assert settle_batch(LARGE, 10_000, 16).batch == 64
+
+
+def test_a_limit_that_nothing_can_keep_is_rejected():
+    with pytest.raises(InputError, match="most_epochs is for a model that is trained on the text of one language"):
+        settle_batch(replace(LARGE, most_epochs=2.0), None, 1)
 
 
 def test_the_best_model_is_kept_where_text_repeats_in_the_smallest_steps(caplog):

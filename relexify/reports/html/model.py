@@ -81,9 +81,10 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
     if curve is not None:
         first, kept = curve.first.bits_per_byte, curve.best.bits_per_byte
         entries.append((f"{kept:.3f}", "bits per byte at best", f"{first:.3f} before training"))
-    elif own := scores.get(str(notes.get("method"))):
-        others = [f"{BASELINES[name]} {value:.3f}" for name, value in scores.items() if name in BASELINES]
-        entries.append((f"{own:.3f}", "bits per byte before training", f"lower is better; {', '.join(others)}"))
+    elif own := scores.get(method := str(notes.get("method"))):
+        # Without the method, which may be a baseline itself.
+        others = [f"{BASELINES[name]} {scores[name]:.3f}" for name in BASELINES if name in scores and name != method]
+        entries.append((f"{own:.3f}", "bits per byte before training", "; ".join(["lower is better", *others])))
     if text := notes.get("held_out_text"):
         ratio = text["target_tokens"] / max(1, text["source_tokens"])
         about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,} tokens"

@@ -196,7 +196,7 @@ def compress_folder(
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))
     notes = inherited_notes(model)
-    for name in ("bits_per_byte_before_training", "verdict"):  # those of the model before compression
+    for name in ("bits_per_byte_before_training", "verdict", "expanded_from"):  # those of the model before compression
         notes.pop(name, None)
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
@@ -246,16 +246,28 @@ def _in_factors(
     """Return a copy of a model with the best factors of its embedding, and of its head if rows of that are given."""
     small = _convert(model, Layout([], head_form, rank=rank))
     embedding: LowRankEmbedding = small.get_input_embeddings()
-    coordinates, basis = factorise(rows, rank)
-    embedding.fill(coordinates, basis)
+    embedding.fill(*_balanced_factors(rows, rank))
     norm = float(np.linalg.norm(rows))
-    error = float(np.linalg.norm(rows - coordinates @ basis)) / norm if norm else 0.0
+    # Of the factors as they were written, in the model's type.
+    error = float(np.linalg.norm(rows - _rows(embedding))) / norm if norm else 0.0
     parts = [embedding]
     if head_rows is not None:
         small_head: LowRankHead = small.get_output_embeddings()
-        small_head.embedding.fill(*factorise(head_rows, rank))
+        small_head.embedding.fill(*_balanced_factors(head_rows, rank))
         parts.append(small_head.embedding)
     return small, _report(model, small, parts, head_form, error)
+
+
+def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best factors F [N × r] and P [r × d] of rows [N × d], with the same root mean square.
+
+    `factorise` gives P orthonormal rows. One learning rate for both factors, which follows from their root mean square,
+    would change the smaller factor by a larger share in every step.
+    """
+    coordinates, basis = factorise(rows, rank)
+    size, basis_size = (float(np.sqrt(np.mean(np.square(factor)))) for factor in (coordinates, basis))
+    scale = np.float32(np.sqrt(basis_size / size) if size else 1.0)
+    return coordinates * scale, basis / scale
 
 
 def _report(

@@ -169,12 +169,13 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
 
 
 def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Yield the parameters that have a gradient, those of one shape together, in chunks of bounded size."""
-    by_shape: defaultdict[torch.Size, list[torch.Tensor]] = defaultdict(list)
+    """Yield the parameters that have a gradient in chunks of bounded size, each of one shape and sharding."""
+    by_kind: defaultdict[tuple[torch.Size, object], list[torch.Tensor]] = defaultdict(list)
     for parameter in parameters:
         if parameter.grad is not None:
-            by_shape[parameter.shape].append(parameter)
-    for same in by_shape.values():
+            sharding = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
+            by_kind[parameter.shape, sharding].append(parameter)
+    for same in by_kind.values():
         size = max(1, CHUNK // same[0].numel())
         for start in range(0, len(same), size):
             yield same[start : start + size]

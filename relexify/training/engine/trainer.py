@@ -289,9 +289,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
         counts = [known.sum(dim=(0, 2)) for known in labels]
         total = torch.stack(counts).sum(dim=0) if counts else torch.zeros(turns)
-        count = total.to(
-            device, non_blocking=True
-        )  # otherwise every step would wait until the GPU has finished the last
+        # Without `non_blocking`, every step would wait until the GPU has finished the last.
+        count = total.to(device, non_blocking=True)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:

@@ -90,6 +90,22 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
         assert re.search(rf"<span>{shown}</span><i [^>]*></i><b>{scores[name]:.3f}</b>", page)
 
 
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        ({"original": 3.0, "random": 5.0, "shuffle": 4.0}, "original model and tokenizer 3.000; random rows 5.000"),
+        ({"shuffle": 4.0}, ""),
+    ],
+)
+def test_a_baseline_is_not_compared_with_itself(scores, shown, folder, tmp_path):
+    model = shutil.copytree(folder, tmp_path / "model")
+    notes = json.loads((model / "relexify.json").read_text())
+    notes |= {"method": "shuffle", "bits_per_byte_before_training": scores}
+    (model / "relexify.json").write_text(json.dumps(notes))
+    compared = "; ".join(filter(None, ["lower is better", shown]))
+    assert f">{compared}<" in rx.report(model).read_text()
+
+
 def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?[^"'#]|url\(|@import|https?://""", page)
     assert "default-src 'none'" in page

@@ -50,6 +50,32 @@ def test_factors_of_a_sufficient_rank_give_the_same_logits_saved_loaded_and_expa
     assert torch.allclose(logits(plain), logits(small), atol=1e-5)
 
 
+def test_factors_have_the_same_root_mean_square_and_the_product_of_the_truncated_svd():
+    model, _ = pico.pair("llama untied")
+    small, _ = compressed(model, Compression(rank=RANK, head="compress"))
+    heads = (model.get_output_embeddings(), small.get_output_embeddings().embedding)
+    for dense, factored in ((model.get_input_embeddings(), small.get_input_embeddings()), heads):
+        coordinates, basis = (factor.detach().square().mean().sqrt() for factor in factored.parameters())
+        assert torch.allclose(coordinates, basis, rtol=1e-5)
+        left, values, right = torch.linalg.svd(dense.weight.detach(), full_matrices=False)
+        assert torch.allclose(factored.weight, left[:, :RANK] * values[:RANK] @ right[:RANK], atol=1e-5)
+
+
+def test_factors_of_an_embedding_of_zeros_are_finite():
+    model, _ = pico.pair("llama tied")
+    model.get_input_embeddings().weight.data.zero_()
+    small, report = compressed(model, Compression(rank=RANK))
+    assert report.error == 0.0
+    assert all(factor.isfinite().all() for factor in small.get_input_embeddings().parameters())
+
+
+def test_the_error_includes_the_rounding_of_the_factors():
+    model = low_rank("llama tied").bfloat16()
+    small, report = compressed(model, Compression(rank=RANK))
+    rows, found = (each.get_input_embeddings().weight.detach().float() for each in (model, small))
+    assert report.error == pytest.approx(float((rows - found).norm() / rows.norm()), rel=1e-4)
+
+
 def test_the_loss_in_chunks_is_that_of_the_logits_and_reaches_both_factors():
     small, _ = compressed(pico.pair("bert")[0], Compression(rank=RANK))
     head = small.get_output_embeddings()

@@ -145,7 +145,10 @@ def _planned(options: Training) -> list[tuple[str, object]]:
     """Return what a valid training would do."""
     return [
         *((f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)),
-        ("tokens per step", f"{options.batch} x {options.length} = {options.tokens_per_step:,}"),
-        ("tokens", f"{options.steps * options.tokens_per_step:,}"),
+        (
+            "tokens per step",
+            f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text",
+        ),
+        ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
         ("scored", f"every {options.evaluation_interval:,} steps"),
     ]

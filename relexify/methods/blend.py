@@ -45,8 +45,9 @@ RELIABLE = 0.1
 """Share of held-out words whose translation is nearest (P@1) from which on aligned vectors are used. With 0.002, as
 identical words gave in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no alignment."""
 
-_TESTED_OTHERWISE: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
-"""What aligns vectors reliably although no words were held out."""
+_TRUSTED: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
+"""Alignments that are used although no words were held out: the two searches without known pairs have tested their map,
+and with `nothing`, the user vouches for vectors that are in one space already."""
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +138,8 @@ def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | Non
     space = inputs.token_space()
     quality = space.rotation.quality
     if quality is None:
-        # A search without known pairs has tested its map, and the user vouches for vectors that need none.
-        is_reliable = inputs.evidence.rotation is not None or inputs.aligned_by in _TESTED_OTHERWISE
+        # The user vouches for a given rotation, too.
+        is_reliable = inputs.evidence.rotation is not None or inputs.aligned_by in _TRUSTED
         finding = f"rest on {space.rotation.pairs_used:,} pairs of words, too few to test them"
     else:
         is_reliable = quality.precision >= RELIABLE

@@ -9,7 +9,7 @@ import pytest
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.files import MARKER
-from relexify.storage.work import WorkFolder, read_notes
+from relexify.storage.work import WorkFolder, claim_folder, is_intermediate, read_notes
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 
@@ -131,3 +131,16 @@ def test_notes_of_a_folder_without_valid_notes_are_empty(tmp_path: Path):
     assert read_notes(tmp_path) == {}
     (tmp_path / MARKER).write_text("[1]")
     assert read_notes(tmp_path) == {}
+
+
+def test_only_what_is_in_a_work_folder_is_intermediate(tmp_path: Path):
+    run = work(tmp_path)
+    with run.claim():
+        model = run.step("grafted", lambda folder: (folder / "model").touch())
+        assert is_intermediate(model)
+        assert is_intermediate(run.path)
+    kept, project = tmp_path / "model.ner", tmp_path / "project"
+    claim_folder(kept, IDENTITY)  # as of seeds and encoders, which stay
+    project.mkdir()
+    (project / "run.json").write_text("{}")  # of another program
+    assert not any(map(is_intermediate, (tmp_path / "out", kept / "encoder-0", project / "model")))

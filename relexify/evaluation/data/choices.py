@@ -60,7 +60,8 @@ def _question(record: Mapping[str, Any], where: str) -> Question:
         raise InputError(f"{where} has {str(options)[:80]!r} as answers to choose from: give a list of two or more")
     parts = record[_field(record, ("context",), where)]
     texts = [parts] if isinstance(parts, str) else parts
-    others = [record.get("question", ""), *options]
+    asked = record.get("question")
+    others = ["" if asked is None else asked, *options]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *others)):
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
     question, *answers = (make_encodable(text)[0] for text in others)
@@ -79,12 +80,14 @@ def _field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:
 
 def _position(answer: Any, options: Sequence[str], where: str) -> int:
     """Return the position of the right answer, which is given as its text, its position or its letter."""
-    if isinstance(answer, int) and 0 <= answer < len(options):
+    positions = range(len(options))
+    if isinstance(answer, int) and not isinstance(answer, bool) and answer in positions:
         return answer
     if isinstance(answer, str) and list(options).count(answer) == 1:
         return options.index(answer)
-    if isinstance(answer, str) and len(answer) == 1 and answer in _LETTERS[: len(options)]:
-        return _LETTERS.index(answer)
+    for names in (list(map(str, positions)), list(_LETTERS[: len(options)])):
+        if answer in names:
+            return names.index(answer)
     raise InputError(
         f"{where} has the right answer {str(answer)[:80]!r}, which is not one of the {len(options)} to choose from: "
         "give its text, its position from 0, or its letter"

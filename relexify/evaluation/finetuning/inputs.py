@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -52,11 +52,13 @@ class Inputs:
             lists of them, one for each answer.
         gold: The label of each example, or the tags of each sentence.
         pieces: For sentences, their pieces; otherwise empty.
+        answers: For questions, the number of answers to choose from; otherwise empty.
     """
 
     rows: list[dict[str, Any]]
     gold: list[Any]
-    pieces: list[WordPieces]
+    pieces: list[WordPieces] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
 
 
 def encode(
@@ -87,7 +89,7 @@ def encode(
         {**arrays, "labels": label if problem.task.predicts == "number" else label_ids[str(label)]}
         for arrays, label in zip(encoded, gold, strict=True)
     ]
-    return Inputs(rows, gold, [])
+    return Inputs(rows, gold)
 
 
 def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
@@ -172,7 +174,11 @@ def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str
 def _encode_questions(
     questions: Sequence[Question], tokenizer: PreTrainedTokenizerFast, most: int, length: int, token_types: int
 ) -> Inputs:
-    """Encode every answer as a pair: the text, and the question with the answer; missing answers are empty."""
+    """Encode every answer as a pair: the text, and the question with the answer.
+
+    All questions get the same number of answers. The ones that are added are empty: training learns that they are
+    wrong, and they are never predicted.
+    """
     pairs = [
         (question.first, f"{question.second} {answer}".strip())
         for question in questions
@@ -187,7 +193,8 @@ def _encode_questions(
         }
         for number, question in enumerate(questions)
     ]
-    return Inputs(rows, [str(question.label) for question in questions], [])
+    answers = [len(question.options) for question in questions]
+    return Inputs(rows, [str(question.label) for question in questions], answers=answers)
 
 
 def _encode_texts(
@@ -222,7 +229,7 @@ def _encode_sentences(
         }
         for tokenized, sentence in zip(pieces, sentences, strict=True)
     ]
-    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces)
+    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
 
 
 def _pieces_of_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> dict[str, list[int]]:

@@ -208,8 +208,10 @@ class FineTuner:
         predicted: list[Any]
         if task.predicts == "number":
             predicted = [float(each[0]) for each in logits]
-        elif task.predicts in ("class", "choice"):
+        elif task.predicts == "class":
             predicted = [labels[int(each.argmax())] for each in logits]
+        elif task.predicts == "choice":  # the first `number` answers are the question's own
+            predicted = [labels[int(each[:number].argmax())] for each, number in zip(logits, data.answers, strict=True)]
         else:
             predicted = [
                 word_tags(pieces, each.argmax(-1), labels, default=self.problem.default)

@@ -10,7 +10,7 @@ on tests of the evidence first, and on the scores second:
    (`CHANCE_Z`), or most of the text has no evidence;
 2. `good`, if the evidence passes its test: the vectors translate `ROUGH` of held-out words or more, or the translations
    in the dictionary are related in `RELATED` of cases or more;
-3. `open`, if the translations are related in fewer cases than that: some of them are wrong, whatever the score;
+3. `open`, if the translations are related in fewer cases than that: some of them may be wrong, whatever the score;
 4. `good`, if the model predicts the text better than with rows without evidence, by `GAIN` bits per byte or more;
 5. `unknown`, if nothing was tested or scored;
 6. `open` otherwise.
@@ -105,10 +105,10 @@ def _praise(start: Start) -> str:
     if hits is not None and hits[0] >= ROUGH * hits[1]:
         return f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words."
     found = start.dictionary
-    if found is not None and found.related is not None and found.related >= RELATED:
+    if found is not None and found.related is not None and round(found.related, 3) >= RELATED:  # as it is reported
         return (
             f"The dictionary translates {found.text_share:.0%} of the text, and its translations make sense: related "
-            f"words have related translations in {found.related:.0%} of cases, and 50% is chance."
+            f"words have related translations in {found.related:.1%} of cases, and 50% is chance."
         )
     return ""
 
@@ -119,8 +119,8 @@ def _doubt(start: Start) -> str:
     if found is None or found.related is None:
         return ""
     return (
-        f"Some translations in the dictionary seem to be wrong: related words have related translations in "
-        f"{found.related:.0%} of cases. Correct dictionaries have {RELATED:.0%} or more, unless there is little text, "
+        f"Some translations in the dictionary may be wrong: related words have related translations in "
+        f"{found.related:.1%} of cases. Correct dictionaries have {RELATED:.1%} or more, unless there is little text, "
         "and 50% is chance. Look up some of its words, or try the text with and without it (relexify advise)."
     )
 
@@ -156,7 +156,7 @@ def _complaint(start: Start) -> str:
         if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * found.words):
             return (
                 f"The translations in the dictionary look random: related words have related translations in "
-                f"{found.related:.0%} of cases, and 50% is chance. Check that it is for these two languages, and that "
+                f"{found.related:.1%} of cases, and 50% is chance. Check that it is for these two languages, and that "
                 "its columns belong together."
             )
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins["none"] / sum(start.origins.values())

@@ -20,7 +20,7 @@ def write(folder: Path, *records: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("answer", ["snow", 1, "B"])
+@pytest.mark.parametrize("answer", ["snow", 1, "1", "B"])
 @pytest.mark.parametrize("options", ["choices", "choice", "options", "candidates"])
 def test_the_right_answer_is_its_text_its_position_or_its_letter(tmp_path, options, answer):
     record = {"context": ["It is cold.", "It falls."], "question": "What?", options: ["rain", "snow"], "label": answer}
@@ -30,6 +30,12 @@ def test_the_right_answer_is_its_text_its_position_or_its_letter(tmp_path, optio
 def test_a_text_to_complete_has_no_question(tmp_path):
     (question,) = read_questions(write(tmp_path, {"context": "a ___", "candidates": ["b", "c", "d"], "answer": 2}))
     assert question == Question("a ___", "", ("b", "c", "d"), 2)
+    assert read_questions(write(tmp_path, RECORD | {"question": None}))[0].second == ""
+
+
+def test_an_answer_that_is_a_number_is_found_by_its_text_first(tmp_path):
+    (question,) = read_questions(write(tmp_path, RECORD | {"choices": ["2", "1", "0"], "answer": "0"}))
+    assert question.label == 2
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,8 @@ def test_a_text_to_complete_has_no_question(tmp_path):
     [
         ({"answer": "hail"}, "line 2, has the right answer 'hail', which is not one of the 2"),
         ({"answer": 2}, "which is not one of the 2"),
+        ({"answer": "2"}, "which is not one of the 2"),
+        ({"answer": True}, "has the right answer 'True', which is not one of the 2"),
         ({"answer": "C"}, "which is not one of the 2"),
         ({"choices": ["rain", "rain"]}, "which is not one of the 2"),
         ({"choices": ["rain"]}, "give a list of two or more"),

@@ -132,6 +132,17 @@ def test_choices_are_learned_and_may_be_of_different_numbers(folder_of, tmp_path
     assert score.value > 0.9
 
 
+def test_an_answer_that_a_question_does_not_have_is_never_predicted(folder_of, tmp_path):
+    draw = random.Random(0)
+    empty_is_right = [Question(sentence(draw), "which", (sentence(draw), sentence(draw), ""), 2) for _ in range(96)]
+    two_answers = [replace(each, options=each.options[:2], label=draw.randrange(2)) for each in empty_is_right[:40]]
+    options = how("choice", epochs=3, **QUICK)
+    taught = tune(folder_of("bert"), empty_is_right, empty_is_right[:40], options, folder=tmp_path / "taught")
+    assert taught.mean[0].value > 0.9
+    result = tune(folder_of("bert"), empty_is_right, two_answers, options, folder=tmp_path / "two")
+    assert 0.2 < result.mean[0].value < 0.8
+
+
 def test_questions_are_not_examples_of_other_tasks(folder_of, tmp_path):
     with pytest.raises(InputError, match="the training data holds a Question, the task nli takes Examples"):
         tune(folder_of("bert"), questions(4), questions(4), how("nli", **QUICK), folder=tmp_path)

@@ -13,6 +13,7 @@ from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.errors import InputError
+from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
@@ -26,7 +27,7 @@ def evaluate(
     model: Model,
     held_out: HeldOut = None,
     language: Annotated[str | None, option("Language of a model of several languages.")] = None,
-    task: Annotated[str | None, option("nli, ner, pos, parse, or a GLUE task.", TASK)] = None,
+    task: Annotated[str | None, option(f"One of {', '.join(TASKS)}.", TASK)] = None,
     data: Annotated[Path | None, option("A folder with train, dev and test files.", TASK)] = None,
     train: Annotated[list[str] | None, option("Training data, instead of --data. Repeatable.", TASK)] = None,
     dev: Annotated[list[str] | None, option("Data to select the best epoch. Repeatable.", TASK)] = None,

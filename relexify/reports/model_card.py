@@ -119,7 +119,7 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by what they were measured of."""
     before = notes.get("bits_per_byte_before_training") or {}
     if curve is None:
-        names = {**BASELINES, notes.get("method"): "this model"}  # which may be a baseline itself
+        names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
     kept = curve.at((notes.get("training") or {}).get("selected_step", curve.last.step))
     return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}

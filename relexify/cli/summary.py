@@ -55,8 +55,10 @@ def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_model_folder(output: Path) -> None:
-    """Print where the model is."""
-    results.print(f"\nThe model is in [bold]{escape(str(output))}[/]", soft_wrap=True)
+    """Print where the model is, and its report."""
+    report = output / "report.html"
+    described = f", its report is [bold]{escape(str(report))}[/]" if report.is_file() else ""
+    results.print(f"\nThe model is in [bold]{escape(str(output))}[/]{described}", soft_wrap=True)
 
 
 def print_plan(rows: Sequence[tuple[str, object]]) -> None:
@@ -69,14 +71,16 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:
+def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool = False) -> None:
     """Print the commands that usually follow a transfer, ready to be pasted.
 
     Args:
         model: The folder of the transferred model.
         corpus: Its text, as the command line or a recipe names it.
         held_out: Its held-out text, likewise; None if it is a part of the corpus.
+        is_poor: Whether the evidence has to be repaired before it is worth training.
     """
+    inspecting = ["inspect", str(model)]
     trained = model.with_name(f"{model.name}-trained")
     training = [
         "train",
@@ -85,8 +89,11 @@ def print_next_training(model: Path, corpus: Any, held_out: Any) -> None:
         *_repeated_option("--corpus", corpus),
         *_repeated_option("--held-out", held_out),
     ]
-    results.print("Next, inspect some tokens, or train it:", highlight=False)
-    for command in (["inspect", str(model)], training):
+    if is_poor:
+        results.print("Next, inspect some tokens, repair the evidence, and transfer it again:", highlight=False)
+    else:
+        results.print("Next, inspect some tokens, or train it:", highlight=False)
+    for command in [inspecting] if is_poor else [inspecting, training]:
         results.print(f"  relexify {shlex.join(command)}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -205,7 +205,8 @@ def language_data(
     packed = pack(train_text, tokenizer, excluding=kept)
     length, masking, seed = training.length, training.masking, training.seed
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
-    logger.info("%d tokens of text, %d sequences; scored on %d bytes", len(packed), blocks.count, windows.bytes)
+    sizes = [f"{size:,}" for size in (len(packed), blocks.count, windows.bytes)]
+    logger.info("%s tokens of text, %s sequences; scored on %s bytes", *sizes)
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 

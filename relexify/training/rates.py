@@ -165,7 +165,7 @@ def settle_batch(training: Training, sequences: int | None, processes: int) -> T
             training.steps * training.batch / sequences,
         )
     else:
-        logger.info("the text is seen %.2f times", epochs)
+        logger.info("the text is seen %.3g times", epochs)
     training = replace(training, batch=batch, micro_batch=micro_batch)
     if most and epochs > most and is_own and training.patience is None and training.keep_best is None:
         logger.info(

@@ -14,7 +14,7 @@ MAX_ROWS = 12
 
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     """Return the curve of held-out scores as a table, and the effort as a sentence."""
-    speed = f", {result.tokens_per_second:,.0f} tokens/s" if result.tokens_per_second else ""
+    speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
     return [_curve_table(result.curve, result.selected), f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}"]
 
 

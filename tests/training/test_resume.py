@@ -44,7 +44,7 @@ def checkpoints(folder: Path) -> set[str]:
 def test_the_text_of_these_tests_is_seen_several_times(run_of, caplog):
     with caplog.at_level("INFO"):
         run_of().train()
-    (epochs,) = [record.args[0] for record in caplog.records if "seen %.2f times" in record.msg]
+    (epochs,) = [record.args[0] for record in caplog.records if "seen %.3g times" in record.msg]
     assert 1.2 < epochs < TRAINING.steps / 3, "kills do not fall on both sides of an epoch's end"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,11 +144,6 @@ def run_transfer(
         copy_inner=False,
     )
     shortage = memory_shortage(result.model, options.device)
-    if shortage is not None and has_prior(options):
-        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
-    counted = prior_text(options, model, evidence) if shortage is None else None
-    prior = add_prior(options, result, counted)
-
     scored = options.score and shortage is None
     origins = row_origins(built.mixture, built.precomputed)
     # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
@@ -157,7 +152,24 @@ def run_transfer(
     text, occurrences = cover_text(sample, source, target, origins)
     # A method that aligns vectors with the dictionary has tested it on held-out words.
     tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
-    dictionary = check_dictionary(inputs, occurrences) if tests_dictionary else None
+    start = Start(
+        method=options.method,
+        origins=result.report.origins,
+        fallback=built.mixture.fallback.value,
+        alignment=built.rotation.summary() if built.rotation else None,
+        bits_per_byte={},
+        not_scored=shortage if options.score else None,
+        text=text,
+        dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
+    )
+    tested = start.dictionary is not None or start.alignment is not None
+    if tested and (early := judge(start)).start == "poor":
+        logger.warning("this will be a poor start. %s", early.reason)  # said again at the end, minutes of scoring later
+
+    if shortage is not None and has_prior(options):
+        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+    counted = prior_text(options, model, evidence) if shortage is None else None
+    prior = add_prior(options, result, counted)
     extension = None
     if options.keep_source and evidence.source_held_out is not None:
         own_text = evidence.source_held_out.sample_bytes(options.score_bytes)
@@ -165,17 +177,9 @@ def run_transfer(
         extension = check_extension(
             extend_vocabulary(options, source, evidence), source, evidence.source_held_out, own_scores
         )
-    start = Start(
-        method=options.method,
-        origins=result.report.origins,
-        fallback=built.mixture.fallback.value,
-        alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte=_scores(options, model, inputs, result, sample, counted) if scored else {},
-        not_scored=shortage if options.score else None,
-        text=text,
-        dictionary=dictionary,
-        extension=extension,
-    )
+    if scored:
+        start = replace(start, bits_per_byte=_scores(options, model, inputs, result, sample, counted))
+    start = replace(start, extension=extension)
     summary = {
         **start.as_notes(),
         "verdict": asdict(judge(start)),

@@ -68,7 +68,8 @@ def judge(start: Start) -> Verdict:
     if complaint := _complaint(start):
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if praise := _praise(start):
-        return Verdict("good", praise + _compared_with_original(start))
+        others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
+        return Verdict("good", praise + _compared_with_original(start) + others)
     if doubt := _doubt(start):
         return Verdict("open", doubt)
     if gain is None or own is None:

@@ -122,15 +122,17 @@ def test_text_too_short_to_hold_out_lines_can_be_transferred_to_without_scores(o
     assert result.verdict.start == "unknown"
 
 
-def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path):
+def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplog):
     lexicon = BilingualLexicon(tuple(zip(pico._ENGLISH, pico.foreign_words(), strict=True)))
     checked = run_transfer(replace(options, method="blend", dictionary=lexicon)).start.dictionary
     assert checked.tokens > 0
     assert 0 < checked.text_share <= 1
     foreign = BilingualLexicon((("school", "zzzz"),))
+    assert "poor start" not in caplog.text
     useless = run_transfer(replace(options, method="blend", dictionary=foreign, output=tmp_path / "useless"))
     assert useless.start.dictionary.tokens == 0
     assert useless.verdict.start == "poor"
+    assert "this will be a poor start. The dictionary translates 0 tokens" in caplog.text
 
 
 def test_only_methods_with_word_vectors_are_cached(options, cache):

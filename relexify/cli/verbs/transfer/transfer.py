@@ -81,8 +81,7 @@ def transfer(
     of source embeddings, and grafts them onto the unchanged inner parameters. If interrupted, run the same command
     again to resume.
 
-    Example: relexify transfer smollm2-135m smollm2-swahili --corpus swahili.txt --source-corpus english.txt
-    --dictionary en-sw.tsv
+    Example: relexify transfer smollm2-135m smollm2-swahili --corpus swahili.txt --dictionary en-sw.tsv
 
     Example: relexify transfer gpt2 gpt2-swahili --corpus swahili.txt --method wechsel --set neighbours=20
 
@@ -125,7 +124,7 @@ def transfer(
         result = run_transfer(replace(options, device=chosen_device(options.device)), evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
-    print_next_training(result.output, corpus, held_out)
+    print_next_training(result.output, corpus, held_out, is_poor=result.verdict.start == "poor")
     emit(output=result.output, verdict=result.verdict, start=result.start)
 
 

@@ -278,3 +278,10 @@ def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
         assert outcome.status == 0, outcome.err
     made = [Mixture.load(tmp_path / name / "mixture.safetensors") for name in ("without", "with")]
     assert (made[0].weights != made[1].weights).nnz > 0, "it is not the kept mixture of the first run"
+
+
+def test_a_poor_start_is_not_to_be_trained(world, tmp_path):
+    shown = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "random")
+    assert "repair the evidence, and transfer it again" in " ".join(shown.out.split())
+    assert "relexify inspect" in shown.out
+    assert "relexify train" not in shown.out

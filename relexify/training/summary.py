@@ -1,21 +1,70 @@
-"""The result of a training for people: held-out scores along the way, and the effort."""
+"""The result of a training for people: held-out scores along the way, the effort, and a verdict."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
 
-__all__ = ["summarise_training"]
+__all__ = ["TrainingVerdict", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
+GAIN = 0.01
+"""Bits per byte that count as a gain, or as a loss, of a training."""
+
+
+@dataclass(frozen=True)
+class TrainingVerdict:
+    """Whether a training helped, and whether more of it would.
+
+    Attributes:
+        outcome: `improving`, if scores were still improving when it ended; `finished`, if they were not; `overfitted`,
+            if they became worse again; `worse`, if they never were better than before.
+        reason: Why, and what to do next, in one or two sentences.
+    """
+
+    outcome: Literal["improving", "finished", "overfitted", "worse"]
+    reason: str
+
+
+def judge_training(curve: Curve) -> TrainingVerdict:
+    """Judge a training by its scores on held-out text."""
+    first, best, last = curve.first, curve.best, curve.last
+    before = f"{first.bits_per_byte:.3f} bits per byte before training"
+    if best.step == first.step:
+        reason = (
+            f"The training made the model worse on held-out text: {last.bits_per_byte:.3f} bits per byte at the end, "
+            f"{before}. Train with a lower learning rate, or on more text."
+        )
+        return TrainingVerdict("worse", reason)
+    if last.bits_per_byte - best.bits_per_byte >= GAIN:
+        reason = (
+            f"The model improved until step {best.step:,} ({best.bits_per_byte:.3f} bits per byte of held-out text, "
+            f"{before}) and then became worse: it learnt this text by heart. Train on more text, or for fewer steps."
+        )
+        return TrainingVerdict("overfitted", reason)
+    earlier = min(curve.points[:-1], key=lambda point: abs(point.step - 0.75 * last.step))
+    gained = earlier.bits_per_byte - last.bits_per_byte
+    improved = f"The model improved to {last.bits_per_byte:.3f} bits per byte of held-out text ({before})"
+    since = f"by {gained:.3f} since step {earlier.step:,}"
+    if gained >= GAIN:
+        return TrainingVerdict("improving", f"{improved} and is still improving, {since}: train it for longer.")
+    reason = f"{improved} and hardly improves any more, {since}: more steps on this text gain little."
+    return TrainingVerdict("finished", reason)
 
 
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
-    """Return the curve of held-out scores as a table, and the effort as a sentence."""
+    """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
     speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
-    return [_curve_table(result.curve, result.selected), f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}"]
+    return [
+        _curve_table(result.curve, result.selected),
+        f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}",
+        judge_training(result.curve).reason,
+    ]
 
 
 def _curve_table(curve: Curve, selected: int) -> ResultTable:

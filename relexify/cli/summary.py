@@ -75,7 +75,7 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool = False) -> None:
+def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> None:
     """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
     from relexify.reports.next_steps import after_transfer
 

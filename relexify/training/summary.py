@@ -34,26 +34,21 @@ class TrainingVerdict:
 def judge_training(curve: Curve) -> TrainingVerdict:
     """Judge a training by its scores on held-out text."""
     first, best, last = curve.first, curve.best, curve.last
-    before = f"{first.bits_per_byte:.3f} bits per byte before training"
+    scores = f"Held-out text takes {last.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} before training"
     if best.step == first.step:
-        reason = (
-            f"The training made the model worse on held-out text: {last.bits_per_byte:.3f} bits per byte at the end, "
-            f"{before}. Train with a lower learning rate, or on more text."
-        )
+        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
         return TrainingVerdict("worse", reason)
     if last.bits_per_byte - best.bits_per_byte >= GAIN:
         reason = (
-            f"The model improved until step {best.step:,} ({best.bits_per_byte:.3f} bits per byte of held-out text, "
-            f"{before}) and then became worse: it learnt this text by heart. Train on more text, or for fewer steps."
+            f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
+            "train on more text, or for fewer steps."
         )
         return TrainingVerdict("overfitted", reason)
     earlier = min(curve.points[:-1], key=lambda point: abs(point.step - 0.75 * last.step))
-    gained = earlier.bits_per_byte - last.bits_per_byte
-    improved = f"The model improved to {last.bits_per_byte:.3f} bits per byte of held-out text ({before})"
-    since = f"by {gained:.3f} since step {earlier.step:,}"
-    if gained >= GAIN:
-        return TrainingVerdict("improving", f"{improved} and is still improving, {since}: train it for longer.")
-    reason = f"{improved} and hardly improves any more, {since}: more steps on this text gain little."
+    since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
+    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
     return TrainingVerdict("finished", reason)
 
 

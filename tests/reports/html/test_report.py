@@ -212,7 +212,7 @@ def test_training_adds_curves(folder, tmp_path):
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
     assert "90 (best)" in page
-    assert "is still improving, by" in page
+    assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
 
 

@@ -106,8 +106,8 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
         Indices of the atoms [n × k], int64, and their coefficients [n × k], float64. If a combination is exact with
         fewer atoms, the other coefficients are zero.
     """
-    # Slow to import, and options are validated without them. The BLAS functions take half as long as two calls of numpy;
-    # they keep the interpreter lock, so the long products are left to numpy.
+    # Slow to import, and options are validated without them. The BLAS functions take half as long as two calls of
+    # numpy; they keep the interpreter lock, so the long products are left to numpy.
     from scipy.linalg import solve_triangular
     from scipy.linalg.blas import isamax, saxpy
 

@@ -98,9 +98,9 @@ def f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> Sc
     return _score(task, "F1", _share(2 * found, called + real), len(gold))
 
 
-def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> tuple[Score, Score, Score]:
+def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Score, Score, Score]:
     """Return the mean of accuracy and F1, and both of them: GLUE's scores for MRPC."""
-    share, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task, positive=positive)
+    share, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task)
     mean = (share.value + harmonic.value) / 2
     return _score(task, "mean of accuracy and F1", mean, len(gold)), share, harmonic
 

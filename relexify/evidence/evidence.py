@@ -108,7 +108,14 @@ def open_evidence(
         if each is not None:
             each.ensure_text()
     if scored:
-        _ensure_held_out(measured)
+        try:
+            measured.ensure_text()
+        except InputError as error:
+            # The advice in a message about a part of the corpus is to give more text, which is not the only way out.
+            reason = str(error).partition(":")[0] if measured.parts else str(error)
+            raise InputError(
+                f"{reason}: give text to score on (`held_out`), or do not score (`score=false`)"
+            ) from error
     return Evidence(
         corpus=training,
         held_out=measured,
@@ -145,11 +152,3 @@ def _open_bitext(
     if links is not None:
         parse_links(links, expected=sum(1 for _ in pairs))
     return pairs
-
-
-def _ensure_held_out(held_out: Corpus) -> None:
-    try:
-        held_out.ensure_text()
-    except InputError as error:
-        reason = str(error).partition(":")[0] if held_out.parts else str(error)
-        raise InputError(f"{reason}: give text to score on (`held_out`), or do not score (`score=false`)") from error

@@ -1,4 +1,12 @@
-"""Put a Mixture onto a model, giving a model that AutoModel loads."""
+"""Put a Mixture onto a model, giving a model that AutoModel loads.
+
+graft.py         `graft`: the target tokenizer and mixed embeddings on the unchanged inner parameters
+identifiers.py   ids of special tokens in the configs
+unigram.py       give the grafted model the unigram distribution of its text
+check.py         check the folder of a grafted model
+pruning.py       remove the tokens that a text never uses
+swap.py          read another language with a model that was fine-tuned in one
+"""
 
 from relexify.grafting.check import CheckResult, check
 from relexify.grafting.graft import MIXTURE_FILE, REPORT_FILE, Graft, GraftReport, graft, is_tied, row_origins

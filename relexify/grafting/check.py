@@ -20,6 +20,7 @@ from relexify.grafting.graft import MIXTURE_FILE, GraftReport, is_tied, read_rep
 from relexify.mixture import Fallback, Mixture, Origin
 from relexify.pretrained.architecture import architecture_of, position_padding
 from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.storage.work import read_notes
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of
@@ -59,8 +60,13 @@ def check(folder: str | Path) -> list[CheckResult]:
         InputError: The folder does not hold a graft.
     """
     folder = Path(folder)
-    report = _read_report(folder)
-    results = [CheckResult("files", tuple(_missing_files(folder)))]
+    if (kind := kind_of_folder(folder)) is not None:
+        raise InputError(
+            f"{folder} holds a {kind.name}, not a graft: check the folder of the transfer that it was made from"
+        )
+    report = read_report(folder)
+    missing = [name for name in read_notes(folder).get("files", ()) if not (folder / name).exists()]
+    results = [CheckResult("files", tuple(f"{name} is missing" for name in missing))]
     try:
         config, tokenizer = load_config(folder), load_tokenizer(folder)
         mixture = Mixture.load(folder / MIXTURE_FILE)
@@ -81,21 +87,6 @@ def check(folder: str | Path) -> list[CheckResult]:
         CheckResult("round trip", tuple(_round_trip(tokenizer, vocabulary))),
         CheckResult("inference", tuple(_run(model, tokenizer, vocabulary))),
     ]
-
-
-def _read_report(folder: Path) -> GraftReport:
-    kind = kind_of_folder(folder)
-    if kind is not None:
-        raise InputError(
-            f"{folder} holds a {kind.name}, not a graft: check the folder of the transfer that it was made from"
-        )
-    return read_report(folder)
-
-
-def _missing_files(folder: Path) -> Iterator[str]:
-    for name in read_notes(folder).get("files", ()):
-        if not (folder / name).exists():
-            yield f"{name} is missing"
 
 
 def _compare_sizes(
@@ -132,7 +123,7 @@ def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
 
 def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
     # Special tokens may be copies of zero rows: architectures such as BERT keep the embedding of the padding at zero.
-    zero = (_embedding(model)[: len(mixture)] == 0).all(axis=1)
+    zero = (weight_rows(model.get_input_embeddings())[: len(mixture)] == 0).all(axis=1)
     tokens = [
         repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero).tolist() if mixture.origin[id] != Origin.SPECIAL
     ]
@@ -144,7 +135,7 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
     """Find identical rows of tokens that are mixed from different source tokens."""
     first_ids: dict[bytes, int] = {}
     pairs = []
-    for id, row in enumerate(_embedding(model)[: len(mixture)]):
+    for id, row in enumerate(weight_rows(model.get_input_embeddings())[: len(mixture)]):
         first = first_ids.setdefault(row.tobytes(), id)
         if first != id and not _may_be_equal(mixture, first, id):
             pairs.append(f"{mixture.target_tokens[first]!r} and {mixture.target_tokens[id]!r}")
@@ -234,8 +225,9 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
             if generates:
                 written = model.generate(**inputs, max_new_tokens=4, do_sample=False)
                 tokenizer.decode(written[0])
-            needs_both = architecture_of(model) == "encoder-decoder"
-            output = model(**inputs, **({"decoder_input_ids": inputs["input_ids"]} if needs_both else {}))[0]
+            if architecture_of(model) == "encoder-decoder":
+                inputs["decoder_input_ids"] = inputs["input_ids"]
+            output = model(**inputs)[0]
     except Exception as error:  # whatever it is, users would meet it too
         yield f"{'generating text' if generates else 'running the model'} fails: {first_line(error)}"
         return
@@ -247,12 +239,6 @@ def _sample_words(vocabulary: Vocabulary) -> list[str]:
     """Return the texts of tokens that start a word and consist of letters, spread over the vocabulary."""
     words = [form.text for form in vocabulary.forms if form.text.isalpha() and form.starts_word and not form.is_special]
     return words[:: -(-len(words) // _SAMPLE)] if words else ["a"]
-
-
-def _embedding(model: PreTrainedModel) -> np.ndarray:
-    """Return the input embedding, [rows × width] float32."""
-    weights: np.ndarray = model.get_input_embeddings().weight.detach().float().numpy()
-    return weights
 
 
 def _listed(names: list[str]) -> str:

@@ -30,6 +30,7 @@ from torch.nn.functional import cross_entropy, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
+from relexify.grafting.graft import is_tied
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit, encoder_frame, usable_length
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.progress import Advance, track
@@ -142,9 +143,15 @@ def add_unigram_prior(
                 changed.copy_(original)
     finally:
         model.train(was_training)
-    after = after if helps else before
+    name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
+    if not helps:
+        after, name = before, "nothing"
+    elif bias is not None:
+        name = "output bias"
+    else:
+        name = "tied embedding" if is_tied(model) else "output embedding"
     report = UnigramReport(
-        changed=_name(model, bias) if helps else "nothing",
+        changed=name,
         tokens=len(stream),
         positions=positions,
         divergence_before=before.divergence / math.log(2),
@@ -307,12 +314,3 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     mean = (mean / count).clamp(min=torch.finfo(torch.float32).tiny)
     divergence = float((goal.exp() * (goal - mean.log())).sum())
     return _Predictions(mean, hidden / count, moments / count, divergence, nats / count)
-
-
-def _name(
-    model: PreTrainedModel, bias: torch.Tensor | None
-) -> Literal["output bias", "output embedding", "tied embedding"]:
-    if bias is not None:
-        return "output bias"
-    tied = model.get_input_embeddings().weight.data_ptr() == model.get_output_embeddings().weight.data_ptr()
-    return "tied embedding" if tied else "output embedding"

@@ -135,7 +135,8 @@ class Method:
     def initialise(self, inputs: Inputs) -> Initialisation:
         """Build the initialisation; unlike `build`, always as an `Initialisation`, and with the rows to keep."""
         built = self.build(inputs)
-        built = built if isinstance(built, Initialisation) else Initialisation(built)
+        if not isinstance(built, Initialisation):
+            built = Initialisation(built)
         return replace(built, mixture=inputs.keep_rows(built.mixture), precomputed=inputs.keep_added(built.precomputed))
 
 

@@ -1,4 +1,9 @@
-"""The Mixture: each target token as a weighted sum of source tokens."""
+"""The Mixture: each target token as a weighted sum of source tokens.
+
+mixture.py       `Mixture`: a sparse matrix, where each row comes from, and what fills empty rows
+weights.py       from similarities to weights
+composition.py   build mixtures, and compose them in order of evidence or with weights
+"""
 
 from relexify.mixture.composition import blend, empty_mixture, first_of, mixture_of_rows, mixture_of_weights
 from relexify.mixture.mixture import Fallback, Mixture, Origin, PrecomputedRows

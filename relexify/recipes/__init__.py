@@ -7,5 +7,6 @@ overrides.py, paths.py, settings.py   values from the command line, names of fil
 run.py         run the steps of a recipe in a work folder, then its tasks
 tasks.py       the tables `[[tasks]]`
 compare/       variants of a recipe, trained side by side
+advise/        which initialisation and which evidence to choose
 demo.py        the demonstration
 """

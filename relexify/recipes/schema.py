@@ -217,7 +217,8 @@ def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
     if origin is Mapping:
         return dict[str, value_type(arguments[1], None)]  # type: ignore[misc]
     if is_dataclass(kind):
-        default = default if is_dataclass(default) else None
+        if not is_dataclass(default):
+            default = None
         nested = table_type(kind, default)  # type: ignore[arg-type]
         return Annotated[nested, AfterValidator(lambda given: checked(build, kind, given, default))]
     if kind is int:

@@ -1,4 +1,12 @@
-"""Tables, plots and reports."""
+"""Tables, plots and reports.
+
+comparison.py, task_scores.py, statistics.py   what a comparison measured, and means over its seeds
+tables.py, plots.py      its tables and curves
+summary.py               the folder of a comparison: numbers, tables and a figure
+html/                    reports as a page, of a model or a comparison
+model_card.py, push.py   the model card of an output, and its upload to the Hub
+geometry.py, geometry_plots.py   embeddings and hidden states in space
+"""
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.geometry import (

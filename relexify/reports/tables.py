@@ -96,7 +96,8 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
     Raises:
         InputError: There is no such run.
     """
-    reference = _worst(comparison) if reference is None else reference
+    if reference is None:
+        reference = _worst(comparison)
     kept = comparison.kept(reference)
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps

@@ -1,4 +1,9 @@
-"""Score a language model on text: bits per byte and perplexity."""
+"""Score a language model on text: bits per byte and perplexity.
+
+bits.py           score a model of any architecture
+windows.py        held-out text as windows in which every token is predicted once
+masked_words.py   whole words, to compare masked language models with different vocabularies
+"""
 
 from relexify.scoring.bits import (
     Score,

@@ -7,5 +7,6 @@ checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced
 tensor_files.py  rewrite safetensors files of any size, and link those that stay the same
 checksums.py     detect damaged folders
+documents.py     model cards and other files that describe a finished output
 json.py          read json that others may have written
 """

@@ -126,15 +126,12 @@ def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
     try:
         with write_folder(path, internal=True) as folder:
             write(folder)
-            (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": _checksums(folder)}))
+            files = checksums(folder)
+            files.pop(MARKER, None)  # it is completed when the folder is finished
+            (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": files}))
     except OutputError as error:
         if _read(kind, path, lambda folder: folder) is not None:
             return True  # another process has written the same entry in the meantime
         logger.warning("The cache cannot be written, so this %s is not kept (%s). Set RELEXIFY_CACHE.", kind, error)
         return False
     return True
-
-
-def _checksums(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the checksums of an entry, without the marker, which is completed when the folder is finished."""
-    return {name: entry for name, entry in checksums(folder).items() if name != MARKER}

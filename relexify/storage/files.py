@@ -168,13 +168,12 @@ def is_written(folder: Path) -> bool:
     return (folder / MARKER).exists()
 
 
-def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = True) -> None:
+def check_written(folder: Path, written: Iterable[str] | None) -> None:
     """Validate that everything in a folder was written by relexify, so that it may be removed.
 
     Args:
         folder: The folder.
         written: Names of files and folders, relative to it; None if unknown.
-        deep: Whether the folders in it are checked too.
 
     Raises:
         OutputError: It contains something else, or it is unknown who wrote it.
@@ -184,8 +183,7 @@ def check_written(folder: Path, written: Iterable[str] | None, *, deep: bool = T
             f"{folder} was not written by relexify, so it is not replaced: choose another name, or remove it"
         )
     names = set(written)
-    found = _entries(folder) if deep else sorted(entry.name for entry in folder.iterdir())
-    foreign = [name for name in found if name not in names and _without_temporary(name) not in names]
+    foreign = [name for name in _entries(folder) if name not in names and _without_temporary(name) not in names]
     if foreign:
         shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
         raise OutputError(
@@ -233,7 +231,10 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
         beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
         try:
             yield beside
-            _write_marker(beside)
+            # List everything in the folder in its marker, and keep the notes of one that was written into it.
+            marker = beside / MARKER
+            notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
+            marker.write_text(_marker_text(notes, [*_entries(beside), MARKER]), encoding="utf-8")
             for entry in (beside, *beside.rglob("*")):
                 if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
                     os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
@@ -279,13 +280,6 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     if metadata.get("kind") != kind:
         raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
     return arrays, metadata
-
-
-def _write_marker(folder: Path) -> None:
-    """Write the marker with the list of everything in the folder; keep the notes of an existing one."""
-    marker = folder / MARKER
-    notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
-    marker.write_text(_marker_text(notes, [*_entries(folder), MARKER]), encoding="utf-8")
 
 
 def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
@@ -445,8 +439,8 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # it runs, for another user
+        pass
     return True
 
 

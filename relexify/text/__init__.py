@@ -1,4 +1,14 @@
-"""Text: corpora of any size and format, words, and invented languages."""
+"""Text: corpora of any size and format, words, and invented languages.
+
+corpus.py          `Corpus`: text that is read as often as needed; splits and subsamples
+opening.py         find the files and data sets that a name stands for
+sources.py         read documents from each kind of them
+decoding.py        decompress and decode files in bounded memory
+remote.py          download files behind a URL into the cache
+words.py           split text into words
+segmentation.py, candidates.py   find the words of languages written without spaces
+invented.py, prose.py            an invented language and English prose, for the demo and the tests
+"""
 
 from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextName
 from relexify.text.invented import InventedLanguage, invent

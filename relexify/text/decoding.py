@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPRESSIONS",
+    "JSON_SUFFIXES",
     "LONGEST_LINE",
     "compression_of",
+    "format_suffix",
     "open_decompressed",
     "read_blocks",
     "read_first_bytes",
@@ -34,6 +36,8 @@ __all__ = [
 
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """The first bytes of a compressed file, by its usual suffix."""
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+"""Suffixes of files with one json object per line."""
 LONGEST_LINE = 1 << 27
 """Bytes of the longest line that is read; some corpora are one line of 100 MB."""
 
@@ -125,6 +129,12 @@ def strip_byte_order_mark(block: bytes, path: Path) -> bytes:
         if block.startswith(mark):
             raise InputError(f"{path} is {encoding}, not UTF-8: convert it with `iconv -f {encoding} -t UTF-8`")
     return block.removeprefix(b"\xef\xbb\xbf")
+
+
+def format_suffix(path: Path) -> str:
+    """Return the suffix of a file's format in lower case, before that of a compression: `.jsonl` of `a.jsonl.gz`."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 def compression_of(path: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.text.decoding import COMPRESSIONS, read_first_bytes
+from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_first_bytes
 from relexify.text.remote import download_files, is_url
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
 
@@ -56,7 +56,7 @@ def _find(name: str | Path, field: str) -> list[Source]:
             return [_hub_data_set(name, own_field or field)]
         path = Path(name).expanduser()
         if isinstance(name, str) and is_url(name):
-            files = download_files(name, lambda file: _kind(file) in _KINDS)
+            files = download_files(name, lambda file: format_suffix(file) in _KINDS)
         elif path.is_dir():
             files = _folder(path)
         elif path.exists():
@@ -83,7 +83,7 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
 
 def _folder(path: Path) -> list[Path]:
     """Return the corpus files in a folder and its subfolders, sorted."""
-    files = [file for file in sorted(path.rglob("*")) if file.is_file() and _kind(file) in _KINDS]
+    files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _KINDS]
     if not files:
         raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
     return files
@@ -102,14 +102,9 @@ def _file(path: Path, field: str) -> Source:
     """Return the source for one file, by its format."""
     if not path.is_file():
         raise InputError(f"{path} is not a regular file: write the text to one, as a corpus is read more than once")
-    if _kind(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
+    if format_suffix(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
         return Parquet(path, field)
-    return JsonLines(path, field) if _kind(path) in _JSON else TextFile(path)
-
-
-def _kind(path: Path) -> str:
-    """Return the suffix of the format, before that of a compression."""
-    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
+    return JsonLines(path, field) if format_suffix(path) in JSON_SUFFIXES else TextFile(path)
 
 
 def _hub_data_set(name: str, field: str) -> HubDataSet:
@@ -126,5 +121,4 @@ def _is_data_set(source: object) -> bool:
     return datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset)
 
 
-_JSON = (".jsonl", ".ndjson", ".json")
-_KINDS = (".txt", *_JSON, ".parquet")
+_KINDS = (".txt", *JSON_SUFFIXES, ".parquet")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from tokenizers.models import Unigram
 
@@ -52,13 +52,12 @@ class Segmenter:
         return _unigram(self.words)
 
 
-def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_bytes: int = 6_000_000) -> WordSplitter:
+def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000) -> WordSplitter:
     """Train a word splitter for the language of a text.
 
     Args:
         lines: The text; only its beginning is read.
         vocab_size: Number of words to keep, at most.
-        sample_bytes: Bytes of text in unspaced scripts to train on.
 
     Returns:
         `split_words` if less than a twentieth of the letters of the first lines belong to unspaced scripts, else a
@@ -66,11 +65,20 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_by
     """
     stream = iter(lines)
     first = list(islice(stream, _FIRST_LINES))
-    if _unspaced_share(first) < _LEAST_SHARE:
+    letters = Counter(character for line in first for character in line if character.isalpha())
+    unspaced = sum(count for character, count in letters.items() if is_unspaced(character))
+    if unspaced / max(1, letters.total()) < _LEAST_SHARE:
         return split_words
     from relexify.text.candidates import candidate_words  # imports numpy, which the options of a command do not need
 
-    runs = _collect_runs((line for part in (first, stream) for line in part), sample_bytes)
+    runs: list[str] = []
+    letters_read = 0
+    for line in chain(first, stream):
+        found = unspaced_runs(line)
+        runs.extend(found)
+        letters_read += sum(map(len, found))
+        if letters_read >= _LETTERS:
+            break
     with track("training the word segmentation", _ROUNDS + 1) as advance:
         counts = candidate_words(runs)
         advance(1)
@@ -80,26 +88,6 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000, sample_by
     words = _log_probabilities(counts, vocab_size)
     _LOGGER.info("found %d words of an unspaced script in %d runs of letters", len(words), len(runs))
     return Segmenter(words)
-
-
-def _unspaced_share(lines: list[str]) -> float:
-    """Return the share of letters that belong to unspaced scripts."""
-    letters = Counter(character for line in lines for character in line if character.isalpha())
-    unspaced = sum(count for character, count in letters.items() if is_unspaced(character))
-    return unspaced / max(1, letters.total())
-
-
-def _collect_runs(lines: Iterable[str], limit: int) -> list[str]:
-    """Return the unspaced runs of the first lines, up to `limit` bytes."""
-    runs: list[str] = []
-    size = 0
-    for line in lines:
-        found = unspaced_runs(line)
-        runs.extend(found)
-        size += sum(len(run) for run in found) * 3  # nearly all letters of such scripts have three bytes
-        if size >= limit:
-            break
-    return runs
 
 
 def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
@@ -126,6 +114,7 @@ def _unigram(words: Words) -> Unigram:
 
 
 _FIRST_LINES = 2_000
+_LETTERS = 2_000_000  # of unspaced scripts to train on: about 6 MB
 _LEAST_SHARE = 0.05
 _ROUNDS = 3
 _LEAST_RECOUNT = 2

@@ -1,4 +1,18 @@
-"""Tokenizers: vocabularies, canonical token forms, special tokens, training, extension and pruning."""
+"""Tokenizers: vocabularies, canonical token forms, special tokens, training, extension and pruning.
+
+vocabulary.py      `Vocabulary`: the tokens of a tokenizer
+forms.py           `TokenForm`: a token independent of how its tokenizer spells it
+roles.py           special tokens by role
+normalisation.py   how a tokenizer normalises words
+encoding.py        encode running text
+pieces.py          split target tokens into source tokens
+training.py        train a tokenizer that is built like another
+wordpiece.py       train WordPiece such that the result depends on the text alone
+joint.py           one vocabulary for several languages
+extension.py, merges.py   add tokens of a second language, and learn their merges
+pruning.py         remove tokens that a text never uses
+rebuilding.py      change the vocabulary of a tokenizer, which the two above do
+"""
 
 from relexify.tokens.encoding import Encoder, encodable_batches, encoder_of, make_encodable, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
@@ -9,7 +23,14 @@ from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import train_tokenizer_like
-from relexify.tokens.vocabulary import LARGEST_VOCABULARY, AnyTokenizer, Vocabulary, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import (
+    LARGEST_VOCABULARY,
+    AnyTokenizer,
+    Vocabulary,
+    backend_of,
+    copy_backend,
+    vocabulary_of,
+)
 
 __all__ = [
     "EQUIVALENT_ROLES",
@@ -23,6 +44,7 @@ __all__ = [
     "TokenizerFamily",
     "Vocabulary",
     "backend_of",
+    "copy_backend",
     "encodable_batches",
     "encode_words",
     "encoder_of",

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tokenizers import Tokenizer
-
 from relexify.errors import VocabularyError
 from relexify.storage.fingerprint import fingerprint
+from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -43,10 +42,7 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
             lambda texts: tokenizer(texts, add_special_tokens=False, verbose=False).input_ids,
             fingerprint(json.dumps(state, sort_keys=True, default=str)),
         )
-    # A copy, because truncation and padding must be off, and earlier calls may have left them on.
-    copy = Tokenizer.from_str(backend.to_str())
-    copy.no_truncation()
-    copy.no_padding()
+    copy = copy_backend(backend)
     copy.encode_special_tokens = bool(getattr(tokenizer, "split_special_tokens", False))
     return Encoder(
         lambda texts: (encoding.ids for encoding in copy.encode_batch_fast(texts, add_special_tokens=False)),

@@ -9,7 +9,7 @@ from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_t
 
 from relexify.errors import EvidenceError, InputError, check_number
 from relexify.progress import Advance, track
-from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of
+from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of, copy_backend
 from relexify.tokens.wordpiece import train_wordpiece_vocabulary
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def train_joint_wordpiece(
     *,
     alphabet: int = 1_000,
     lowercase: bool = False,
-    additional: Sequence[str] = (),
 ) -> Tokenizer:
     """Train a WordPiece tokenizer on the text of several languages at once, with the special tokens of another.
 
@@ -41,14 +40,14 @@ def train_joint_wordpiece(
         vocab_size: Number of tokens, special ones included.
         alphabet: Most different characters; rarer ones become unknown.
         lowercase: Convert everything to lower case, without accents.
-        additional: Further special tokens.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
         EvidenceError: There is no text.
     """
     check_number("vocab_size", vocab_size, most=LARGEST_VOCABULARY)
-    special = _special_tokens(like, additional)
+    added = sorted(backend_of(like).get_added_tokens_decoder().items())
+    special = list(dict.fromkeys([*(token.content for _, token in added if token.special), _unknown(like)]))
     if alphabet < 1 or vocab_size <= len(special):
         raise InputError(
             f"a vocabulary of {vocab_size} tokens with {alphabet} characters is not possible: "
@@ -109,17 +108,9 @@ def _unknown(like: PreTrainedTokenizerFast) -> str:
     return UNKNOWN if unknown is None or unknown in shared else str(unknown)
 
 
-def _special_tokens(like: PreTrainedTokenizerFast, additional: Sequence[str]) -> list[str]:
-    added = sorted(backend_of(like).get_added_tokens_decoder().items())
-    source = [token.content for _, token in added if token.special]
-    return list(dict.fromkeys([*source, _unknown(like), *additional]))
-
-
 def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> processors.PostProcessor | None:
     """Return a post-processor that adds the same special tokens as the source tokenizer; None if it adds none."""
-    backend = Tokenizer.from_str(backend_of(like).to_str())
-    backend.no_truncation()
-    backend.no_padding()
+    backend = copy_backend(like)
     single, pair = _template(backend.encode("a")), _template(backend.encode("a", "a"))
     names = [piece.rpartition(":")[0] for piece in (*single, *pair) if not piece.startswith("$")]
     if not names:

@@ -16,7 +16,7 @@ from relexify.tokens.roles import roles_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["LARGEST_VOCABULARY", "AnyTokenizer", "Vocabulary", "backend_of", "vocabulary_of"]
+__all__ = ["LARGEST_VOCABULARY", "AnyTokenizer", "Vocabulary", "backend_of", "copy_backend", "vocabulary_of"]
 
 LARGEST_VOCABULARY = 1 << 22
 """Tokens, several times as many as the largest models have; tokenizers allocates memory for a vocabulary in advance."""
@@ -124,3 +124,15 @@ def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:
             "or convert it to a tokenizer.json first"
         )
     return backend
+
+
+def copy_backend(tokenizer: AnyTokenizer) -> Tokenizer:
+    """Return a copy of the backend without truncation and padding, which earlier calls may have left on.
+
+    Raises:
+        VocabularyError: There is none.
+    """
+    copy = Tokenizer.from_str(backend_of(tokenizer).to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy

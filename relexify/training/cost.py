@@ -13,6 +13,7 @@ outputs of its matrices, those of two norms and of attention. Communication betw
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.hardware import GPUS, USABLE, UTILISATION, Gpu
 from relexify.training.loss.forward import COMPILED_CHUNK
-from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, Stage, Training, plan_stages
+from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Measures, Rates, choose_optimiser
 from relexify.training.trainable import check_trainable
@@ -39,11 +40,14 @@ __all__ = ["Estimate", "Memory", "estimate"]
 
 MOST_GPUS = 1024
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
+_QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
+"""Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
 
 
 SAVINGS: tuple[Mapping[str, Any], ...] = (
     {"checkpoint_activations": True},
     {"inner_precision": "bfloat16", "checkpoint_activations": True},
+    {"optimiser_state": "8-bit", "inner_precision": "bfloat16", "checkpoint_activations": True},
     {"lora_rank": 16},
     {"lora_rank": 16, "inner_precision": "bfloat16", "checkpoint_activations": True},
 )
@@ -135,7 +139,8 @@ def estimate(
         raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
-    check_trainable(shaped, training)
+    with suppress(MissingExtra):  # no obstacle to an estimate
+        check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
@@ -145,11 +150,10 @@ def estimate(
 
 
 def _is_possible(model: PreTrainedModel, training: Training) -> bool:
-    """Whether a model can be trained so; a missing package is no obstacle to an estimate."""
+    """Whether a model can be trained so, if all packages are installed."""
     try:
-        check_trainable(model, training)
-    except MissingExtra:
-        return True
+        with suppress(MissingExtra):
+            check_trainable(model, training)
     except InputError:
         return False
     return True
@@ -244,7 +248,9 @@ def _estimate(
     """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
     training = replace(requested, **changes)
     stages = [_stage_cost(model, stage, training) for stage in _settled_stages(model, training)]
-    can_shard = not training.lora_rank and training.inner_precision == "float32"
+    can_shard = (
+        not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
+    )
     ways = []
     for number in [gpus] if gpus else [2**power for power in range(MOST_GPUS.bit_length())]:
         for is_sharded in (False, True) if can_shard and number > 1 else (False,):
@@ -324,8 +330,15 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
     trained_bytes = sum(size for name, size in bytes_of.items() if name in trained) + adapters * _FLOAT32
     muon_sizes = [matrix.numbers for matrix in orthogonalised]
     muon_bytes = sum(bytes_of[matrix.name] for matrix in orthogonalised)
-    moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
-    states = moments * (trained_bytes - muon_bytes) + muon_bytes + trained_bytes * (training.average is not None)
+    states = muon_bytes + trained_bytes * (training.average is not None)
+    if training.optimiser_state == WHOLE_STATE:
+        moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
+        states += moments * (trained_bytes - muon_bytes)
+    else:
+        by_muon = {matrix.name for matrix in orthogonalised}
+        numbers = [size for name, size in sizes.items() if name in trained - by_muon]
+        numbers += [(training.lora_rank or 0) * size for each in adapted for size in (each.outputs, each.inputs)]
+        states += sum(_moment_bytes(size, training.optimiser_state) for size in numbers)
     copied = head.numel() + (0 if inner_bytes == _BFLOAT16 else sum(matrix.numbers for matrix in matrices))
 
     kept = sum(matrix.outputs * matrix.used for matrix in matrices) + 3 * layers * width
@@ -346,6 +359,14 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
         logits=2 * head.shape[0] * label_share * _BFLOAT16,  # and their gradient
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
     )
+
+
+def _moment_bytes(numbers: int, state: str) -> int:
+    """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; pages may leave it."""
+    is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
+    is_paged = "paged" in state and numbers >= _PAGED_FROM
+    scales = -(-numbers // _BLOCK) * _FLOAT32 if is_small else 0
+    return 2 * (scales + (0 if is_paged else numbers * (1 if is_small else _FLOAT32)))
 
 
 def _matrices(model: PreTrainedModel) -> list[_Matrix]:

@@ -28,6 +28,8 @@ ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
 OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
 OWN_PLAN = "relexify"
 INNER_PRECISIONS = ("float32", "bfloat16")
+WHOLE_STATE = "float32"
+OPTIMISER_STATES = (WHOLE_STATE, "8-bit", "paged", "paged-8-bit")
 REPORTERS = ("tensorboard", "wandb", "trackio")
 LEAST_INTERVAL = 10
 """Steps between two scores in a short run; scoring takes as long as many steps there."""
@@ -120,6 +122,9 @@ class Training:
         inner_precision: Number format of inner parameters while they are trained: `float32`, or `bfloat16`, which
             halves the memory of these parameters, their gradients and the state of their optimiser, but rounds their
             updates; everything is then computed in bfloat16.
+        optimiser_state: How AdamW keeps its two moments: `float32`; `8-bit`, a quarter of it; `paged`, in memory that
+            moves between GPU and host as needed; or `paged-8-bit`. All but the first need the package bitsandbytes. The
+            momentum of Muon stays as it is.
         lora_rank: If given, inner matrices are trained through low-rank adapters of this rank (LoRA) with `adamw`, and
             all other parameters but the embeddings are kept as they are.
         lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`; twice the rank by default.
@@ -167,6 +172,7 @@ class Training:
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
     precision: str = "auto"
     inner_precision: str = "float32"
+    optimiser_state: str = WHOLE_STATE
     lora_rank: int | None = None
     lora_alpha: float | None = None
     lora_merged: bool = True
@@ -266,6 +272,11 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
         _check_stage(stage)
         if training.lora_rank and stage.optimiser == MUON:
             raise InputError("muon trains whole matrices, and lora_rank only adapters: leave out one of the two")
+        if training.optimiser_state != WHOLE_STATE and stage.optimiser == LOOKAHEAD:
+            raise InputError(
+                f"optimiser_state = {training.optimiser_state!r} is not possible with the optimiser {LOOKAHEAD}: leave "
+                f"it out, or choose {ADAM} or {MUON}"
+            )
     names = [stage.name for stage in stages]
     if len(set(names)) < len(names):
         raise InputError(f"two stages have the same name ({', '.join(names)}): give each one of its own")
@@ -352,6 +363,9 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
     if training.inner_precision not in INNER_PRECISIONS:
         choices = " or ".join(INNER_PRECISIONS)
         raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
+    if training.optimiser_state not in OPTIMISER_STATES:
+        choices = ", ".join(OPTIMISER_STATES)
+        raise InputError(f"there is no optimiser_state {training.optimiser_state!r}: choose one of {choices}")
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from relexify.errors import GraftError, InputError
+from relexify.errors import GraftError, InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
-from relexify.training.plan import MUON, Training, plan_stages
+from relexify.training.plan import MUON, WHOLE_STATE, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]
@@ -75,6 +76,7 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
 
     Raises:
         InputError: One does not.
+        MissingExtra: A package is not installed that the training needs.
     """
     for stage in plan_stages(training):
         trained_names(model, stage.trains)  # raises now, and not only after the stages before it
@@ -88,6 +90,8 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
                 ) from error
     if training.lora_rank:
         import_peft()
+    if training.optimiser_state != WHOLE_STATE and importlib.util.find_spec("bitsandbytes") is None:
+        raise MissingExtra("bitsandbytes", f"optimiser_state = {training.optimiser_state!r}", "bitsandbytes")
 
 
 def check_halves(training: Training, devices: int) -> None:

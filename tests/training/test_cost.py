@@ -174,7 +174,8 @@ def test_the_steps_of_own_stages_count():
 @pytest.mark.parametrize("options", [{"snapshots": (10,)}, {"optimiser": "muon"}])
 def test_only_savings_that_the_training_allows_are_estimated(options):
     found = estimates(shaped(SMOLLM2), Training(**options))
-    assert list(found) == [(), ("checkpoint_activations",), ("inner_precision", "checkpoint_activations")]
+    halved = ("inner_precision", "checkpoint_activations")
+    assert list(found) == [(), ("checkpoint_activations",), halved, ("optimiser_state", *halved)]
 
 
 def test_impossible_estimates_are_rejected():

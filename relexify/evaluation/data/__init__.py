@@ -1,1 +1,9 @@
-"""Readers of task data."""
+"""Readers of task data.
+
+files.py          the files of a task, and the data in them
+examples.py       labelled texts and pairs of texts
+choices.py        questions with several answers to choose from
+columns.py        tagged words
+treebank.py       dependency trees
+propositions.py   predicates with their senses and arguments
+"""

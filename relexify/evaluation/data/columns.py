@@ -59,16 +59,14 @@ def read_tagged(path: str | Path) -> list[TaggedSentence]:
     return read_columns(path)
 
 
-def read_columns(path: str | Path, *, word_column: int = 0, tag_column: int = -1) -> list[TaggedSentence]:
-    """Read sentences of tagged words.
+def read_columns(path: str | Path) -> list[TaggedSentence]:
+    """Read sentences of tagged words: the word is the first column, its tag the last one.
 
     Lines that begin with `#` are comments, unless they have all columns and a tag that other words have. `-DOCSTART-`
     lines are skipped, and the language that WikiANN writes before every word (`en:Anton`) is removed.
 
     Args:
         path: The file, plain or compressed.
-        word_column: Index of the column with the word; negative from the end.
-        tag_column: Index of the column with the tag.
 
     Raises:
         InputError: The file cannot be read, is empty, or a line is invalid.
@@ -81,15 +79,17 @@ def read_columns(path: str | Path, *, word_column: int = 0, tag_column: int = -1
         for number, line in enumerate(lines, start=1)
         if not line.startswith(_DOCUMENT_START)
     ]
-    width = _width(rows)
-    rows = _without_comments(rows, width, tag_column)
+    # The number of columns is that of the first line that cannot be a comment.
+    width = next((len(row.columns) for row in rows if row.columns and not row.columns[0].startswith("#")), 2)
+    rows = _without_comments(rows, width)
     for row in rows:
-        _check(row, width, path, word_column, tag_column)
-    prefix = _language_prefix([row.columns[word_column] for row in rows if row.columns])
+        if row.columns:
+            _check(row, width, path)
+    prefix = _language_prefix([row.columns[0] for row in rows if row.columns])
     sentences = [
         TaggedSentence(
-            tuple(row.columns[word_column].removeprefix(prefix) or prefix for row in sentence),
-            tuple(row.columns[tag_column] for row in sentence),
+            tuple(row.columns[0].removeprefix(prefix) or prefix for row in sentence),
+            tuple(row.columns[-1] for row in sentence),
         )
         for sentence in _sentences(rows)
     ]
@@ -106,27 +106,18 @@ def _split(line: str, *, has_tabs: bool) -> tuple[str, ...]:
     return tuple(_SPACES.split(line.strip(" ")))  # not other white space: a word may contain a no-break space
 
 
-def _width(rows: Sequence[_Row]) -> int:
-    """Return the number of columns of the first line that cannot be a comment."""
-    plain = (len(row.columns) for row in rows if row.columns and not row.columns[0].startswith("#"))
-    return next(plain, 2)
-
-
-def _without_comments(rows: Sequence[_Row], width: int, tag_column: int) -> list[_Row]:
+def _without_comments(rows: Sequence[_Row], width: int) -> list[_Row]:
     """Remove comments. `# O` is a word if `O` is a tag of other words, which is frequent in WikiANN's Chinese."""
     hashes = [row for row in rows if row.columns and row.columns[0].startswith("#")]
     if not hashes:
         return list(rows)
     others = [row for row in rows if row.columns and not row.columns[0].startswith("#")]
-    index = tag_column if -width <= tag_column < width else -1
-    known = {row.columns[index] for row in others if len(row.columns) == width}
-    comments = {row.number for row in hashes if len(row.columns) != width or row.columns[index] not in known}
+    known = {row.columns[-1] for row in others if len(row.columns) == width}
+    comments = {row.number for row in hashes if len(row.columns) != width or row.columns[-1] not in known}
     return [row for row in rows if row.number not in comments]
 
 
-def _check(row: _Row, width: int, path: Path, word_column: int, tag_column: int) -> None:
-    if not row.columns:
-        return
+def _check(row: _Row, width: int, path: Path) -> None:
     where, found = f"{path}, line {row.number},", len(row.columns)
     if found < 2:
         raise InputError(f"{where} has one column ({row.columns[0][:40]!r}): each line must be a word and its tag")
@@ -135,13 +126,10 @@ def _check(row: _Row, width: int, path: Path, word_column: int, tag_column: int)
             f"{where} has {found} columns, the lines before it have {width}: correct the line (a word cannot "
             "contain the tab or space that separates columns)"
         )
-    for column in (word_column, tag_column):
-        if not -width <= column < width:
-            raise InputError(f"{where} has {found} columns, and none with the number {column}: choose another column")
-    if not row.columns[word_column]:
+    if not row.columns[0]:
         raise InputError(f"{where} has a tag without a word: correct the line, or leave it out")
-    if not row.columns[tag_column].strip():
-        raise InputError(f"{where} has no tag for {row.columns[word_column][:40]!r}: correct the line, or leave it out")
+    if not row.columns[-1].strip():
+        raise InputError(f"{where} has no tag for {row.columns[0][:40]!r}: correct the line, or leave it out")
 
 
 def _language_prefix(words: Sequence[str]) -> str:

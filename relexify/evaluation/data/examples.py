@@ -16,7 +16,7 @@ from typing import Any
 
 from relexify.errors import InputError, MissingExtra
 from relexify.storage.json import parse_json
-from relexify.text.decoding import COMPRESSIONS, read_blocks
+from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 from relexify.tokens import make_encodable
 
 __all__ = [
@@ -301,10 +301,7 @@ def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _holds_records(source: str | Path) -> bool:
     """Whether a source has json records, or is a Hub data set, by its name."""
-    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    return str(source).startswith("hf:") or bool(suffixes and suffixes[-1] in (".jsonl", ".ndjson", ".json"))
+    return str(source).startswith("hf:") or format_suffix(Path(source)) in JSON_SUFFIXES
 
 
 def _class_name(value: Any, classes: Sequence[str] | None) -> Any:

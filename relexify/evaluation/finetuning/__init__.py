@@ -1,1 +1,7 @@
-"""Fine-tune a model on a task and score it."""
+"""Fine-tune a model on a task and score it.
+
+run.py       fine-tune once for each seed, and score
+problem.py   the labels of a task, and validation of its data
+inputs.py    examples as model inputs, and tags of words from predictions
+encoder.py   load the model, with a new layer for the task
+"""

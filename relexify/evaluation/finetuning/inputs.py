@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
@@ -22,7 +21,7 @@ from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.pretrained.architecture import IGNORED, encoder_frame
-from relexify.tokens import backend_of, encode_words, make_encodable
+from relexify.tokens import copy_backend, encode_words, make_encodable
 
 __all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "row_width", "stack_rows", "tokenize_words", "word_tags"]
 
@@ -234,9 +233,7 @@ def _encode_sentences(
 
 def _pieces_of_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> dict[str, list[int]]:
     """Tokenize distinct words as after a space."""
-    backend = Tokenizer.from_str(backend_of(tokenizer).to_str())  # a copy, whose settings may be changed
-    backend.no_truncation()
-    backend.no_padding()
+    backend = copy_backend(tokenizer)
     backend.encode_special_tokens = True  # a word that spells a special token is text
     pieces: dict[str, list[int]] = {}
     for start in range(0, len(words), _BATCH):

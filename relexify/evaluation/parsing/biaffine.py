@@ -266,12 +266,14 @@ class Biaffine(nn.Module):
 
     def forward(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """Score every dependent with every head [batch × dependents × heads × outputs]."""
-        heads = _with_one(heads) if self.bias_of_heads else heads
+        if self.bias_of_heads:
+            heads = _with_one(heads)
         return torch.einsum("bdi,oij,bhj->bdho", _with_one(dependents), self.weight, heads)
 
     def between(self, dependents: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """Score every dependent with its own head [batch × dependents × outputs]."""
-        heads = _with_one(heads) if self.bias_of_heads else heads
+        if self.bias_of_heads:
+            heads = _with_one(heads)
         return torch.einsum("bdi,oij,bdj->bdo", _with_one(dependents), self.weight, heads)
 
 

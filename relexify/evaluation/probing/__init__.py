@@ -1,1 +1,5 @@
-"""Linear probes on frozen features."""
+"""Linear probes on frozen features.
+
+probes.py     train and score a probe
+features.py   what it predicts from: means of hidden states
+"""

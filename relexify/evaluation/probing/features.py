@@ -19,7 +19,7 @@ from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
 from relexify.progress import track
 from relexify.text import is_unspaced
-from relexify.tokens import backend_of, encode_words, make_encodable
+from relexify.tokens import copy_backend, encode_words, make_encodable
 
 __all__ = ["sentence_means", "word_means"]
 
@@ -133,9 +133,7 @@ class _Sequence:
 
 def _reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: int) -> _Reader:
     check_fit(model, tokenizer)
-    backend = Tokenizer.from_str(backend_of(tokenizer).to_str())  # a copy: earlier calls may have enabled padding
-    backend.no_truncation()
-    backend.no_padding()
+    backend = copy_backend(tokenizer)
     backend.encode_special_tokens = True  # text that spells a special token is text
     before, after = tokenizer_frame(backend)
     room = min(length, usable_length(model) or length) - len(before) - len(after)

@@ -1,4 +1,15 @@
-"""Parallel text: files, word alignment, and counts of aligned tokens."""
+"""Parallel text: files, word alignment, and counts of aligned tokens.
+
+options.py          how parallel text is read, aligned and counted
+bitext.py           `Bitext`: pairs of sentences, read as often as needed
+files.py            the formats of files: two columns, two files of equal length, json lines
+encoding.py         both sides in tokens, and whether the languages seem to be swapped
+eflomal.py          word alignment in both directions
+links.py            `Links`, which tokens or words correspond, and their files
+symmetrisation.py   the two directions combined
+aligned_tokens.py   all of this in one call: counts of aligned tokens, with word alignments from the cache
+overlap.py          pairs that are also in text to score on
+"""
 
 from relexify.evidence.bitext.aligned_tokens import aligned_counts
 from relexify.evidence.bitext.bitext import Bitext

@@ -10,12 +10,12 @@ from math import log
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 
 from relexify.errors import EvidenceError
 from relexify.evidence.bitext.bitext import Bitext
 from relexify.progress import track
-from relexify.tokens import backend_of, encoder_of
+from relexify.tokens import copy_backend, encoder_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -26,6 +26,7 @@ Units = Literal["tokens", "words"]
 """The units that links connect: tokens, or words separated by white space."""
 
 _LINES_AT_ONCE = 1000
+_SAMPLE = 2000  # complete pairs that show which language is which
 _CLEAR_EXCESS = log(1.1)  # 10 % more tokens; smaller differences are noise
 
 
@@ -96,8 +97,6 @@ def looks_swapped(
     bitext: Bitext,
     source_tokenizer: PreTrainedTokenizerFast,
     target_tokenizer: PreTrainedTokenizerFast,
-    *,
-    pairs: int = 2000,
 ) -> bool:
     """Whether the two languages seem to be in the wrong order, judged by the tokenizers.
 
@@ -109,12 +108,11 @@ def looks_swapped(
         bitext: Pairs.
         source_tokenizer: The tokenizer of the language that should come first.
         target_tokenizer: The tokenizer of the other language.
-        pairs: How many complete pairs to use.
 
     Raises:
         EvidenceError: There are none.
     """
-    sample = list(islice(((source, target) for source, target in bitext if source), pairs))
+    sample = list(islice(((source, target) for source, target in bitext if source), _SAMPLE))
     if not sample:
         raise EvidenceError(f"{bitext.name} has no pair of sentences: give parallel text")
     first, second = zip(*sample, strict=True)
@@ -133,7 +131,7 @@ class _SideBuilder:
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, units: Units) -> None:
         self._encode = encoder_of(tokenizer).encode
-        self._backend = _plain_copy(tokenizer) if units == "words" else None  # gives the offsets of tokens
+        self._backend = copy_backend(tokenizer) if units == "words" else None  # gives the offsets of tokens
         self._ids, self._units, self._lines = array("i"), array("q", [0]), array("q", [0])
 
     def add(self, texts: list[str]) -> None:
@@ -179,11 +177,3 @@ def _word_of_each_character(text: str) -> list[int]:
         inside = True
         words.append(word)
     return words
-
-
-def _plain_copy(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
-    """Return a copy without truncation and padding, which earlier calls may have left on."""
-    copy = Tokenizer.from_str(backend_of(tokenizer).to_str())
-    copy.no_truncation()
-    copy.no_padding()
-    return copy

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from relexify.errors import InputError
 from relexify.storage.files import sha256_of
 from relexify.storage.json import parse_json
-from relexify.text.decoding import COMPRESSIONS, read_blocks
+from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 
 __all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "open_pair_files"]
 
@@ -20,7 +20,6 @@ FIELDS = ("source", "target")
 """Default fields of json lines."""
 
 _BRACES = re.compile(r"\{([^{},]+),([^{},]+)\}")
-_JSON = (".jsonl", ".ndjson", ".json")
 
 
 class PairFile(Protocol):
@@ -149,7 +148,7 @@ def _open_file(name: str | Path, fields: tuple[str, str]) -> PairFile:
         before, after = str(path)[: braces.start()], str(path)[braces.end() :]
         left, right = (_existing(Path(f"{before}{side}{after}")) for side in braces.groups())
         return SideBySide(left, right)
-    return JsonPairs(path, fields) if _kind(_existing(path)) in _JSON else Columns(path)
+    return JsonPairs(path, fields) if format_suffix(_existing(path)) in JSON_SUFFIXES else Columns(path)
 
 
 def _existing(path: Path) -> Path:
@@ -158,11 +157,6 @@ def _existing(path: Path) -> Path:
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {problem}: give a file of sentence<TAB>translation, or two as 'news.{{en,de}}'")
     return path
-
-
-def _kind(path: Path) -> str:
-    """Return the suffix of the format, before that of a compression."""
-    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -26,15 +27,15 @@ def find_overlap(
         source_texts: Paragraphs of the source language to score on.
         target_texts: Paragraphs of the target language to score on.
     """
-    scored = [{words for text in texts for words in _sentences(text)} for texts in (source_texts, target_texts)]
-    return np.array(
-        [
-            index
-            for index, pair in enumerate(pairs)
-            if any((own := _sentences(side)) and own <= known for side, known in zip(pair, scored, strict=True))
-        ],
-        np.int64,
-    )
+    scored = [set(chain.from_iterable(map(_sentences, texts))) for texts in (source_texts, target_texts)]
+    overlap = []
+    for index, pair in enumerate(pairs):
+        for side, known in zip(pair, scored, strict=True):
+            sentences = _sentences(side)
+            if sentences and sentences <= known:
+                overlap.append(index)
+                break
+    return np.array(overlap, np.int64)
 
 
 def _sentences(text: str) -> set[str]:

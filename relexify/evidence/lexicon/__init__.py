@@ -1,4 +1,13 @@
-"""Bilingual dictionaries: readers, lookup, and translation quality."""
+"""Bilingual dictionaries: readers, lookup, and translation quality.
+
+lexicon.py           `BilingualLexicon`: pairs of words; identical words, pivoting over a third language
+reading.py           read a dictionary of any format; two columns are read here
+dictd.py, tei.py     the formats of FreeDict
+files.py             what the readers share
+frequencies.py       word frequencies: of vectors, of text, from a file, from the package wordfreq
+correspondences.py   find the entries of a dictionary in two vocabularies
+retrieval.py         measure how well aligned vectors translate
+"""
 
 from relexify.evidence.lexicon.correspondences import Correspondences, find_correspondences
 from relexify.evidence.lexicon.frequencies import count_words, package_frequencies, read_frequencies, vector_frequencies

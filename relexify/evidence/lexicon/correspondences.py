@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import scipy
@@ -71,13 +72,10 @@ def find_correspondences(
         target_index: Row of each target word.
     """
     words: dict[str, int] = {}
-    found = [
-        (source_row, target_row, entry, words.setdefault(source.casefold(), len(words)))
-        for entry, (source, target) in enumerate(lexicon.pairs)
-        if (source_rows := _rows(source, source_index)) and (target_rows := _rows(target, target_index))
-        for source_row in source_rows
-        for target_row in target_rows
-    ]
+    found = []
+    for entry, (source, target) in enumerate(lexicon.pairs):
+        for source_row, target_row in product(_rows(source, source_index), _rows(target, target_index)):
+            found.append((source_row, target_row, entry, words.setdefault(source.casefold(), len(words))))
     table = np.array(found, dtype=np.int64).reshape(-1, 4)
     return Correspondences(table[:, 0], table[:, 1], table[:, 2], table[:, 3], len(lexicon))
 

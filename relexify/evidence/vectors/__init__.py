@@ -1,4 +1,15 @@
-"""Word vectors: read, train and look them up, for words and for tokens."""
+"""Word vectors: read, train and look them up, for words and for tokens.
+
+word_vectors.py      `WordVectors`: vectors of words, and of any text that its n-grams cover
+ngrams.py            fastText's character n-grams
+formats/             read files of fastText, word2vec and GloVe
+mapped_rows.py       read rows of a file that is larger than memory
+options.py           how vectors are trained
+training.py          train vectors on text
+counting.py, gensim_training.py   the two ways to train: by counting, or with fastText
+subwords.py          vectors of tokens, from n-grams or from words
+normalised.py        the same for tokenizers that write lower case, or no accents
+"""
 
 from relexify.evidence.vectors.formats.fasttext import read_fasttext
 from relexify.evidence.vectors.formats.loading import load_vectors

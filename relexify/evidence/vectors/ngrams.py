@@ -48,10 +48,16 @@ class Ngrams:
         Returns:
             `(positions, rows)`, int32 [n-grams] each: the word at `positions[i]` has an n-gram in row `rows[i]`.
         """
-        found = [(start, *self._rows_of_block(words[start:end])) for start, end in _blocks(words)]
-        positions = [start + inside for start, inside, _ in found]
-        empty = np.zeros(0, np.int32)
-        return np.concatenate([empty, *positions]), np.concatenate([empty, *(rows for _, _, rows in found)])
+        positions, rows = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for start, end in _blocks(words):
+            block = words[start:end]
+            indptr, ids = ngram_buckets(block, self.minimum, self.maximum, self.buckets)
+            inside = np.repeat(np.arange(len(block), dtype=np.int32), np.diff(indptr))
+            found, kept = self.rows_of_buckets(ids)
+            kept &= np.array([word not in _WITHOUT_NGRAMS for word in block])[inside]
+            positions.append(start + inside[kept])
+            rows.append(found[kept].astype(np.int32))
+        return np.concatenate(positions), np.concatenate(rows)
 
     def rows_of_buckets(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of buckets, and whether each bucket has one, int64 and bool [ids]."""
@@ -59,13 +65,6 @@ class Ngrams:
             return ids, np.ones(len(ids), bool)
         rows = np.searchsorted(self.known, ids)
         return rows, np.append(self.known, -1)[rows] == ids
-
-    def _rows_of_block(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        indptr, ids = ngram_buckets(words, self.minimum, self.maximum, self.buckets)
-        positions = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(indptr))
-        rows, kept = self.rows_of_buckets(ids)
-        kept &= np.array([word not in _WITHOUT_NGRAMS for word in words])[positions]
-        return positions[kept], rows[kept].astype(np.int32)
 
 
 def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:

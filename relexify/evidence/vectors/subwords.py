@@ -112,7 +112,8 @@ def subwords_from_words(
     )
     totals = np.asarray(occurrences.sum(axis=1)).ravel()
     known = vectors.lookup(words)
-    known = normalise_rows(known) if unit_length else known
+    if unit_length:
+        known = normalise_rows(known)
     summed = occurrences @ known.astype(np.float64)
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
     matrix[[form.is_special for form in vocabulary.forms]] = 0

@@ -57,7 +57,8 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
         return _count_and_fit(text, options)
     for _ in range(_ATTEMPTS):
         vectors = _train(text, options, resolved)
-        if _is_finite(vectors):
+        matrices = [vectors.matrix] if vectors.ngrams is None else [vectors.matrix, vectors.ngrams.matrix]
+        if all(np.isfinite(matrix).all() for matrix in matrices):
             return vectors
         logger.warning("training vectors diverged at learning rate %g", options.learning_rate)
         options = replace(options, learning_rate=options.learning_rate / 2, seed=options.seed + 1)
@@ -145,8 +146,3 @@ def _hashed(words: list[str], options: VectorTraining) -> tuple[np.ndarray, np.n
         buckets = _MOST_NGRAMS
         indptr, ids = ngram_buckets(words, shortest, longest, buckets)
     return indptr, ids, buckets
-
-
-def _is_finite(vectors: WordVectors) -> bool:
-    matrices = [vectors.matrix] if vectors.ngrams is None else [vectors.matrix, vectors.ngrams.matrix]
-    return all(bool(np.isfinite(matrix).all()) for matrix in matrices)

@@ -1,1 +1,6 @@
-"""Train several initialisations side by side."""
+"""Train several initialisations side by side.
+
+options.py   the table `[compare]`
+run.py       run all trials, and report on them
+trials.py    one trial: run it, resume it, read its result
+"""

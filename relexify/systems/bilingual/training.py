@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,66 +69,46 @@ def train_bilingual(
     texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
 
     def prepare(plan: Training) -> TrainingJob:
-        return _bilingual_job(source, target, languages, texts, plan, processes)
+        """Load both models as one, and both texts; the first process fills the caches that the others read."""
+        with processes.main_process_first():
+            bundle = BilingualBundle.join(source, target, languages)
+        dtype, model = bundle.model.dtype, bundle.model.float()
+        for language in languages:
+            check_language_model(model.for_language(language), plan)
+            check_fit(model.for_language(language), bundle.tokenizers[language])
+        check_stages(model, plan)
+        data: dict[str, LanguageData] = {}
+        for language, (text, scored_on) in texts.items():
+            logger.info("text of %s:", language)
+            member, tokenizer = model.for_language(language), bundle.tokenizers[language]
+            with processes.main_process_first():
+                try:
+                    data[language] = language_data(member, tokenizer, text, scored_on, plan)
+                except InputError as error:
+                    raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
+
+        def load(folder: Path | None) -> BilingualModel:
+            if folder is None:  # the model before training, which training has changed in place
+                return BilingualBundle.join(source, target, languages).model
+            return load_bilingual_model(folder)
+
+        return TrainingJob(
+            model=model,
+            dtype=dtype,
+            data=TrainingData(
+                TwoTexts(*(part.blocks for part in data.values())),
+                {language: part.held_out for language, part in data.items()},
+                architecture_of(model.source),
+            ),
+            identity={
+                "model": fingerprint(model),
+                "languages": list(languages),
+                "texts": {language: part.identity for language, part in data.items()},
+            },
+            notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
+            load=load,
+            save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
+        )
 
     inputs = (source, target, source_corpus, source_held_out, corpus, held_out)
     return run_training(prepare, output, training, processes, inputs=inputs, overwrite=overwrite)
-
-
-def _bilingual_job(
-    source: str | Path,
-    target: str | Path,
-    languages: tuple[str, str],
-    texts: Mapping[str, tuple[TextInput, TextInput | None]],
-    training: Training,
-    processes: PartialState,
-) -> TrainingJob:
-    """Load both models as one, and both texts.
-
-    Args:
-        source: As in `train_bilingual`.
-        target: As in `train_bilingual`.
-        languages: As in `train_bilingual`.
-        texts: Corpus and held-out text, by language.
-        training: How to train.
-        processes: Those that train together; the first one fills the caches that the others read.
-    """
-    with processes.main_process_first():
-        bundle = BilingualBundle.join(source, target, languages)
-    dtype, model = bundle.model.dtype, bundle.model.float()
-    for language in languages:
-        check_language_model(model.for_language(language), training)
-        check_fit(model.for_language(language), bundle.tokenizers[language])
-    check_stages(model, training)
-    data: dict[str, LanguageData] = {}
-    for language, (corpus, held_out) in texts.items():
-        logger.info("text of %s:", language)
-        member, tokenizer = model.for_language(language), bundle.tokenizers[language]
-        with processes.main_process_first():
-            try:
-                data[language] = language_data(member, tokenizer, corpus, held_out, training)
-            except InputError as error:
-                raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
-
-    def load(folder: Path | None) -> BilingualModel:
-        if folder is None:  # the model before training, which training has changed in place
-            return BilingualBundle.join(source, target, languages).model
-        return load_bilingual_model(folder)
-
-    return TrainingJob(
-        model=model,
-        dtype=dtype,
-        data=TrainingData(
-            TwoTexts(*(part.blocks for part in data.values())),
-            {language: part.held_out for language, part in data.items()},
-            architecture_of(model.source),
-        ),
-        identity={
-            "model": fingerprint(model),
-            "languages": list(languages),
-            "texts": {language: part.identity for language, part in data.items()},
-        },
-        notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
-        load=load,
-        save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
-    )

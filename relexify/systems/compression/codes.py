@@ -145,7 +145,8 @@ def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) ->
     Raises:
         InputError: There are fewer codes than tokens.
     """
-    base = smallest_base(tokens, k) if base is None else base
+    if base is None:
+        base = smallest_base(tokens, k)
     bases = [base] * k if isinstance(base, int) else list(base)
     check_capacity(tokens, bases)
     return _digits(np.arange(tokens), bases)
@@ -168,7 +169,8 @@ def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0)
     Raises:
         InputError: There are fewer codes than tokens.
     """
-    base = smallest_base(tokens, k) if base is None else base
+    if base is None:
+        base = smallest_base(tokens, k)
     check_capacity(tokens, [base] * k)
     draw = np.random.default_rng(seed)
     if base**k > MAX_NUMBERED_CODES:  # with this many codes, two equal draws are practically impossible
@@ -250,7 +252,8 @@ def clustered_codes(
     """
     rows = np.ascontiguousarray(rows, dtype=np.float32)
     tokens = len(rows)
-    clusters = smallest_base(tokens, k) if clusters is None else clusters
+    if clusters is None:
+        clusters = smallest_base(tokens, k)
     if equal_size or k == 1:
         check_capacity(tokens, [clusters] * k)
     elif clusters < 1:
@@ -265,7 +268,8 @@ def clustered_codes(
         warnings.filterwarnings("ignore", module="sklearn")
         for level in range(k):
             is_last = level == k - 1
-            cells = _members(cell_of_token)
+            order = np.argsort(cell_of_token, kind="stable")
+            cells = np.split(order, np.flatnonzero(np.diff(cell_of_token[order])) + 1)  # the tokens of each cell
             digits = codes[:, level]  # a view: written to below
             # On the last level each token of a cell is a cluster of its own.
             labels = _cluster_cells(rows, cells, tokens if is_last else clusters, equal_size, seed + level)
@@ -277,45 +281,37 @@ def clustered_codes(
             if matched and (level > 0 or k == 1):
                 _number_by_similarity(rows[:, edges[level] : edges[level + 1]], digits, cells, count, seed)
             elif level > 0:
-                _number_at_random(digits, cells, count, seed + level)
+                draw = np.random.default_rng(seed + level)
+                for cell in cells:
+                    digits[cell] = draw.permutation(count)[digits[cell]]
             split = np.stack([cell_of_token, digits], axis=1)
             cell_of_token = np.unique(split, axis=0, return_inverse=True)[1].ravel()
     return check_codes(codes, tokens)
 
 
-def _members(cell_of_token: np.ndarray) -> list[np.ndarray]:
-    """Return the tokens of each cell."""
-    order = np.argsort(cell_of_token, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(cell_of_token[order])) + 1)
-
-
 def _cluster_cells(
     rows: np.ndarray, cells: list[np.ndarray], clusters: int, equal_size: bool, seed: int
 ) -> Iterator[np.ndarray]:
-    """Yield the labels of every cell's rows.
+    """Yield the labels of every cell's rows; if a cell has no more rows than clusters, each row has its own.
 
     Each cell is clustered in one thread: cells are small, and several threads inside one would mostly wait.
     """
 
     def cluster(index: int) -> np.ndarray:
-        return _cluster(rows[cells[index]], clusters, equal_size, seed + 1_000 * index)
+        own, own_seed = rows[cells[index]], seed + 1_000 * index
+        if len(own) <= clusters:
+            return np.arange(len(own))
+        if clusters == 1:
+            return np.zeros(len(own), dtype=np.int64)
+        fitted = _k_means(own, clusters, own_seed, start="k-means++")
+        if equal_size:
+            return equal_size_labels(own, fitted.cluster_centers_, seed=own_seed)
+        labels: np.ndarray = fitted.labels_
+        return labels
 
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(cluster, range(len(cells)))
-
-
-def _cluster(rows: np.ndarray, clusters: int, equal_size: bool, seed: int) -> np.ndarray:
-    """Return labels of one cell's rows; if there are no more rows than clusters, each has its own."""
-    if len(rows) <= clusters:
-        return np.arange(len(rows))
-    if clusters == 1:
-        return np.zeros(len(rows), dtype=np.int64)
-    fitted = _k_means(rows, clusters, seed, start="k-means++")
-    if equal_size:
-        return equal_size_labels(rows, fitted.cluster_centers_, seed=seed)
-    labels: np.ndarray = fitted.labels_
-    return labels
 
 
 def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> KMeans:
@@ -375,12 +371,6 @@ def _distinct_columns(costs: np.ndarray) -> np.ndarray:
 
     columns: np.ndarray = linear_sum_assignment(costs)[1]
     return columns
-
-
-def _number_at_random(digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    for cell in cells:
-        digits[cell] = draw.permutation(count)[digits[cell]]
 
 
 def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -> np.ndarray:

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError
 from relexify.grafting import MIXTURE_FILE
 from relexify.methods.ofa import factorise
 from relexify.pretrained.architecture import check_fit
+from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
@@ -59,6 +60,8 @@ from relexify.systems.compression.tables import fitted_tables, reconstruction_er
 from relexify.version import __version__
 
 __all__ = ["CompressionReport", "compress_folder", "compressed", "expand_folder"]
+
+_CODES_FILE = "codes.safetensors"
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +123,7 @@ def compressed(
     embedding = model.get_input_embeddings()
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to compress")
-    rows = _rows(embedding)
+    rows = weight_rows(embedding)
     check_options(options, *rows.shape)
     known = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
     if len(known) != len(rows):
@@ -130,11 +133,14 @@ def compressed(
     head = model.get_output_embeddings()
     head_form = _head_form(model, embedding, head, options)
     if options.rank is not None:
-        return _in_factors(model, rows, _rows(head) if head_form == "own" else None, options.rank, head_form)
+        head_rows = weight_rows(head) if head_form == "own" else None
+        return _in_factors(model, rows, head_rows, options.rank, head_form)
     base = options.clusters or smallest_base(len(rows), options.k)
     codes = make_codes(known, options)
-    head_codes = make_codes(_rows(head), options) if head_form == "own" else None
-    head_sizes = None if head_codes is None else table_sizes(head_codes, base)
+    head_codes = head_sizes = None
+    if head_form == "own":
+        head_codes = make_codes(weight_rows(head), options)
+        head_sizes = table_sizes(head_codes, base)
     small = _convert(model, Layout(table_sizes(codes, base), head_form, head_sizes), options.seed)
 
     sub_embedding = small.get_input_embeddings()
@@ -143,7 +149,7 @@ def compressed(
     if head_codes is not None:
         small_head: FactoredHead = small.get_output_embeddings()
         parts.append(small_head.embedding)
-        _fill(small_head.embedding, _rows(head), head_codes, options)
+        _fill(small_head.embedding, weight_rows(head), head_codes, options)
     with_neighbour, with_other = shared_digits(known, codes, seed=options.seed)
     report = _report(model, small, parts, head_form, error)
     return small, replace(report, shared_nearest=with_neighbour, shared_random=with_other)
@@ -176,7 +182,7 @@ def compress_folder(
     check_fit(plain, tokenizer)
     known = None
     if options.codes_from is not None:
-        known = _rows(load_model(options.codes_from).get_input_embeddings())
+        known = weight_rows(load_model(options.codes_from).get_input_embeddings())
         tokens = plain.get_input_embeddings().weight.shape[0]
         if len(known) != tokens:
             raise InputError(
@@ -202,11 +208,7 @@ def compress_folder(
     notes["compression"] = asdict(report)
     source = notes.get("provenance")
     notes["provenance"] = Provenance(__version__, command, inputs, options.seed, source).as_dict()
-    with write_folder(output, overwrite=overwrite) as folder:
-        save_model(small, folder)
-        save_tokenizer(tokenizer, folder)
-        _copy_mixture(model, folder)
-        _write_notes(notes, folder)
+    _write(small, tokenizer, notes, output, source=model, overwrite=overwrite)
     return report
 
 
@@ -233,11 +235,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
     inputs = {"model": describe(Path(model))}
     provenance = Provenance(__version__, {"model": str(model)}, inputs, source=notes.get("provenance"))
     notes["provenance"] = provenance.as_dict()
-    with write_folder(output, overwrite=overwrite) as folder:
-        save_model(expanded(small), folder)
-        save_tokenizer(tokenizer, folder)
-        _copy_mixture(model, folder)
-        _write_notes(notes, folder)
+    _write(expanded(small), tokenizer, notes, output, source=model, overwrite=overwrite)
 
 
 def _in_factors(
@@ -249,7 +247,7 @@ def _in_factors(
     embedding.fill(*_balanced_factors(rows, rank))
     norm = float(np.linalg.norm(rows))
     # Of the factors as they were written, in the model's type.
-    error = float(np.linalg.norm(rows - _rows(embedding))) / norm if norm else 0.0
+    error = float(np.linalg.norm(rows - weight_rows(embedding))) / norm if norm else 0.0
     parts = [embedding]
     if head_rows is not None:
         small_head: LowRankHead = small.get_output_embeddings()
@@ -288,13 +286,6 @@ def _report(
         model_after=sum(parameter.numel() for parameter in small.parameters()),
         error=error,
     )
-
-
-def _rows(module: nn.Module) -> np.ndarray:
-    """Return the weight of an embedding or a head as float32 [N × d]."""
-    weight: torch.Tensor = module.weight  # type: ignore[assignment]
-    rows: np.ndarray = weight.detach().float().cpu().numpy()
-    return rows
 
 
 def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
@@ -372,13 +363,20 @@ def _cached_codes(rows: np.ndarray, options: Compression) -> np.ndarray:
     )
 
 
-_CODES_FILE = "codes.safetensors"
-
-
-def _copy_mixture(source: str | Path, folder: Path) -> None:
-    if (Path(source) / MIXTURE_FILE).is_file():
-        shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
-
-
-def _write_notes(notes: Mapping[str, Any], folder: Path) -> None:
-    write_file(folder / MARKER, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+def _write(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    notes: Mapping[str, Any],
+    output: str | Path,
+    *,
+    source: str | Path,
+    overwrite: bool,
+) -> None:
+    """Write a model with its tokenizer, its notes, and the mixture of the folder that it was made from, if any."""
+    with write_folder(output, overwrite=overwrite) as folder:
+        save_model(model, folder)
+        save_tokenizer(tokenizer, folder)
+        if (Path(source) / MIXTURE_FILE).is_file():
+            shutil.copyfile(Path(source) / MIXTURE_FILE, folder / MIXTURE_FILE)
+        text = json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True)
+        write_file(folder / MARKER, text + "\n")

@@ -61,7 +61,10 @@ LOG_ZERO = -1e30
 def chunk_positions(head: FactoredHead, most: int) -> int:
     """Return how many positions a chunk should have: `most`, or a smaller power of two."""
     plan = _plan(head)
-    fitting = max(1, CHUNK_LOGITS // head.out_features if plan is None else CHUNK_PREFIX_SCORES // plan.prefixes)
+    if plan is None:
+        fitting = max(1, CHUNK_LOGITS // head.out_features)
+    else:
+        fitting = max(1, CHUNK_PREFIX_SCORES // plan.prefixes)
     return min(most, 1 << (fitting.bit_length() - 1))
 
 

@@ -20,6 +20,8 @@ from relexify.neighbours import nearest
 __all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digits", "split_width"]
 
 CHUNK = 65_536
+SAMPLE = 1_000
+"""Tokens whose digits are compared."""
 
 
 def split_width(width: int, k: int) -> list[int]:
@@ -98,18 +100,17 @@ def reconstruction_error(rows: np.ndarray, codes: np.ndarray, tables: list[np.nd
     return float(np.sqrt(squared_error / squared_norm)) if squared_norm else 0.0
 
 
-def shared_digits(rows: np.ndarray, codes: np.ndarray, *, sample: int = 1_000, seed: int = 0) -> tuple[float, float]:
+def shared_digits(rows: np.ndarray, codes: np.ndarray, *, seed: int = 0) -> tuple[float, float]:
     """Return how many digits a token shares on average with its nearest neighbour by cosine, and with a random token.
 
     Args:
         rows: The embedding that the codes stand for [N × d].
         codes: [N × k].
-        sample: Number of tokens to look at.
         seed: Random seed of the sample and of the random tokens.
     """
     draw = np.random.default_rng(seed)
     count = len(rows)
-    chosen = draw.choice(count, min(sample, count), replace=False)
+    chosen = draw.choice(count, min(SAMPLE, count), replace=False)
     chosen = chosen[np.any(rows[chosen] != 0, axis=1)]  # a row of zeros has no cosine
     if count < 2 or not len(chosen):
         return 0.0, 0.0

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch.func import functional_call
 from torch.nn.functional import mse_loss
 
@@ -29,7 +28,7 @@ from relexify.mixture import Mixture, Origin, PrecomputedRows, first_of
 from relexify.pretrained.architecture import inner_encoder, tokenizer_frame, usable_length
 from relexify.progress import track
 from relexify.systems.distillation.method import Distillation
-from relexify.tokens import backend_of, make_encodable
+from relexify.tokens import copy_backend, make_encodable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -103,10 +102,7 @@ def pair_lines(
         length: Most target tokens of a line, special ones included.
         source_length: Most source tokens of a line, special ones included; any number if None.
     """
-    encoders = [Tokenizer.from_str(backend_of(tokenizer).to_str()) for tokenizer in (source, target)]
-    for encoder in encoders:
-        encoder.no_truncation()
-        encoder.no_padding()
+    encoders = [copy_backend(source), copy_backend(target)]
     frames = [tokenizer_frame(encoder) for encoder in encoders]
     limits = [
         limit - len(before) - len(after)

@@ -116,11 +116,10 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
         scored=options.score,
         source_scored=options.keep_source,
     )
-    method = METHODS[options.method]
     if not shared:
         _report_unused(options)
-    to_align = evidence.bitext if evidence.links is None and method.takes("bitext") else None
-    if to_align is not None and not is_aligned(to_align):
+    needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
+    if needs_links and evidence.bitext is not None and not is_aligned(evidence.bitext):
         import_eflomal()
     return evidence
 
@@ -131,7 +130,14 @@ def validate_transfer(options: Transfer) -> None:
     Raises:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
-    _check_values(options)
+    for name, (least, most) in _RANGES.items():
+        check_number(name, getattr(options, name), least, most)
+    if options.aligned_by not in get_args(AlignedBy):
+        raise InputError(
+            f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"
+        )
+    if not 0 < options.temperature < float("inf"):
+        raise InputError(f"temperature = {options.temperature} is not possible: give a number above 0, such as 0.1")
     validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
@@ -209,7 +215,8 @@ def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, .
         keep_source: Whether the vocabulary is extended, which needs text of the source language with any method.
     """
     used = {name for name, kinds in _USED_BY.items() if any(method.takes(kind) for kind in kinds)}
-    used |= {"source_corpus"} if keep_source else set()
+    if keep_source:
+        used.add("source_corpus")
     return tuple(name for name in _USED_BY if name not in used)
 
 
@@ -266,14 +273,3 @@ def _check_extension(options: Transfer, method: Method) -> None:
 def _named(names: Sequence[str]) -> str:
     """Return options as messages name them."""
     return ", ".join(f"`{name}`" for name in names)
-
-
-def _check_values(options: Transfer) -> None:
-    for name, (least, most) in _RANGES.items():
-        check_number(name, getattr(options, name), least, most)
-    if options.aligned_by not in get_args(AlignedBy):
-        raise InputError(
-            f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"
-        )
-    if not 0 < options.temperature < float("inf"):
-        raise InputError(f"temperature = {options.temperature} is not possible: give a number above 0, such as 0.1")

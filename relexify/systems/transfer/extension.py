@@ -16,15 +16,15 @@ from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import ExtensionCheck
-from relexify.text import Corpus
 from relexify.tokens import Extension, encoder_of, extend_tokenizer, make_encodable, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from relexify.evidence.evidence import Evidence
+    from relexify.methods.inputs import Inputs
 
-__all__ = ["check_extension", "extend_vocabulary", "score_source_text"]
+__all__ = ["check_extension", "extend_vocabulary"]
 
 _FILE, _KIND = "extension.safetensors", "extension of a tokenizer"
 _FIRST_SHOWN = 250
@@ -56,18 +56,36 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
 
 
 def check_extension(
-    extension: Extension, source: PreTrainedTokenizerFast, held_out: Corpus, scores: dict[str, float]
-) -> ExtensionCheck:
-    """Return how long text is with the added tokens, and how many of them held-out text of the source language has.
+    options: Transfer, inputs: Inputs, original: PreTrainedModel, extended: PreTrainedModel, *, scored: bool
+) -> ExtensionCheck | None:
+    """Return what the added tokens do to text of both languages; None if the vocabulary was not extended.
+
+    With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
+    same as the original. If it may predict all tokens, those that were added take a part of the probability.
 
     Args:
-        extension: The extended tokenizer.
-        source: The source tokenizer.
-        held_out: Text in the source language that was not read when tokens were chosen.
-        scores: What `score_source_text` returns; empty if the model is not scored.
+        options: The transfer.
+        inputs: Its tokenizers, and its held-out text in the source language.
+        original: The source model.
+        extended: The model with the extended vocabulary.
+        scored: Whether both models are scored on text in the source language.
     """
+    source, held_out = inputs.source, inputs.evidence.source_held_out
+    if not options.keep_source or held_out is None:
+        return None
+    kept = len(vocabulary_of(source))
+    scores = {}
+    if scored:
+        text = held_out.sample_bytes(options.score_bytes)
+        with report_under("source language"):
+            scores = {
+                "original model": bits_per_byte(original, source, text).value,
+                "extended model, source tokens": bits_per_byte(extended, source, text, tokens=kept).value,
+                "extended model, all tokens": bits_per_byte(extended, inputs.target, text).value,
+            }
+    extension = extend_vocabulary(options, source, inputs.evidence)
     lines = [make_encodable(line)[0] for line in held_out]
-    first, added = len(vocabulary_of(source)), len(extension.saved)
+    added = len(extension.saved)
     shown = [0]
     while shown[-1] < added:
         shown.append(min(added, max(_FIRST_SHOWN, 2 * shown[-1])))
@@ -75,38 +93,9 @@ def check_extension(
         added=added,
         tokens_per_byte=tuple((number, extension.tokens_per_byte(number)) for number in shown),
         source_tokens=sum(len(ids) for ids in encoder_of(source).encode(lines)),
-        source_added=sum(id >= first for ids in encoder_of(extension.tokenizer).encode(lines) for id in ids),
+        source_added=sum(id >= kept for ids in encoder_of(extension.tokenizer).encode(lines) for id in ids),
         source_bits_per_byte=scores,
     )
-
-
-def score_source_text(
-    original: PreTrainedModel,
-    extended: PreTrainedModel,
-    source: PreTrainedTokenizerFast,
-    target: PreTrainedTokenizerFast,
-    text: str,
-) -> dict[str, float]:
-    """Return bits per byte of text in the source language, before and after a vocabulary was extended.
-
-    With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
-    same as the original. If it may predict all tokens, those that were added take a part of the probability.
-
-    Args:
-        original: The source model.
-        extended: The model with the extended vocabulary.
-        source: The source tokenizer.
-        target: The extended tokenizer.
-        text: The text, one paragraph per line.
-    """
-    with report_under("source language"):
-        return {
-            "original model": bits_per_byte(original, source, text).value,
-            "extended model, source tokens": bits_per_byte(
-                extended, source, text, tokens=len(vocabulary_of(source))
-            ).value,
-            "extended model, all tokens": bits_per_byte(extended, target, text).value,
-        }
 
 
 def _save(extension: Extension, folder: Path) -> None:

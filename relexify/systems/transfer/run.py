@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.chat import default_system_prompt
 from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.lexical import lexical_axes, weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.memory import memory_shortage
 from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
@@ -46,7 +45,7 @@ from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
-from relexify.systems.transfer.extension import check_extension, extend_vocabulary, score_source_text
+from relexify.systems.transfer.extension import check_extension, extend_vocabulary
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.start import ORIGINAL, Start, cover_text
@@ -54,13 +53,12 @@ from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.version import __version__
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = [
     "TransferResult",
     "add_prior",
+    "graft_initialisation",
     "has_prior",
     "initialise",
     "load_transfer",
@@ -133,35 +131,14 @@ def run_transfer(
 
     inputs = method_inputs(options, evidence, model, source, target)
     built = initialise(options.method, inputs)
-    body = fresh_twin(model, seed=options.seed) if METHODS[options.method].fresh_inner else model
-    result = graft(
-        body,
-        target,
-        built.mixture,
-        precomputed=built.precomputed,
-        seed=options.seed,
-        pad_to_multiple_of=options.pad_to_multiple_of,
-        copy_inner=False,
-    )
+    result = graft_initialisation(options, options.method, model, target, built)
     shortage = memory_shortage(result.model, options.device)
-    scored = options.score and shortage is None
-    origins = row_origins(built.mixture, built.precomputed)
     # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
     shown = evidence.held_out if options.score else evidence.corpus
     sample = shown.sample_bytes(options.score_bytes)
-    text, occurrences = cover_text(sample, source, target, origins)
-    # A method that aligns vectors with the dictionary has tested it on held-out words.
-    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
-    start = Start(
-        method=options.method,
-        origins=result.report.origins,
-        fallback=built.mixture.fallback.value,
-        alignment=built.rotation.summary() if built.rotation else None,
-        bits_per_byte={},
-        not_scored=shortage if options.score else None,
-        text=text,
-        dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
-    )
+    start = _examine_evidence(options, inputs, built, result, sample)
+    if options.score:
+        start = replace(start, not_scored=shortage)
     tested = start.dictionary is not None or start.alignment is not None
     if tested and (early := judge(start)).start == "poor":
         logger.warning("this will be a poor start. %s", early.reason)  # said again at the end, minutes of scoring later
@@ -170,13 +147,8 @@ def run_transfer(
         logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
     counted = prior_text(options, model, evidence) if shortage is None else None
     prior = add_prior(options, result, counted)
-    extension = None
-    if options.keep_source and evidence.source_held_out is not None:
-        own_text = evidence.source_held_out.sample_bytes(options.score_bytes)
-        own_scores = score_source_text(model, result.model, source, target, own_text) if scored else {}
-        extension = check_extension(
-            extend_vocabulary(options, source, evidence), source, evidence.source_held_out, own_scores
-        )
+    scored = options.score and shortage is None
+    extension = check_extension(options, inputs, model, result.model, scored=scored)
     if scored:
         start = replace(start, bits_per_byte=_scores(options, model, inputs, result, sample, counted))
     start = replace(start, extension=extension)
@@ -192,10 +164,27 @@ def run_transfer(
             folder,
             provenance=_provenance(options, evidence, model, target),
             summary=summary,
-            inner=options.model if body is model else None,
+            inner=None if METHODS[options.method].fresh_inner else options.model,
         )
     write_documents(Path(options.output))
     return TransferResult(result, built.rotation, start, Path(options.output))
+
+
+def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, result: Graft, sample: str) -> Start:
+    """Return what is known about a grafted model before it is scored: its rows, the text, and tests of the evidence."""
+    origins = row_origins(built.mixture, built.precomputed)
+    text, occurrences = cover_text(sample, inputs.source, inputs.target, origins)
+    # A method that aligns vectors with the dictionary has tested it on held-out words.
+    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
+    return Start(
+        method=options.method,
+        origins=result.report.origins,
+        fallback=built.mixture.fallback.value,
+        alignment=built.rotation.summary() if built.rotation else None,
+        bits_per_byte={},
+        text=text,
+        dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
+    )
 
 
 def _report_system_prompt(target: PreTrainedTokenizerFast) -> str | None:
@@ -220,12 +209,12 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     if options.keep_source:
         return extend_vocabulary(options, source, evidence).tokenizer
     method = METHODS[options.method]
-    given = options.tokenizer or (options.donor if method.takes("donor") else None)
-    if given is not None:
-        return load_tokenizer(given)
-    train = method.train_tokenizer
-    if train is not None:
-        return train(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
+    if options.tokenizer:
+        return load_tokenizer(options.tokenizer)
+    if options.donor is not None and method.takes("donor"):
+        return load_tokenizer(options.donor)
+    if method.train_tokenizer is not None:
+        return method.train_tokenizer(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
     corpus = evidence.corpus
     return cached(
         "tokenizer",
@@ -250,13 +239,24 @@ def method_inputs(
     target: PreTrainedTokenizerFast,
 ) -> Inputs:
     """Return what the method of a transfer builds its mixture from."""
+
+    def read_output() -> np.ndarray | None:
+        head = model.get_output_embeddings()
+        if head is None or is_tied(model):
+            return None
+        return weight_rows(head)
+
+    def read_donor() -> tuple[PreTrainedTokenizerFast, np.ndarray]:
+        name = str(options.donor)
+        return load_tokenizer(name), weight_rows(load_model(name).get_input_embeddings())
+
     return Inputs(
         source=source,
         target=target,
         evidence=evidence,
-        read_embedding=lambda: _rows(model.get_input_embeddings()),
-        read_output=lambda: _untied_rows(model),
-        read_donor=None if options.donor is None else partial(_donor_rows, options.donor),
+        read_embedding=lambda: weight_rows(model.get_input_embeddings()),
+        read_output=read_output,
+        read_donor=None if options.donor is None else read_donor,
         read_model=lambda: model,
         neighbours=options.neighbours,
         temperature=options.temperature,
@@ -269,24 +269,6 @@ def method_inputs(
         seed=options.seed,
         device=options.device,
     )
-
-
-def _rows(embedding: nn.Module) -> np.ndarray:
-    """Return the weight of an embedding or a head as float32 [tokens × d]."""
-    weight: torch.Tensor = embedding.weight  # type: ignore[assignment]
-    rows: np.ndarray = weight.detach().float().cpu().numpy()
-    return rows
-
-
-def _untied_rows(model: PreTrainedModel) -> np.ndarray | None:
-    """Return the output embedding of a model as float32 [tokens × d], if it is not tied to the input embedding."""
-    head = model.get_output_embeddings()
-    return None if head is None or is_tied(model) else _rows(head)
-
-
-def _donor_rows(donor: str) -> tuple[PreTrainedTokenizerFast, np.ndarray]:
-    """Return the tokenizer and the input embedding [tokens × d] of a model."""
-    return load_tokenizer(donor), _rows(load_model(donor).get_input_embeddings())
 
 
 def initialise(method: str, inputs: Inputs) -> Initialisation:
@@ -317,14 +299,33 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     )
 
 
+def graft_initialisation(
+    options: Transfer,
+    method: str,
+    model: PreTrainedModel,
+    target: PreTrainedTokenizerFast,
+    built: Initialisation,
+) -> Graft:
+    """Graft what a method built; the result shares the inner parameters of the model, or has untrained ones."""
+    return graft(
+        fresh_twin(model, seed=options.seed) if METHODS[method].fresh_inner else model,
+        target,
+        built.mixture,
+        precomputed=built.precomputed,
+        seed=options.seed,
+        pad_to_multiple_of=options.pad_to_multiple_of,
+        copy_inner=False,
+    )
+
+
 def has_prior(options: Transfer) -> bool:
     """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text.
 
     An extended model does not unless it is requested: the added tokens would become more probable in source text too.
     """
-    requested = options.unigram_prior
-    by_default = METHODS[options.method].unigram_prior and not options.keep_source
-    return by_default if requested is None else requested
+    if options.unigram_prior is not None:
+        return options.unigram_prior
+    return METHODS[options.method].unigram_prior and not options.keep_source
 
 
 def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:

@@ -144,8 +144,15 @@ class PairBatches:
                 "target_languages": np.array(TARGET),
                 "labels": labels,
             }
-        row = _inputs(inputs) | {"token_type_ids": np.zeros_like(own), "languages": np.full_like(own, TARGET)}
-        return row | {"labels": labels} | ({"bridge": own} if self.objective == "brlm" else {})
+        row = {
+            **_inputs(inputs),
+            "token_type_ids": np.zeros_like(own),
+            "languages": np.full_like(own, TARGET),
+            "labels": labels,
+        }
+        if self.objective == "brlm":
+            row["bridge"] = own
+        return row
 
     def _masked_pair(self, pair: tuple[Sentence, Sentence], position: int) -> Row:
         """Return a row of TLM or BRLM: a sentence and its translation in one sequence, with masks in both."""
@@ -270,8 +277,10 @@ class SegmentPairs:
         block = int(self._order(epoch)[index])
         draws = np.random.default_rng((self.seed, _DRAWS, position))
         label = FOLLOWS if draws.random() < 0.5 else DOES_NOT_FOLLOW
-        # An offset from 1 to count - 1 never leads back to the block itself.
-        other = block if label == FOLLOWS else (block + 1 + int(draws.integers(self.count - 1))) % self.count
+        other = block
+        if label == DOES_NOT_FOLLOW:
+            # An offset from 1 to count - 1 never leads back to the block itself.
+            other = (block + 1 + int(draws.integers(self.count - 1))) % self.count
         first, second = self._block(block)[: self.half], self._block(other)[self.half :]
         return np.concatenate([self.before, first, self.after, second, self.after]).astype(np.int64), label
 
@@ -306,5 +315,6 @@ def _pad(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.Ten
         return torch.from_numpy(np.stack(rows))
     longest = max(len(row) for row in rows)
     width = -(-longest // _MULTIPLE) * _MULTIPLE
-    width = width if length is None else max(longest, min(width, length))
+    if length is not None:
+        width = max(longest, min(width, length))
     return torch.from_numpy(np.stack([np.pad(row, (0, width - len(row)), constant_values=fill) for row in rows]))

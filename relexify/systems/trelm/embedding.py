@@ -88,7 +88,7 @@ def tokens_in_embedding_space(
     """
     if initialisation.startswith("random"):
         vectors = None
-        ids = list(range(len(vocabulary.forms)))
+        ids = list(range(len(vocabulary)))
     elif vectors is None:
         raise InputError(f"the initialisation {initialisation!r} needs vectors of the tokens: give some")
     else:
@@ -100,7 +100,7 @@ def tokens_in_embedding_space(
         static = vectors.lookup([vocabulary.tokens[id] for id in ids])
     else:
         # Drawn for the whole vocabulary, so that a token's vector does not depend on the order or on other tokens.
-        size = (len(vocabulary.forms), anchor.shape[1])
+        size = (len(vocabulary), anchor.shape[1])
         static = np.random.default_rng(seed).normal(size=size).astype(np.float32)[ids]
     pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
     rows, found = embedding_rows(
@@ -182,7 +182,8 @@ def embedding_rows(
     matrix, explained = fit_linear_map(rows, anchor - mean, pairs)
     logger.info("The vectors explain %.1f%% of the variance of the model's embeddings.", 100 * explained)
     predicted: np.ndarray = rows @ matrix
-    if found.converged if found else explained >= MIN_EXPLAINED:
+    is_reliable = explained >= MIN_EXPLAINED if found is None else found.converged
+    if is_reliable:
         # Ridge regression shrinks its predictions; a model expects rows of the usual length. Zero rows do not count.
         length = float(np.sqrt(np.mean(predicted[rows.any(axis=1)] ** 2)))
         predicted *= spread / max(length, 1e-30)
@@ -238,4 +239,5 @@ def fit_linear_map(rows: np.ndarray, deviations: np.ndarray, pairs: np.ndarray) 
     penalty = min(PENALTIES * len(pairs), key=squared_error)
     fitted = axes @ (product / (variances + penalty)[:, None])
     variance = float(np.mean((expected - expected.mean(axis=0)) ** 2))
-    return fitted, 1 - squared_error(penalty) / variance if variance else 0.0
+    explained = 1 - squared_error(penalty) / variance if variance else 0.0
+    return fitted, explained

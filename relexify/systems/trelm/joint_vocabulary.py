@@ -86,6 +86,9 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
     text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
     vocabulary = vocabulary_of(inputs.source)
     anchor = sort_by_frequency(vocabulary, token_counts(inputs.source, text))
+    anchor_forms = None
+    if inputs.aligned_by == "identical":
+        anchor_forms = [vocabulary.forms[id] for id in anchor]
     rows, found = tokens_in_embedding_space(
         vocabulary_of(inputs.target),
         vectors,
@@ -93,7 +96,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
         options.initialisation,
         by=options.map,
         counts=token_counts(inputs.target, text),
-        anchor_forms=[vocabulary.forms[id] for id in anchor] if inputs.aligned_by == "identical" else None,
+        anchor_forms=anchor_forms,
         options=inputs.map_search,
         seed=inputs.seed,
         device=inputs.device,

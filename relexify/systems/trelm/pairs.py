@@ -72,10 +72,13 @@ class AlignedPairs:
     def pair(self, number: int) -> tuple[Sentence, Sentence]:
         """Return a pair: source and target."""
         line = int(self.lines[number])
-        first, second = (
-            _sentence(side, positions, line) for side, positions in zip(self.sides, self.positions, strict=True)
-        )
-        return first, second
+
+        def sentence(side: Side, positions: np.ndarray) -> Sentence:
+            tokens = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
+            return Sentence(side.ids[tokens].astype(np.int64), positions[tokens].astype(np.int64))
+
+        source, target = self.sides
+        return sentence(source, self.positions[0]), sentence(target, self.positions[1])
 
     def fingerprint(self) -> str:
         """Return a sha256 that changes with every token and every link."""
@@ -190,11 +193,6 @@ def align_pairs(
     if max(shares) == 0:
         raise EvidenceError("no token of the parallel text is aligned to another: is it the right word alignment?")
     return AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
-
-
-def _sentence(side: Side, positions: np.ndarray, line: int) -> Sentence:
-    part = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
-    return Sentence(side.ids[part].astype(np.int64), positions[part].astype(np.int64))
 
 
 def _token_positions(

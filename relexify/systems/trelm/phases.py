@@ -7,8 +7,8 @@ are combined. Language-specific: masked tokens of the target language, and next 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from accelerate import PartialState
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.pretrained.quiet import save_model
-from relexify.scoring import HeldOut
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
@@ -39,6 +38,10 @@ __all__ = ["combine_directions", "train_commonality", "train_direction", "train_
 
 TARGET = 1
 """Index of the target language."""
+
+_Prepared = tuple[TrainingData, dict[str, Any]]
+"""The text of a phase, and what the result depends on besides the model and the options. Held-out text under the key
+None is in the last language."""
 
 
 def train_commonality(
@@ -81,9 +84,9 @@ def train_commonality(
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
         measured = dict(zip(loaded.config.languages, (text.held_out for text in texts), strict=True))
-        return _Prepared(blocks, measured, {"texts": [text.identity for text in texts]})
+        return TrainingData(blocks, measured, "encoder"), {"texts": [text.identity for text in texts]}
 
-    return _train("commonality", model, output, prepare, training, processes, overwrite, notes)
+    return _train("commonality", model, output, prepare, training, processes, overwrite=overwrite, notes=notes)
 
 
 def train_direction(
@@ -96,7 +99,6 @@ def train_direction(
     held_out: Any,
     objective: Objective = "cdlm",
     weighting: Weighting = "objectives",
-    overwrite: bool = False,
 ) -> TrainingResult:
     """Train one of the two models of transfer training (Algorithm 1): half of a batch pairs, half masked sentences.
 
@@ -109,7 +111,6 @@ def train_direction(
         held_out: Text in the target language to score on, whatever `Corpus.open` takes.
         objective: CdLM, or TLM or BRLM instead.
         weighting: What counts the same in the loss.
-        overwrite: Replace the output.
 
     Raises:
         InputError: Model, text and options do not fit together.
@@ -143,9 +144,9 @@ def train_direction(
             "tokenizer": encoder_of(tokenizers[TARGET]).identity,
             "held_out": measured,
         }
-        return _Prepared(batches, {None: measured}, identity)
+        return TrainingData(batches, {None: measured}, "encoder"), identity
 
-    return _train(direction, model, output, prepare, training, processes, overwrite)
+    return _train(direction, model, output, prepare, training, processes)
 
 
 def combine_directions(
@@ -211,25 +212,11 @@ def train_specific(
             blocks = SegmentPairs(
                 text.blocks.packed, tokenizer, length=plan.length, masking=plan.masking, seed=plan.seed
             )
-        return _Prepared(InLanguage(blocks, TARGET), {None: text.held_out}, {**text.identity, "follows": follows})
+        data = TrainingData(InLanguage(blocks, TARGET), {None: text.held_out}, "encoder")
+        return data, {**text.identity, "follows": follows}
 
     phase: Phase = "specific with next sentences" if follows else "specific"
-    return _train(phase, model, output, prepare, training, processes, overwrite, notes)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """The text of a phase.
-
-    Attributes:
-        batches: To train on.
-        held_out: To score on, by language; the key None stands for the last language.
-        identity: What the result depends on besides the model and the options.
-    """
-
-    batches: Batches
-    held_out: dict[str | None, HeldOut]
-    identity: dict[str, Any]
+    return _train(phase, model, output, prepare, training, processes, overwrite=overwrite, notes=notes)
 
 
 def _train(
@@ -239,7 +226,8 @@ def _train(
     prepare: Callable[[Training, TriLayerForMaskedLM, Tokenizers], _Prepared],
     training: Training,
     processes: PartialState,
-    overwrite: bool,
+    *,
+    overwrite: bool = False,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
     """Run a phase as a training with one stage."""
@@ -265,20 +253,26 @@ def _train(
         check_trainable(loaded, plan)
         check_tokenizers(loaded, tokenizers)
         with processes.main_process_first():
-            found = prepare(plan, loaded, tokenizers)
+            data, identity = prepare(plan, loaded, tokenizers)
+
+        # How much text the phase is scored on, by language.
+        sizes = {
+            name or loaded.config.languages[-1]: {"tokens": text.tokens, "bytes": text.bytes}
+            for name, text in data.held_out.items()
+        }
 
         def write(trained: TriLayerForMaskedLM, folder: Path) -> None:
             save_model(trained, folder)
             save_tokenizers(tokenizers, folder, loaded.config)
 
         return TrainingJob(
-            loaded,
-            dtype,
-            TrainingData(found.batches, found.held_out, "encoder"),
-            {"model": fingerprint(loaded), "phase": phase, **found.identity},
-            source_notes(model) | {"held_out": _sizes(found.held_out, loaded.config.languages)} | (notes or {}),
-            lambda folder: load_model(folder or model),
-            write,
+            model=loaded,
+            dtype=dtype,
+            data=data,
+            identity={"model": fingerprint(loaded), "phase": phase, **identity},
+            notes=source_notes(model) | {"held_out": sizes} | (notes or {}),
+            load=lambda folder: load_model(folder or model),
+            save=write,
         )
 
     return run_training(
@@ -296,11 +290,3 @@ def _load(model: str | Path) -> TriLayerForMaskedLM:
     if not isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")
     return found
-
-
-def _sizes(held_out: dict[str | None, HeldOut], languages: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return how much text a phase was scored on, by language."""
-    return {
-        languages[-1] if name is None else name: {"tokens": text.tokens, "bytes": text.bytes}
-        for name, text in held_out.items()
-    }

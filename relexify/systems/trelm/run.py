@@ -121,7 +121,8 @@ def run_trelm(
             training = _run_phases(model, work, corpus, held_out, options)
         except InputError:
             # If nothing was trained, remove the folder, so that the corrected command can use it.
-            if processes.is_main_process and not _has_trained(work.path):
+            models = (path.relative_to(work.path) for path in work.path.rglob("*.safetensors"))
+            if processes.is_main_process and all(path.parts[0] == _START for path in models):
                 work.clear()
             raise
         if processes.is_main_process:
@@ -185,15 +186,10 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
     if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
-        texts: tuple[tuple[Any, Any], ...] = (
-            (options.source_corpus, options.source_held_out),
-            (corpus, held_out),
-        )
-        source_held, scored_on = (
-            Corpus.open(text).split(HELD_OUT_EVERY)[1] if held is None else Corpus.open(held) for text, held in texts
-        )
+        source_scored_on = _held_out_text(options.source_corpus, options.source_held_out)
+        scored_on = _held_out_text(corpus, held_out)
         tokenizers = load_tokenizers(work / _START, load_config(work / _START))
-        pairs = load_pairs(tokenizers, options, held_out=(source_held, scored_on))
+        pairs = load_pairs(tokenizers, options, held_out=(source_scored_on, scored_on))
         write_file(work / _PAIRS, json.dumps({"trained": len(pairs), "left_out": pairs.left_out}) + "\n")
     for direction in get_args(Direction):
         logger.info("Transfer training: %s.", direction)
@@ -211,9 +207,11 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
     combine_directions(forward, backward, work / _COMBINED, overwrite=True)
 
 
-def _has_trained(work: Path) -> bool:
-    """Whether a run left more than the model that it started with."""
-    return any(path.relative_to(work).parts[0] != _START for path in work.rglob("*.safetensors"))
+def _held_out_text(corpus: Any, held_out: Any) -> Corpus:
+    """Return the text that a language is scored on: a given one, or the part of its corpus that is held out."""
+    if held_out is not None:
+        return Corpus.open(held_out)
+    return Corpus.open(corpus).split(HELD_OUT_EVERY)[1]
 
 
 def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:

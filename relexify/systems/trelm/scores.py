@@ -143,7 +143,6 @@ def translation_scores(
     writes: str,
     writer: PreTrainedTokenizerFast | None = None,
     tokenize: str = "13a",
-    batch: int = 32,
 ) -> tuple[Score, ...]:
     """Return BLEU-1 to BLEU-4 of the translations by a model.
 
@@ -157,7 +156,6 @@ def translation_scores(
         writes: The language that is written.
         writer: The tokenizer of the language that is written, if each has its own.
         tokenize: How sacrebleu splits words: `13a`, or `char` for languages without spaces.
-        batch: Sentences at a time.
 
     Raises:
         InputError: There is no pair, the model does not know a language, or sacrebleu does not know the tokenisation.
@@ -168,8 +166,9 @@ def translation_scores(
         raise InputError("there is no pair of sentences to score a translation on: give parallel text")
     _import_sacrebleu()
     sentences, references = zip(*complete, strict=True)
-    writer = tokenizer if writer is None else writer
-    found = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer, batch=batch)
+    if writer is None:
+        writer = tokenizer
+    found = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer)
     normalizer = backend_of(writer).normalizer
     expected = [text if normalizer is None else str(normalizer.normalize_str(text)) for text in references]
     return bleu_scores(found, expected, tokenize=tokenize, task=f"translation {reads} → {writes}")
@@ -187,46 +186,39 @@ def translate(
 ) -> list[str]:
     """Translate sentences, all tokens at once; sentences that are too long are cut.
 
-    Arguments are those of `translation_scores`.
+    Arguments are those of `translation_scores`; `batch` is the number of sentences at a time.
 
     Raises:
         InputError: The model does not know a language.
     """
     languages = [model.config.language_index(name) for name in (reads, writes)]
-    writer = tokenizer if writer is None else writer
+    if writer is None:
+        writer = tokenizer
     before, after = encoder_frame(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]
     if cut := sum(len(row) == room for row in rows):
         logger.warning("%d sentences have %d tokens or more and are cut there.", cut, room)
-    framed, found = [[*before, *row, *after] for row in rows], []
+    framed = [[*before, *row, *after] for row in rows]
+    padding = tokenizer.pad_token_id or 0
+    stop = next(iter(encoder_frame(writer)[1]), None)  # the separator
+    found: list[str] = []
     was_training = model.training
     model.eval()
     with torch.inference_mode(), track("translating", len(framed)) as advance:
         for start in range(0, len(framed), batch):
             part = framed[start : start + batch]
-            found += _translate_batch(model, part, languages, tokenizer, writer)
+            longest = max(map(len, part))
+            ids = torch.tensor([row + [padding] * (longest - len(row)) for row in part], device=model.device)
+            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in part], device=model.device)
+            read, written = (torch.full((len(part),), language, device=model.device) for language in languages)
+            logits = model(ids, mask, languages=read, target_languages=written).logits  # [batch × tokens × vocabulary]
+            for best, row in zip(logits.argmax(-1).tolist(), part, strict=True):
+                tokens = collapse_repeats(best[: len(row)], stop, writer.all_special_ids)
+                found.append(writer.decode(tokens).strip())
             advance(len(part))
     model.train(was_training)
     return found
-
-
-def _translate_batch(
-    model: TriLayerForMaskedLM,
-    rows: list[list[int]],
-    languages: list[int],
-    reader: PreTrainedTokenizerFast,
-    writer: PreTrainedTokenizerFast,
-) -> list[str]:
-    longest, padding = max(map(len, rows)), reader.pad_token_id or 0
-    ids = torch.tensor([row + [padding] * (longest - len(row)) for row in rows], device=model.device)
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=model.device)
-    reads, writes = (torch.full((len(rows),), language, device=model.device) for language in languages)
-    logits = model(ids, mask, languages=reads, target_languages=writes).logits  # [batch × tokens × vocabulary]
-    best = [row[: len(tokens)] for row, tokens in zip(logits.argmax(-1).tolist(), rows, strict=True)]
-    _, after = encoder_frame(writer)
-    stop = after[0] if after else None
-    return [writer.decode(collapse_repeats(row, stop, writer.all_special_ids)).strip() for row in best]
 
 
 def collapse_repeats(tokens: Iterable[int], stop: int | None, skipped: Iterable[int] = ()) -> list[int]:

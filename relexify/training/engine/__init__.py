@@ -8,6 +8,7 @@ adapters.py     low-rank adapters instead of whole matrices (LoRA)
 groups.py       which of them are trained by Muon, and which by AdamW at what rate
 muon.py         Muon and AdamW as one optimiser
 lookahead.py    Lookahead around Adam
+kept_rows.py    keep the rows of the source vocabulary bit for bit
 average.py      a moving average of the weights
 cuda_graph.py   forward and backward pass of a step as one CUDA graph
 randomness.py   leave the caller's random state as it was

@@ -17,7 +17,7 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.muon import MuonAdamW
 from relexify.training.engine.trainer import BITS
-from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, Stage, Training
+from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
 from relexify.training.rates import stage_rates
 
 __all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]
@@ -120,14 +120,22 @@ def stage_optimiser(
         training: All other options.
         arguments: As `stage_arguments` returns them.
     """
-    if stage.optimiser == ADAM and stage.embedding_learning_rate is None:
+    has_groups = stage.optimiser == MUON or stage.embedding_learning_rate is not None
+    state = training.optimiser_state
+    if stage.optimiser == ADAM and not has_groups and state == WHOLE_STATE:
         return None
     _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
-    if stage.optimiser != LOOKAHEAD:
-        groups = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=stage.optimiser == MUON)
-        common = {name: options[name] for name in ("lr", "betas", "eps")}
-        return MuonAdamW, {**common, "params": groups}
-    return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
+    if stage.optimiser == LOOKAHEAD:
+        return LookaheadAdamW, {**options, "ahead": training.lookahead_steps, "alpha": training.lookahead_alpha}
+    common = {name: options[name] for name in ("lr", "betas", "eps")}
+    if has_groups:
+        muon = stage.optimiser == MUON
+        common["params"] = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=muon)
+    if state == WHOLE_STATE:
+        return MuonAdamW, common
+    from relexify.training.engine.low_memory import LowMemoryAdamW
+
+    return LowMemoryAdamW, {**common, "optim_bits": 8 if "8-bit" in state else 32, "is_paged": "paged" in state}
 
 
 def compiles(training: Training, stage: Stage, arguments: TrainingArguments) -> bool:

@@ -24,7 +24,7 @@ import torch
 from torch.distributed.tensor import DTensor, Placement, Shard
 from torch.optim.adamw import adamw
 
-__all__ = ["MuonAdamW", "orthogonalise"]
+__all__ = ["GROUP_OPTIONS", "Muon", "MuonAdamW", "orthogonalise"]
 
 POLYNOMIAL = (3.4445, -4.7750, 2.0315)
 """a, b and c of p(x) = a x + b x³ + c x⁵, which is applied to all singular values (Jordan et al., 2024). They end
@@ -41,10 +41,38 @@ WORKSPACE = 14
 """Bytes on a GPU for each of them: the direction in float32; in bfloat16 its copy, the scaled copy and a product, and,
 of a square matrix, as many for its square and the polynomial."""
 
+GROUP_OPTIONS = {"muon": False, "transposed": False, "parts": 1, "momentum": 0.9}
+"""Options that a group of parameters has besides those of AdamW, as `MuonAdamW` describes them."""
+
 Group = dict[str, Any]
 
 
-class MuonAdamW(torch.optim.Optimizer):
+class Muon(torch.optim.Optimizer):
+    """The steps of Muon, for optimisers that take those of other groups of parameters themselves."""
+
+    def _muon_step(self, group: Group) -> None:
+        for trained in _chunks(group["params"]):
+            changes = self._directions(trained, group["momentum"])
+            if shards := [each for each in changes if isinstance(each, DTensor)]:
+                changes = _orthogonalised_shards(shards, group)
+            else:
+                _orthogonalise_in_place(changes, group)
+            if group["weight_decay"]:
+                torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(trained, changes, alpha=-group["lr"])
+
+    def _directions(self, trained: Sequence[torch.Tensor], momentum: float) -> list[torch.Tensor]:
+        """Update the momentum of parameters, and return it one step ahead (Nesterov), as new tensors."""
+        for parameter in trained:
+            if "momentum" not in self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[parameter]["momentum"] for parameter in trained]
+        gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
+        return list(torch._foreach_lerp(gradients, momenta, momentum))
+
+
+class MuonAdamW(Muon):
     """Muon for groups with `"muon": True`, and AdamW for all others.
 
     Args:
@@ -70,11 +98,9 @@ class MuonAdamW(torch.optim.Optimizer):
         eps: float = 1e-6,
     ) -> None:
         defaults = {
+            **GROUP_OPTIONS,
             "lr": lr,
             "weight_decay": weight_decay,
-            "muon": False,
-            "transposed": False,
-            "parts": 1,
             "momentum": momentum,
             "betas": betas,
             "eps": eps,
@@ -122,27 +148,6 @@ class MuonAdamW(torch.optim.Optimizer):
             eps=group["eps"],
             maximize=False,
         )
-
-    def _muon_step(self, group: Group) -> None:
-        for trained in _chunks(group["params"]):
-            changes = self._directions(trained, group["momentum"])
-            if shards := [each for each in changes if isinstance(each, DTensor)]:
-                changes = _orthogonalised_shards(shards, group)
-            else:
-                _orthogonalise_in_place(changes, group)
-            if group["weight_decay"]:
-                torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(trained, changes, alpha=-group["lr"])
-
-    def _directions(self, trained: Sequence[torch.Tensor], momentum: float) -> list[torch.Tensor]:
-        """Update the momentum of parameters, and return it one step ahead (Nesterov), as new tensors."""
-        for parameter in trained:
-            if "momentum" not in self.state[parameter]:
-                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
-        momenta = [self.state[parameter]["momentum"] for parameter in trained]
-        gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
-        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
-        return list(torch._foreach_lerp(gradients, momenta, momentum))
 
 
 def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:

@@ -40,7 +40,7 @@ from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import Stage, Training
+from relexify.training.plan import WHOLE_STATE, Stage, Training
 from relexify.training.precision import cast_for_training
 
 __all__ = ["StageResult", "train_stage"]
@@ -204,6 +204,11 @@ def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training)
         raise InputError("rows cannot be kept in a model that FSDP distributes: leave out keep_rows, or FSDP")
     if training.lora_rank:
         raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out lora_rank, or FSDP")
+    if training.optimiser_state != WHOLE_STATE:
+        raise InputError(
+            f"FSDP cannot distribute the moments of bitsandbytes (optimiser_state = {training.optimiser_state!r}): "
+            "leave out optimiser_state, or FSDP"
+        )
     if training.inner_precision == "bfloat16":
         raise InputError(
             "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "

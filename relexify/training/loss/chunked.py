@@ -31,7 +31,8 @@ def dense_chunk_loss(
 ) -> torch.Tensor:
     """Return the summed negative log likelihood: hidden [n × d], weight [V × d], bias [V], labels [n]."""
     logits = linear(hidden, weight, bias)
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    if logits.dtype != torch.float64:
+        logits = logits.float()
     return cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
 
 

@@ -15,10 +15,10 @@ from relexify.evaluation.data.columns import TaggedSentence, read_columns
 
 @pytest.fixture
 def read(tmp_path: Path) -> Any:
-    def read(text: str, **options: int) -> list[TaggedSentence]:
+    def read(text: str) -> list[TaggedSentence]:
         path = tmp_path / "data.txt"
         path.write_bytes(text.encode())
-        return read_columns(path, **options)
+        return read_columns(path)
 
     return read
 
@@ -41,8 +41,6 @@ def test_compressed_files(tmp_path, pack, name):
 def test_four_columns_with_documents(read):
     text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
     assert read(text) == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O"))]
-    assert read(text, tag_column=1)[0].tags == ("NNP", "VBZ")
-    assert read(text, word_column=1, tag_column=0)[0].words == ("NNP", "VBZ")
 
 
 def test_documents_that_start_with_spaces_among_tabs(read):
@@ -82,11 +80,6 @@ def test_white_space_that_is_no_separator_belongs_to_words(read):
 def test_invalid_files_are_rejected(read, text, message):
     with pytest.raises(InputError, match=message):
         read(text)
-
-
-def test_columns_that_are_not_there(read):
-    with pytest.raises(InputError, match="line 1, has 2 columns, and none with the number 2"):
-        read("a O\n", tag_column=2)
 
 
 def test_as_many_tags_as_words():

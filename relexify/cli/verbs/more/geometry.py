@@ -56,6 +56,7 @@ def geometry(
 
     Example: relexify geometry bert-base-cased --word genes --vectors cc.en.300.bin
     """
+    from relexify.pretrained.lexical import weight_rows
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.reports import (
         Principal,
@@ -86,7 +87,7 @@ def geometry(
         loaded, tokenizer = load_model(model), load_tokenizer(model)
         embedding = loaded.get_input_embeddings()
         digits = getattr(embedding, "codes", None)
-        rows = embedding.weight.detach().float().cpu().numpy()
+        rows = weight_rows(embedding)
         panels[name] = (principal_components(rows), None if digits is None else digits[:, -1].cpu().numpy())
         if text:
             found[name] = _states(loaded, tokenizer, name, text)

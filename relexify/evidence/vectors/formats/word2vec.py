@@ -139,7 +139,11 @@ class _RowStore:
             if word not in self._words:
                 self._words[word] = None
                 fresh.append(position)
-        self._reserve(len(self._words))
+        if len(self._words) > len(self._matrix):
+            first = _FIRST_BYTES // (4 * self.width)
+            # Resizing in place lets the allocator move pages instead of copying them.
+            rows_reserved = max(len(self._words), 2 * len(self._matrix), first)
+            self._matrix.resize((rows_reserved, self.width), refcheck=False)
         self._matrix[start : len(self._words)] = rows if len(fresh) == len(words) else rows[fresh]
 
     def finish(self) -> WordVectors:
@@ -156,12 +160,6 @@ class _RowStore:
             logger.warning("%s repeats words in %d rows: the first row of each is kept", self.path, repeated)
         self._matrix.resize((len(words), self.width), refcheck=False)
         return WordVectors(words, self._matrix)
-
-    def _reserve(self, rows: int) -> None:
-        if rows > len(self._matrix):
-            first = _FIRST_BYTES // (4 * self.width)
-            # Resizing in place lets the allocator move pages instead of copying them.
-            self._matrix.resize((max(rows, 2 * len(self._matrix), first), self.width), refcheck=False)
 
     def _decoded(self, raw: list[bytes], where: str, number: int) -> list[str]:
         words = []

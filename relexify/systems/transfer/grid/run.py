@@ -20,11 +20,10 @@ from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.data.files import evenly_spaced
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import check_roles, graft
+from relexify.grafting import check_roles
 from relexify.markdown import markdown_table
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
-from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
 from relexify.scoring import Score, language_model_scores
@@ -49,6 +48,7 @@ from relexify.systems.transfer.grid.cells import (
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import (
     add_prior,
+    graft_initialisation,
     has_prior,
     method_inputs,
     needed_roles,
@@ -201,16 +201,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             built = method.initialise(inputs.at(cell.neighbours, cell.temperature))
         else:
             built = method.initialise(replace(inputs, overrides={}))
-        body = fresh_twin(model, seed=options.seed) if method.fresh_inner else model
-        result = graft(
-            body,
-            target,
-            built.mixture,
-            precomputed=built.precomputed,
-            seed=options.seed,
-            pad_to_multiple_of=options.pad_to_multiple_of,
-            copy_inner=False,
-        )
+        result = graft_initialisation(options, cell.initialisation, model, target, built)
         add_prior(options, result, counted)
         scores = _scores(search, result.model.to(options.device), target, data)
         logger.info("%s: %s", cell.label, ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))

@@ -1,1 +1,10 @@
-"""The model with the TRILayer: config, backbone, encoder, heads; how it is built, and how it lies on disk."""
+"""The model with the TRILayer.
+
+config.py     its config
+backbone.py   the encoders that it can be built on, and where each keeps its parts
+xlm.py        XLM as a BERT, which it is built on then
+encoder.py    the encoder with the TRILayer between its two halves
+heads.py      masked tokens and translations, next sentences, and answers to tasks
+building.py   build it from a masked language model, or for one language alone
+folder.py     its tokenizers on disk, and the export of one language
+"""

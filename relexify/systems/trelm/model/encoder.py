@@ -243,7 +243,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
             )
         language = self._embed_languages(indices, tokens)
         words, positions = self._embed_words(input_ids, indices), self._positions(input_ids, mask)
-        types = torch.zeros_like(input_ids) if types is None else types
+        if types is None:
+            types = torch.zeros_like(input_ids)
         if self.placeholder is not None:
             words = torch.cat([words, self.placeholder.to(words.dtype).expand(rows, 1, -1)], dim=1)
             if language is not None and language.shape[1] > 1:
@@ -255,8 +256,10 @@ class TriLayerModel(TriLayerPreTrainedModel):
             positions = torch.cat([positions, after], dim=1)
             types = torch.cat([types, torch.zeros_like(types[:, :1])], dim=1)
             mask = None if mask is None else torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
-        words = words if self.widening is None else self.widening(words)
-        words = words if language is None else words + language
+        if self.widening is not None:
+            words = self.widening(words)
+        if language is not None:
+            words = words + language
         # The backbone's own embedding module adds E_seg and E_pos, and applies its norm and dropout.
         embedded = self.backbone.embeddings(inputs_embeds=words, token_type_ids=types, position_ids=positions)
         return widen(self.backbone, embedded), mask
@@ -264,7 +267,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
     def _add_again(self, hidden: torch.Tensor, language: torch.Tensor | None, position: torch.Tensor) -> torch.Tensor:
         """Return H^O + E_lng + E_pos; narrower embeddings (ALBERT) are widened like those of words."""
         if position.shape[-1] == hidden.shape[-1]:
-            hidden = hidden if language is None else hidden + language.to(hidden.dtype)
+            if language is not None:
+                hidden = hidden + language.to(hidden.dtype)
             return hidden + position.to(hidden.dtype)
         again = position if language is None else language + position
         return hidden + widen(self.backbone, again, bias=False).to(hidden.dtype)

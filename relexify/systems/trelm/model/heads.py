@@ -76,7 +76,8 @@ class MaskedHead(nn.Module):
                 [batch × target]. If positions differ, the logits of the smaller vocabulary end with minus infinity.
         """
         hidden = self.norm(self.activation(self.dense(hidden)))
-        hidden = hidden if self.narrowing is None else self.narrowing(hidden)
+        if self.narrowing is not None:
+            hidden = self.narrowing(hidden)
         logits: torch.Tensor
         if self.source_decoder is None or isinstance(is_source, bool):
             decoder = self.source_decoder if self.source_decoder is not None and is_source else self.decoder
@@ -243,17 +244,30 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         self.head.decoder = value
 
 
-class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
-    """One answer for a text, as BERT gives it: the state of the first token, a tanh layer and a linear one."""
+class _FirstTokenModel(TriLayerPreTrainedModel):
+    """Scores of whole texts, as BERT computes them: the state of the first token, a tanh layer and a linear one."""
 
-    def __init__(self, config: TriLayerConfig) -> None:
+    def __init__(self, config: TriLayerConfig, scores: int) -> None:
         super().__init__(config)
-        self.num_labels = config.num_labels
         self.model = TriLayerModel(config)
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
         self.dropout = nn.Dropout(_dropout(config))
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, scores)
         self.post_init()
+
+    def score(self, input_ids: torch.Tensor, **arrays: Any) -> torch.Tensor:
+        """Return the scores of texts [texts × scores]."""
+        first = self.model(input_ids, **arrays).last_hidden_state[:, 0]
+        scores: torch.Tensor = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
+        return scores
+
+
+class TriLayerForSequenceClassification(_FirstTokenModel):
+    """One answer for a text."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config, config.num_labels)
+        self.num_labels = config.num_labels
 
     def forward(
         self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **arrays: Any
@@ -265,8 +279,7 @@ class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
             labels: Indices of the right answers, or numbers if `problem_type` is regression [batch].
             **arrays: Whatever else `TriLayerModel` takes.
         """
-        first = self.model(input_ids, **arrays).last_hidden_state[:, 0]
-        logits = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
+        logits = self.score(input_ids, **arrays)
         loss = None
         if labels is not None and self.config.problem_type == "regression":
             loss = mse_loss(logits.squeeze(-1), labels.to(logits.dtype))
@@ -275,16 +288,11 @@ class TriLayerForSequenceClassification(TriLayerPreTrainedModel):
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
 
-class TriLayerForMultipleChoice(TriLayerPreTrainedModel):
-    """One of several texts, as BERT chooses it: a score of each, from the state of its first token."""
+class TriLayerForMultipleChoice(_FirstTokenModel):
+    """One of several texts, the one with the highest score."""
 
     def __init__(self, config: TriLayerConfig) -> None:
-        super().__init__(config)
-        self.model = TriLayerModel(config)
-        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
-        self.dropout = nn.Dropout(_dropout(config))
-        self.classifier = nn.Linear(config.hidden_size, 1)
-        self.post_init()
+        super().__init__(config, 1)
 
     def forward(
         self,
@@ -303,10 +311,9 @@ class TriLayerForMultipleChoice(TriLayerPreTrainedModel):
         """
         arrays = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
         flat = {name: array.flatten(0, 1) for name, array in arrays.items() if array is not None}
-        first = self.model(input_ids.flatten(0, 1), **flat).last_hidden_state[:, 0]
-        scores = self.classifier(self.dropout(torch.tanh(self.pooler(self.dropout(first)))))
-        logits = scores.view(input_ids.shape[:2])
-        return MultipleChoiceModelOutput(loss=None if labels is None else cross_entropy(logits, labels), logits=logits)
+        logits = self.score(input_ids.flatten(0, 1), **flat).view(input_ids.shape[:2])
+        loss = None if labels is None else cross_entropy(logits, labels)
+        return MultipleChoiceModelOutput(loss=loss, logits=logits)
 
 
 class TriLayerForTokenClassification(TriLayerPreTrainedModel):

@@ -60,6 +60,13 @@ def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
     assert "the default" in rows[0]
 
 
+def test_a_title_that_is_longer_than_its_table_stays_on_one_line_in_a_pipe(capsys):
+    shown = console.table("A title of many words", "a", "b")
+    shown.add_row("1", "2")
+    console.print_table(shown)
+    assert capsys.readouterr().out.splitlines() == ["A title of many words", "a  b", "1  2"]
+
+
 @pytest.mark.parametrize("width", [20, 30, 50, 120])
 def test_narrow_terminals_do_not_cut_words(width, monkeypatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)

@@ -213,7 +213,7 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
     rows: dict[str, dict[str, float]] = {"all tokens": dict(Counter(names.tolist()))}
     covered = notes.get("held_out_text") or {}
     if covered.get("origins"):
-        rows["held-out text"] = covered["origins"]
+        rows["sample of the text"] = covered["origins"]
     by_script: dict[str, Counter[str]] = {}
     for token, origin in zip(mixture.target_tokens, names, strict=True):
         script = script_of(readable(token, mixture.target_spelling)) if origin != "special" else "special tokens"

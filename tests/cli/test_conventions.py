@@ -152,6 +152,16 @@ def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_p
     assert ended.stdout == "2 []\n"
 
 
+def test_inspect_does_not_wait_for_torch(transferred):
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, "inspect", str(transferred[0])]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.endswith("\n[]\n")
+
+
 def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():
     code = (
         "import sys; from relexify.cli.app import main\n"

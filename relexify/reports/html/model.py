@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from relexify.grafting import MIXTURE_FILE
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import MIXTURE_FILE, Mixture, Origin
 from relexify.pretrained.lexical import read_embedding
 from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves

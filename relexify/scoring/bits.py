@@ -165,7 +165,9 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
 
 def format_score(score: Score) -> str:
     """Return the value of a score for people; a perplexity with as many digits as are significant."""
-    return format_perplexity(score.value) if score.metric.endswith("perplexity") else f"{score.value:.4f}"
+    if score.metric.endswith("perplexity"):
+        return format_perplexity(score.value)
+    return f"{score.value:.4f}"
 
 
 def format_perplexity(value: float) -> str:

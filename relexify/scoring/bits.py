@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.finite import check_finite
+from relexify.pretrained.runnable import check_finite
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 from relexify.tokens import make_encodable

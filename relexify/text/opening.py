@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.storage.files import missing_file
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_first_bytes
 from relexify.text.remote import download_files, is_url
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
@@ -95,8 +96,9 @@ def _pattern(path: Path) -> list[Path]:
     """Return the files that match a glob pattern, sorted."""
     files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
     if not files:
-        problem = "matches no file" if glob.has_magic(str(path)) else "does not exist"
-        raise InputError(f"{str(path)[:200]} {problem}: check the name")
+        if not glob.has_magic(str(path)):
+            raise missing_file(path)
+        raise InputError(f"{str(path)[:200]} matches no file: check the name")
     return files
 
 

@@ -246,6 +246,14 @@ def test_an_invalid_corpus_is_rejected_at_once(source: object, message: str) -> 
         Corpus.open(source)  # type: ignore[arg-type]
 
 
+def test_a_misspelt_name_suggests_the_file_beside_it(tmp_path):
+    (tmp_path / "swahili.txt").write_text("shule\n")
+    with pytest.raises(InputError, match=r"swahilli\.txt does not exist: did you mean '.*/swahili\.txt'\?"):
+        Corpus.open(tmp_path / "swahilli.txt")
+    with pytest.raises(InputError, match=r"english\.txt does not exist: check the name"):
+        Corpus.open(tmp_path / "english.txt")
+
+
 def test_the_field_can_be_named_after_the_file(tmp_path: Path) -> None:
     line = json.dumps({"text": "no", "body": "yes", "a b": "odd"})
     path = write(tmp_path / "news.jsonl", line)

@@ -232,7 +232,9 @@ def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner:
 
 def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Return values as a parameter if a tensor is one, else as they are."""
-    return nn.Parameter(values, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else values
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(values, requires_grad=tensor.requires_grad)
+    return values
 
 
 def _mix(

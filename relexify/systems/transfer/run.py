@@ -29,13 +29,11 @@ from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, Input
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
-from relexify.pretrained.chat import default_system_prompt
-from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes, weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.memory import memory_shortage
-from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.runnable import check_finite, memory_shortage
+from relexify.pretrained.tokenizers import default_system_prompt, save_tokenizer, train_tokenizer
 from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte, sample_size

@@ -156,6 +156,7 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
         "eins\nzwei\nüber\n".encode("latin1"),
         r"line 3 holds the byte 0xfc; .*iconv -f latin1 -t utf-8",
     ),
+    "cut off": ("a.txt", "mektep\nمەكتەپ".encode()[:-1], r"ends in the middle of a character"),
     "utf16": ("a.txt", "eins\n".encode("utf-16"), r"is UTF-16[LB]E, not UTF-8: .*iconv -f UTF-16"),
     "utf32": ("a.txt", "eins\n".encode("utf-32"), r"is UTF-32[LB]E, not UTF-8"),
     "binary": ("a.txt", b"eins\n\x01\x00\x02", r"is not text \(line 2 holds a NUL byte\)"),

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from relexify.grafting import MIXTURE_FILE
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import MIXTURE_FILE, Mixture, Origin
 from relexify.pretrained.lexical import read_embedding
 from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves
@@ -213,7 +212,7 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
     rows: dict[str, dict[str, float]] = {"all tokens": dict(Counter(names.tolist()))}
     covered = notes.get("held_out_text") or {}
     if covered.get("origins"):
-        rows["held-out text"] = covered["origins"]
+        rows["sample of the text"] = covered["origins"]
     by_script: dict[str, Counter[str]] = {}
     for token, origin in zip(mixture.target_tokens, names, strict=True):
         script = script_of(readable(token, mixture.target_spelling)) if origin != "special" else "special tokens"

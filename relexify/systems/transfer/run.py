@@ -15,7 +15,6 @@ import numpy as np
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import (
-    MIXTURE_FILE,
     Graft,
     UnigramReport,
     add_unigram_prior,
@@ -28,7 +27,7 @@ from relexify.grafting import (
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, Input
-from relexify.mixture import Mixture, PrecomputedRows
+from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes, weight_rows

@@ -108,10 +108,12 @@ class ResultTable:
     Attributes:
         title: What it shows.
         rows: The header, then the rows.
+        is_drawn: Whether reports show the same numbers in a figure, so that they need no table.
     """
 
     title: str
     rows: Sequence[Sequence[str]]
+    is_drawn: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,13 @@ from relexify.cli.console import emit, print_table, results, table
 from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
+    import typer
+
     from relexify.scoring import Score
+    from relexify.training.result import TrainingResult
 
 __all__ = [
+    "print_after_training",
     "print_measured",
     "print_model_folder",
     "print_next_training",
@@ -71,36 +75,63 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool = False) -> None:
-    """Print the commands that usually follow a transfer, ready to be pasted.
+def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> None:
+    """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
+    from relexify.reports.next_steps import after_transfer
+
+    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor)
+    _print_commands(title, commands)
+
+
+def print_after_training(context: typer.Context, result: TrainingResult, held_out: Sequence[str] | None) -> None:
+    """Print the commands that usually follow a training, ready to be pasted.
 
     Args:
-        model: The folder of the transferred model.
-        corpus: Its text, as the command line or a recipe names it.
-        held_out: Its held-out text, likewise; None if it is a part of the corpus.
-        is_poor: Whether the evidence has to be repaired before it is worth training.
+        context: Of the command that trained.
+        result: The training.
+        held_out: Its held-out text; None if it is a part of the corpus.
     """
-    inspecting = ["inspect", str(model)]
-    trained = model.with_name(f"{model.name}-trained")
-    training = [
-        "train",
-        str(model),
-        str(trained),
-        *_repeated_option("--corpus", corpus),
-        *_repeated_option("--held-out", held_out),
-    ]
-    if is_poor:
-        results.print("Next, inspect some tokens, repair the evidence, and transfer it again:", highlight=False)
+    from relexify.reports.next_steps import repeated_option
+    from relexify.storage.work import read_notes
+    from relexify.training.summary import judge_training
+
+    outcome = judge_training(result.curve).outcome
+    steps, learning_rate = result.curve.last.step, read_notes(result.output)["training"]["learning_rate"]
+    if outcome == "improving":
+        longer = result.output.with_name(f"{result.output.name}-{4 * steps}")
+        _print_commands("Next, train it for longer:", [_changed_command(context, output=longer, steps=4 * steps)])
+    elif outcome == "worse" and learning_rate:
+        slower = result.output.with_name(f"{result.output.name}-slower")
+        again = _changed_command(context, output=slower, learning_rate=f"{learning_rate / 4:.1e}")
+        _print_commands("Next, train it with a lower learning rate:", [again])
+    elif held_out:
+        scoring = ["relexify", "evaluate", str(result.output), *repeated_option("--held-out", held_out)]
+        _print_commands("Next, score it on all of the held-out text:", [shlex.join(scoring)])
     else:
-        results.print("Next, inspect some tokens, or train it:", highlight=False)
-    for command in [inspecting] if is_poor else [inspecting, training]:
-        results.print(f"  relexify {shlex.join(command)}", highlight=False, markup=False, soft_wrap=True)
+        commands = [shlex.join(["relexify", verb, str(result.output)]) for verb in ("inspect", "check")]
+        _print_commands("Next, inspect some tokens, or check that it is intact:", commands)
 
 
-def _repeated_option(name: str, given: Any) -> list[str]:
-    """Return the arguments that give an option one value or several; none for None."""
-    values = [given] if isinstance(given, str | Path) else given or []
-    return [part for value in values for part in (name, str(value))]
+def _print_commands(title: str, commands: Sequence[str]) -> None:
+    results.print(title, highlight=False)
+    for command in commands:
+        results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _changed_command(context: typer.Context, **changes: object) -> str:
+    """Return a command as it was given, with other values for some parameters."""
+    from relexify.reports.next_steps import repeated_option
+
+    words = ["relexify", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        value = changes.get(name, context.params.get(name))
+        source = context.get_parameter_source(name)
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif name in changes or (source is not None and source.name == "COMMANDLINE"):
+            words += [parameter.opts[0]] if value is True else repeated_option(parameter.opts[0], value)
+    return shlex.join(words)
 
 
 def _cell(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, validate_word_alignment
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.storage.files import missing_file
 from relexify.storage.fingerprint import NO_EFFECT
 from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 
@@ -133,7 +134,7 @@ def open_evidence(
 
 def _existing(path: str | Path | None) -> Path | None:
     if path is not None and not Path(path).exists():
-        raise InputError(f"{path} does not exist: check the path")
+        raise missing_file(Path(path))
     return None if path is None else Path(path)
 
 

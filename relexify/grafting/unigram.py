@@ -165,7 +165,7 @@ def add_unigram_prior(
         bits_after=after.nats / math.log(2),
     )
     logger.info(
-        "the unigram prior changes %s: %.2f bits per token, from %.2f",
+        "the unigram prior, how often the text has each token, changes %s: %.2f bits per token, from %.2f",
         report.changed,
         report.bits_after,
         report.bits_before,

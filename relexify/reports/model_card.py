@@ -9,8 +9,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from relexify.grafting import MIXTURE_FILE
 from relexify.markdown import markdown_table
+from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
@@ -22,7 +22,7 @@ from relexify.systems.transfer.start import BASELINES
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 
-__all__ = ["CARD", "render_card"]
+__all__ = ["CARD", "render_card", "source_title"]
 
 CARD = "README.md"
 
@@ -129,11 +129,11 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
     if commands[0].get("model"):
-        sentences.append(f"{_title(commands[0])}, {_change(commands[0], notes)}")
+        sentences.append(f"{source_title(commands[0])}, {_change(commands[0], notes)}")
     for command, source in pairwise(commands):
         language = f" for the language {source['language']}" if source.get("language") else ""
         method = f" with the method {source['method']}" if source.get("method") else ""
-        sentences.append(f"{_title(command)} was made by relexify from {_title(source)}{language}{method}.")
+        sentences.append(f"{source_title(command)} was made by relexify from {source_title(source)}{language}{method}.")
     if curve is not None:
         sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
     elif training := notes.get("training"):
@@ -147,7 +147,7 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
     return " ".join(sentences) + "\n"
 
 
-def _title(command: Mapping[str, Any]) -> str:
+def source_title(command: Mapping[str, Any]) -> str:
     """Return the name of the model that a command started from."""
     model = str(command.get("model", ""))
     return PACKAGED[model].title if model in PACKAGED else Path(model).name

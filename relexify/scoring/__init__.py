@@ -16,10 +16,11 @@ from relexify.scoring.bits import (
     scores_of,
 )
 from relexify.scoring.masked_words import bits_per_byte_of_words
-from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
+from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows, sample_size
 
 __all__ = [
     "MASK_STRIDE",
+    "WINDOW",
     "HeldOut",
     "Score",
     "bits_per_byte",
@@ -30,5 +31,6 @@ __all__ = [
     "format_score",
     "held_out_windows",
     "language_model_scores",
+    "sample_size",
     "scores_of",
 ]

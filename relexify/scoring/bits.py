@@ -20,9 +20,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.finite import check_finite
+from relexify.pretrained.runnable import check_finite
 from relexify.progress import track
-from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
+from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows
 from relexify.tokens import make_encodable
 
 __all__ = [
@@ -78,7 +78,7 @@ def bits_per_byte(
     tokenizer: PreTrainedTokenizerFast,
     text: str,
     *,
-    window: int = 512,
+    window: int = WINDOW,
     batch: int = 4,
     tokens: int | None = None,
 ) -> Score:
@@ -104,7 +104,7 @@ def language_model_scores(
     tokenizer: PreTrainedTokenizerFast,
     paragraphs: Iterable[str],
     *,
-    window: int = 512,
+    window: int = WINDOW,
     batch: int = 4,
     mask_stride: int | None = MASK_STRIDE,
     tokens: int | None = None,
@@ -165,7 +165,9 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
 
 def format_score(score: Score) -> str:
     """Return the value of a score for people; a perplexity with as many digits as are significant."""
-    return format_perplexity(score.value) if score.metric.endswith("perplexity") else f"{score.value:.4f}"
+    if score.metric.endswith("perplexity"):
+        return format_perplexity(score.value)
+    return f"{score.value:.4f}"
 
 
 def format_perplexity(value: float) -> str:
@@ -180,7 +182,7 @@ def bits_per_word(
     tokenizer: PreTrainedTokenizerFast,
     paragraphs: Iterable[str],
     *,
-    window: int = 512,
+    window: int = WINDOW,
     batch: int = 4,
 ) -> Score:
     """Score a masked language model as TreLM does (section 6.1): mean bits per token, each token masked once.

@@ -8,6 +8,7 @@ options of a command, whose help must come at once, need this package.
 from __future__ import annotations
 
 import ctypes
+import difflib
 import glob
 import hashlib
 import json
@@ -43,6 +44,7 @@ __all__ = [
     "is_temporary",
     "is_written",
     "load_arrays",
+    "missing_file",
     "record_file",
     "save_arrays",
     "sha256_of",
@@ -139,6 +141,16 @@ def _check_writable(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
+
+
+def missing_file(path: Path) -> InputError:
+    """Return the error that a file or folder does not exist; it suggests one with a similar name beside it."""
+    try:
+        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
+    except OSError:
+        close = []
+    hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
+    return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
 
 def check_inputs(output: str | Path, *inputs: Any) -> None:

@@ -171,7 +171,9 @@ class Corpus:
         The text is read once to count it, unless its files are small enough.
         """
         size = self.size()
-        return self if size is not None and size <= limit else self.subsample(min(limit, self._text_bytes))
+        if size is not None and size <= limit:
+            return self
+        return self.subsample(min(limit, self._text_bytes))
 
     def ensure_text(self) -> Corpus:
         """Return the corpus if it contains any text.

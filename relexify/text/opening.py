@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.storage.files import missing_file
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_first_bytes
 from relexify.text.remote import download_files, is_url
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
@@ -78,7 +79,9 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
     if not bare or not field or "/" in field:
         return name, None
     path = Path(text).expanduser()
-    return (name, None) if path.exists() or glob.glob(str(path), recursive=True) else (bare, field)
+    if path.exists() or glob.glob(str(path), recursive=True):
+        return name, None
+    return bare, field
 
 
 def _folder(path: Path) -> list[Path]:
@@ -93,8 +96,9 @@ def _pattern(path: Path) -> list[Path]:
     """Return the files that match a glob pattern, sorted."""
     files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
     if not files:
-        problem = "matches no file" if glob.has_magic(str(path)) else "does not exist"
-        raise InputError(f"{str(path)[:200]} {problem}: check the name")
+        if not glob.has_magic(str(path)):
+            raise missing_file(path)
+        raise InputError(f"{str(path)[:200]} matches no file: check the name")
     return files
 
 

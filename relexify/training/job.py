@@ -14,12 +14,12 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.errors import InputError
-from relexify.grafting import MIXTURE_FILE
+from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.scoring import HeldOut, held_out_windows
+from relexify.scoring import HeldOut, held_out_windows, sample_size
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes, is_intermediate
 from relexify.text import HELD_OUT_EVERY, Corpus
@@ -215,7 +215,7 @@ def held_out_data(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: Any, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
-    size = training.held_out_bytes or (400_000 if torch.cuda.is_available() else 20_000)
+    size = sample_size(training.held_out_bytes, "cuda" if torch.cuda.is_available() else "cpu")
     lines = Corpus.open(held_out).sample_bytes(size).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 

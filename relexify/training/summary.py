@@ -1,21 +1,65 @@
-"""The result of a training for people: held-out scores along the way, and the effort."""
+"""The result of a training for people: held-out scores along the way, the effort, and a verdict."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
 
-__all__ = ["summarise_training"]
+__all__ = ["TrainingVerdict", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
+GAIN = 0.01
+"""Bits per byte that count as a gain, or as a loss, of a training."""
+
+
+@dataclass(frozen=True)
+class TrainingVerdict:
+    """Whether a training helped, and whether more of it would.
+
+    Attributes:
+        outcome: `improving`, if scores were still improving when it ended; `finished`, if they were not; `overfitted`,
+            if they became worse again; `worse`, if they never were better than before.
+        reason: Why, and what to do next, in one or two sentences.
+    """
+
+    outcome: Literal["improving", "finished", "overfitted", "worse"]
+    reason: str
+
+
+def judge_training(curve: Curve) -> TrainingVerdict:
+    """Judge a training by its scores on held-out text."""
+    first, best, last = curve.first, curve.best, curve.last
+    scores = f"Held-out text takes {last.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} before training"
+    if best.step == first.step:
+        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
+        return TrainingVerdict("worse", reason)
+    if last.bits_per_byte - best.bits_per_byte >= GAIN:
+        reason = (
+            f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
+            "train on more text, or for fewer steps."
+        )
+        return TrainingVerdict("overfitted", reason)
+    earlier = min(curve.points[:-1], key=lambda point: abs(point.step - 0.75 * last.step))
+    since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
+    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
+    return TrainingVerdict("finished", reason)
 
 
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
-    """Return the curve of held-out scores as a table, and the effort as a sentence."""
+    """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
     speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
-    return [_curve_table(result.curve, result.selected), f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}"]
+    return [
+        _curve_table(result.curve, result.selected),
+        f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}",
+        judge_training(result.curve).reason,
+    ]
 
 
 def _curve_table(curve: Curve, selected: int) -> ResultTable:

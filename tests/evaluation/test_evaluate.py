@@ -13,6 +13,7 @@ from relexify.evaluation.data.files import TaskFiles, read_task
 from relexify.evaluation.evaluate import check_model, evaluate_task
 from relexify.evaluation.finetuning.run import FineTuner
 from relexify.evaluation.options import Evaluation
+from relexify.evaluation.training import epoch_arguments
 from relexify.pretrained.loading import load_model
 from tests import pico
 
@@ -126,10 +127,13 @@ def colours(tmp_path):
 LEARNS = {"epochs": 3, "learning_rate": 1e-2, "batch": 16, "length": 16}
 
 
-def test_warm_up_length_and_adam_are_options_of_a_task():
-    training = Evaluation("mnli", warmup=0.06, length=64, weight_decay=0.01, beta2=0.98, epsilon=1e-6).training
-    found = (training.warmup, training.length, training.weight_decay, training.beta2, training.epsilon)
-    assert found == (0.06, 64, 0.01, 0.98, 1e-6)
+def test_warm_up_length_adam_and_clipping_are_options_of_a_task(tmp_path):
+    given = {"warmup": 0.06, "length": 64, "weight_decay": 0.01, "beta2": 0.98, "epsilon": 1e-6, "clip": 5.0}
+    training = Evaluation("mnli", **given).training
+    assert {name: getattr(training, name) for name in given} == given
+    arguments = epoch_arguments(training, tmp_path, seed=0, steps=1_000, best_by=None)
+    found = (arguments.warmup_steps, arguments.weight_decay, arguments.adam_beta2, arguments.adam_epsilon)
+    assert (*found, arguments.max_grad_norm) == (60, 0.01, 0.98, 1e-6, 5.0)
 
 
 def test_several_training_files_are_read_as_one_and_each_test_set_is_scored(colours, tmp_path):

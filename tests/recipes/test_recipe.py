@@ -504,7 +504,8 @@ def test_the_recipes_of_ramen_have_its_hyperparameters(shipped):
 
 def test_the_recipes_of_the_papers_evaluate_encoders_on_their_tasks(shipped):
     ramen, wechsel = shipped["ramen-roberta-base"], shipped["wechsel-roberta"]
-    assert ramen.tasks == shipped["ramen-roberta-large"].tasks
+    for other in ("ramen-roberta-large", "ramen-bert-base", "ramen-bert-large"):
+        assert ramen.tasks == shipped[other].tasks
     assert [entry.title for entry in ramen.tasks] == ["nli-fr", "parse-fr", "parse-supervised"]
     for entry in ramen.tasks:
         training = entry.training
@@ -522,15 +523,15 @@ def test_the_recipes_of_the_papers_evaluate_encoders_on_their_tasks(shipped):
 def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
     for name in ("trelm-bert-base", "trelm-roberta-base"):
         options = shipped[name].tables["trelm"]
-        assert [each.steps for each in (options.commonality, options.transfer, options.specific)] == [
-            20_000, 20_000, 80_000,
-        ]  # fmt: skip
-        for training in (options.commonality, options.transfer, options.specific):
+        phases = (options.commonality, options.transfer, options.specific)
+        assert [each.steps for each in phases] == [20_000, 20_000, 80_000]
+        for training in phases:
             assert (training.batch, training.length, training.weight_decay) == (128, 511, 0.01)
             assert (training.beta1, training.beta2) == (0.9, 0.999)
-        assert [each.learning_rate for each in (options.commonality, options.transfer, options.specific)] == [
-            3e-5, 3e-5, 2e-5,
-        ]  # fmt: skip
+            assert (training.optimiser, training.schedule) == ("adamw", "linear")
+        # The first two have a peak in the paper, the last an initial rate.
+        rates = [(each.learning_rate, each.warmup) for each in phases]
+        assert rates == [(3e-5, 0.1), (3e-5, 0.1), (2e-5, 0.0)]
         assert (options.objective, options.trilayer, options.target_words) == ("cdlm", True, "char")
         assert options.weighting == "tokens"
         transfer = shipped[name].tables["transfer"]
@@ -562,6 +563,8 @@ def test_the_recipes_with_sub_embeddings_have_their_paper_s_hyperparameters(ship
     assert recipe.tables["compress"] == Compression(k=3, codes="digits", init="random")
     for training in (candidate.training for entry in recipe.tasks for candidate in entry.candidates):
         assert (training.warmup, training.length, training.weight_decay) == (0.06, 128, 0.01)  # its Table 6
+        # The rest is that of pretraining (its Appendix A.1), which does not clip gradients.
+        assert (training.beta2, training.epsilon, training.clip) == (0.98, 1e-6, 1e9)
 
 
 def test_the_recipes_with_sub_embeddings_are_evaluated_as_in_their_paper(shipped):

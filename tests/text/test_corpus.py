@@ -156,6 +156,7 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
         "eins\nzwei\nüber\n".encode("latin1"),
         r"line 3 holds the byte 0xfc; .*iconv -f latin1 -t utf-8",
     ),
+    "cut off": ("a.txt", "mektep\nمەكتەپ".encode()[:-1], r"ends in the middle of a character"),
     "utf16": ("a.txt", "eins\n".encode("utf-16"), r"is UTF-16[LB]E, not UTF-8: .*iconv -f UTF-16"),
     "utf32": ("a.txt", "eins\n".encode("utf-32"), r"is UTF-32[LB]E, not UTF-8"),
     "binary": ("a.txt", b"eins\n\x01\x00\x02", r"is not text \(line 2 holds a NUL byte\)"),
@@ -244,6 +245,14 @@ def test_a_bad_byte_far_into_a_file_has_the_right_line_number(tmp_path: Path) ->
 def test_an_invalid_corpus_is_rejected_at_once(source: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Corpus.open(source)  # type: ignore[arg-type]
+
+
+def test_a_misspelt_name_suggests_the_file_beside_it(tmp_path):
+    (tmp_path / "swahili.txt").write_text("shule\n")
+    with pytest.raises(InputError, match=r"swahilli\.txt does not exist: did you mean '.*/swahili\.txt'\?"):
+        Corpus.open(tmp_path / "swahilli.txt")
+    with pytest.raises(InputError, match=r"english\.txt does not exist: check the name"):
+        Corpus.open(tmp_path / "english.txt")
 
 
 def test_the_field_can_be_named_after_the_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError
 from relexify.training.curve import Curve, Measurement
+from relexify.training.summary import judge_training
 
 
 def point(step: int, bits: float, loss: float | None = 3.0) -> Measurement:
@@ -94,3 +95,27 @@ def test_a_damaged_file_is_named_and_rejected(tmp_path, damage):
 def test_a_missing_file_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"none\.json holds no training curve"):
         Curve.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("scores", "outcome", "said"),
+    [
+        (
+            [3.0, 2.0, 1.5, 1.4],
+            "improving",
+            "improving. Held-out text takes 1.400 bits per byte, 3.000 before training and 1.5",
+        ),
+        ([3.0, 2.0, 1.405, 1.4], "finished", "hardly improves any more."),
+        (
+            [3.0, 2.0, 1.4, 1.5],
+            "overfitted",
+            "by heart. Held-out text takes 1.500 bits per byte, 3.000 before training and 1.4",
+        ),
+        ([1.4, 2.0, 1.6, 1.5], "worse", "made the model worse. Held-out text takes 1.500 bits per byte, 1.400 before"),
+        ([1.4], "worse", "worse"),
+    ],
+)
+def test_a_training_is_judged_by_its_curve(scores, outcome, said):
+    verdict = judge_training(Curve.of(point(10 * index, bits) for index, bits in enumerate(scores)))
+    assert verdict.outcome == outcome
+    assert said in verdict.reason

@@ -65,7 +65,7 @@ def count_vectors(
     with track("counting neighbours", lists) as advance:
         counts = _cooccurrences(_word_rows(sentences(), rows, window, advance), len(rows), contexts, window)
     information = _positive_information(counts)
-    with track("factoring", POWER_ITERATIONS + 1) as advance:
+    with track("training word vectors", POWER_ITERATIONS + 1) as advance:
         vectors = _factored(information, min(width, contexts), seed, advance)
     padded = np.zeros((len(rows), width), np.float32)
     padded[:, : vectors.shape[1]] = vectors
@@ -195,7 +195,7 @@ def _ridge(design: scipy.sparse.csr_array, wanted: np.ndarray, importance: np.nd
     residual = back @ (weights * wanted)
     direction = residual / diagonal
     squared_residual = np.einsum("nd,nd->d", residual, direction)
-    with track("fitting n-grams", RIDGE_ITERATIONS) as advance:
+    with track("training vectors of parts of words", RIDGE_ITERATIONS) as advance:
         for _ in range(RIDGE_ITERATIONS):
             image = back @ (weights * (design @ direction)) + RIDGE * direction
             step = squared_residual / np.maximum(np.einsum("nd,nd->d", direction, image), 1e-20)

@@ -26,10 +26,10 @@ from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import Recipe
 from relexify.reports import Comparison
-from relexify.scoring import bits_per_byte
+from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer, method_options, with_method, without_evidence
 from relexify.systems.transfer.extension import extend_vocabulary
-from relexify.systems.transfer.run import initialise, method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.run import initialise, method_inputs, needed_roles, score_original, target_tokenizer
 from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of
@@ -143,14 +143,13 @@ def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, fl
     check_roles(source, target, needed_roles(model))
     left_out = _left_out(options, runs, model, source)
     inputs = method_inputs(transfer, evidence, model, source, target)
-    sample = evidence.held_out.sample_bytes(transfer.score_bytes)
+    sample = evidence.held_out.sample_bytes(sample_size(transfer.score_bytes, transfer.device))
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
     extended = None
     if evidence.source_corpus is not None:
         encoder = encoder_of(extend_vocabulary(transfer, source, evidence).tokenizer)
         extended = sum(len(ids) for ids in encoder.encode(sample.split("\n")))
-    with report_under("original model"):
-        original = bits_per_byte(model.to(transfer.device), source, sample).value
+    original = score_original(model, source, sample, device=transfer.device)
     names = [run.name for run in runs if run.name in METHODS and run.name not in left_out]
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["bars", "definition_list", "figures", "legend", "notice", "stacked_bars", "table"]
+__all__ = ["bars", "commands", "definition_list", "figures", "legend", "notice", "stacked_bars", "table"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -40,8 +40,14 @@ def figures(entries: Sequence[tuple[str, str, str]]) -> str:
 
 
 def notice(kind: str, text: str) -> str:
-    """Return a remark; its kind is `good`, `open` or `poor`."""
-    return f'<p class="notice {escape(kind)}">{escape(text)}</p>'
+    """Return a remark whose first sentence is its headline; its kind is `good`, `open`, `poor` or `unknown`."""
+    headline, stop, rest = text.partition(". ")
+    return f'<p class="notice {escape(kind)}"><b>{escape(headline + stop.strip())}</b> {escape(rest)}</p>'
+
+
+def commands(lines: Sequence[str]) -> str:
+    """Return commands to copy, one per line."""
+    return f'<pre class="commands" tabindex="0">{escape(chr(10).join(lines))}</pre>'
 
 
 def bars(values: Mapping[str, float], *, marked: str = "") -> str:

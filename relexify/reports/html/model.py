@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -13,29 +15,45 @@ from typing import Any
 
 import numpy as np
 
-from relexify.grafting import MIXTURE_FILE
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import MIXTURE_FILE, Mixture, Origin
 from relexify.pretrained.lexical import read_embedding
 from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves
-from relexify.reports.html.elements import bars, definition_list, figures, legend, notice, stacked_bars, table
+from relexify.reports.html.elements import (
+    bars,
+    commands,
+    definition_list,
+    figures,
+    legend,
+    notice,
+    stacked_bars,
+    table,
+)
 from relexify.reports.html.page import Section, render
+from relexify.reports.model_card import source_title
+from relexify.reports.next_steps import after_transfer
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
+from relexify.training.summary import judge_training
 
 __all__ = ["render_model"]
 
 _ORIGINS = {
     "special": "special tokens",
-    "copied": "copied from the same token",
-    "mixed": "mixed from evidence",
-    "pieces": "mean of source pieces",
+    "copied": "copied",
+    "mixed": "mixed",
+    "pieces": "pieces",
     "precomputed": "computed by the method",
     "none": "no evidence",
 }
+_ORIGINS_EXPLAINED = (
+    "Special tokens have the embedding of the special token with the same role. Copied: the model has the same token. "
+    "Mixed: a weighted mean of source tokens that the evidence says are related. Pieces: the mean of the source tokens "
+    "that spell it. No evidence: drawn at random, or the mean of all rows."
+)
 _BANDS = (1_000, 4_000, 16_000, 64_000)
 """Ends of the bands of the vocabulary, whose first tokens are the most frequent."""
 _SCRIPTS = 8
@@ -52,16 +70,17 @@ def render_model(folder: Path) -> str:
     scores = notes.get("bits_per_byte_before_training") or {}
     sections = [
         Section("summary", "Summary", _summary(notes, scores, curve)),
+        Section("next", "Next steps", _next_steps(folder, notes, command, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
-        Section("scores", "Before training", _scores(scores, str(notes.get("method", "")))),
+        Section("scores", "Scores before training", _scores(notes, scores)),
         Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
         Section("training", "Training", _training(curve)),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
         Section("atlas", "Token atlas", _ATLAS if atlas is not None else ""),
-        Section("evidence", "Evidence", _evidence(notes, command)),
-        Section("facts", "How it was made", _facts(notes, command)),
+        Section("evidence", "Evidence", _evidence(notes)),
+        Section("facts", "How it was made", _facts(folder, notes, command)),
     ]
-    source, method = command.get("model"), notes.get("method")
+    source, method = source_title(command), notes.get("method")
     made = "pruned" if notes.get("pruned") else f"transferred with {method}"
     subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
     if curve is not None:
@@ -75,9 +94,23 @@ def _summarise(notes: Mapping[str, Any]) -> list[ResultTable | str]:
 
 
 def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
+    judged = str((notes.get("verdict") or {}).get("start", "open"))
+    sentences = [notice(judged, part) for part in _summarise(notes) if isinstance(part, str)]
+    if curve is not None:
+        verdict = judge_training(curve)
+        kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
+        sentences = [notice(kind, verdict.reason), *sentences]
+    if prompt := notes.get("system_prompt"):
+        about = "Chats begin with a system prompt in the language of the source model"
+        sentences.append(notice("open", f"{about}. It is: “{prompt}”."))
+    return "".join(sentences) + figures(_key_figures(notes, scores, curve))
+
+
+def _key_figures(
+    notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None
+) -> list[tuple[str, str, str]]:
+    """Return the numbers that the verdict rests on, each with its name and what to compare it with."""
     entries = []
-    origins = (notes.get("graft") or {}).get("origins", {})
-    total = sum(origins.values())
     if curve is not None:
         first, kept = curve.first.bits_per_byte, curve.best.bits_per_byte
         entries.append((f"{kept:.3f}", "bits per byte at best", f"{first:.3f} before training"))
@@ -89,16 +122,26 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         ratio = text["target_tokens"] / max(1, text["source_tokens"])
         about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,} tokens"
         entries.append((f"{ratio:.0%}", "of the tokens for the same text", about))
-    if total:
-        entries.append((f"{total:,}", "tokens", f"{notes['graft']['rows']:,} rows of the embedding"))
-        known = 1 - origins.get("none", 0) / total
-        entries.append((f"{known:.1%}", "of the tokens have evidence", f"{origins.get('none', 0):,} have none"))
-    judged = str((notes.get("verdict") or {}).get("start", "open"))
-    sentences = [notice(judged, part) for part in _summarise(notes) if isinstance(part, str)]
-    if prompt := notes.get("system_prompt"):
-        about = "The chat template begins chats with a system prompt in the language of the source model"
-        sentences.append(notice("open", f"{about}: “{prompt}”."))
-    return "".join(sentences) + (figures(entries) if entries else "")
+    checked = notes.get("dictionary_check") or {}
+    if checked.get("related") is not None:
+        about = f"of {checked['words']:,} words in the dictionary; 50% is chance"
+        entries.append((f"{checked['related']:.1%}", "of related words have related translations", about))
+    if graft := notes.get("graft"):
+        entries.append((f"{sum(graft['origins'].values()):,}", "tokens in the vocabulary", ""))
+    return entries
+
+
+def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None) -> str:
+    """Return the commands that usually follow; the folder is named as in the folder that it lies in."""
+    name = folder.resolve().name
+    if curve is None and command.get("corpus") and not notes.get("pruned"):
+        is_poor = (notes.get("verdict") or {}).get("start") == "poor"
+        title, lines = after_transfer(Path(name), command["corpus"], command.get("held_out"), is_poor=is_poor)
+        return f"<p>{escape(title)}</p>{commands(lines)}"
+    since = notes.get("trained_from")
+    moved = [shlex.join(["relexify", "inspect", name, "--since", since])] if since else []
+    lines = [shlex.join(["relexify", "check", name]), *moved]
+    return f"<p>Check that it is intact, and see what training has changed:</p>{commands(lines)}"
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
@@ -115,18 +158,22 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
                 f'<div class="tokens {side}"><h3>{name}<b>{count} tokens</b></h3><p dir="auto">{chips}</p></div>'
             )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
-    if not blocks:
-        return ""
-    return "".join(blocks) + '<p class="hint">A small number counts the tokens of one character.</p>'
+    several = any(tokens > 1 for sample in samples for side in ("source", "target") for _, tokens in sample[side])
+    hint = '<p class="hint">A raised number is the number of tokens that one character takes.</p>' if several else ""
+    return "".join(blocks) + hint if blocks else ""
 
 
-def _scores(scores: Mapping[str, float], method: str) -> str:
+def _scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
     if not scores:
         return ""
+    method = str(notes.get("method", ""))
     ordered = {BASELINES.get(name, name): score for name, score in sorted(scores.items(), key=lambda entry: entry[1])}
+    size = (notes.get("held_out_text") or {}).get("bytes")
+    sample = f"{size:,} bytes of held-out text" if size else "held-out text"
     hint = (
-        "Bits that the model needs to predict a byte of held-out text; lower is better. The order may change in "
-        "training: rows without evidence learn more slowly."
+        f"Bits that the model needs to predict a byte, measured on {sample}; lower is better. Random rows are drawn at "
+        "random, shuffled rows are the model's own rows at random tokens. Both use no evidence, so the difference to "
+        "them is what the evidence gains. The order may change in training: rows without evidence learn more slowly."
     )
     return bars(ordered, marked=BASELINES.get(method, method)) + f'<p class="hint">{hint}</p>'
 
@@ -165,7 +212,7 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
     rows: dict[str, dict[str, float]] = {"all tokens": dict(Counter(names.tolist()))}
     covered = notes.get("held_out_text") or {}
     if covered.get("origins"):
-        rows["held-out text"] = covered["origins"]
+        rows["sample of the text"] = covered["origins"]
     by_script: dict[str, Counter[str]] = {}
     for token, origin in zip(mixture.target_tokens, names, strict=True):
         script = script_of(readable(token, mixture.target_spelling)) if origin != "special" else "special tokens"
@@ -183,30 +230,29 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
         legend({part: name for part, name in _ORIGINS.items() if any(row.get(part) for row in rows.values())})
         + stacked_bars(rows, _ORIGINS)
         + f"<h3>By script</h3>{stacked_bars(scripts, _ORIGINS)}"
-        + f"<h3>By frequency</h3>{stacked_bars(bands, _ORIGINS)}"
-        + '<p class="hint">Bands of the vocabulary in its order: a trained tokenizer lists frequent tokens first.</p>'
+        + f"<h3>By position in the vocabulary, frequent tokens first</h3>{stacked_bars(bands, _ORIGINS)}"
+        + f'<p class="hint">{_ORIGINS_EXPLAINED}</p>'
     )
 
 
-def _evidence(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
-    hashes = (notes.get("provenance") or {}).get("inputs", {})
-    parts = []
-    if hashes:
-        rows = [["input", "name", "sha256 of its content"]]
-        names = {**command, **(command.get("options") or {})}
-        rows += [[name, _text(names.get(name)) or "–", digest] for name, digest in hashes.items()]
-        parts.append(table(rows))
-    shown = (part for part in _summarise(notes) if isinstance(part, ResultTable))
-    parts += [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]
+def _evidence(notes: Mapping[str, Any]) -> str:
+    shown = [part for part in _summarise(notes) if isinstance(part, ResultTable) and not part.is_drawn]
+    parts = [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]
     if prior := notes.get("unigram_prior"):
-        parts.append("<h3>Unigram prior</h3>")
-        parts.append(definition_list({name.replace("_", " "): _text(value) for name, value in prior.items()}))
+        parts.append(
+            f"<h3>Unigram prior</h3><p>How often each token occurs in {prior['tokens']:,} tokens of text was built "
+            f"into the model, by a change of its {escape(prior['changed'])}: it needs {prior['bits_after']:.2f} bits "
+            f"per token instead of {prior['bits_before']:.2f}.</p>"
+        )
     return "".join(parts)
 
 
-def _facts(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
+def _facts(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
     provenance = notes.get("provenance") or {}
+    # The date of the file, so that the same folder gives the same report.
+    written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)
     facts = {
+        "date": f"{written:%d %B %Y, %H:%M} UTC",
         "seed": _text(provenance.get("seed")),
         "relexify": str(provenance.get("version", "")),
         "report written with": f"Python {platform.python_version()}, "
@@ -214,6 +260,11 @@ def _facts(notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
         "trained from": str(notes.get("trained_from", "")),
     }
     parts = [definition_list({name: value for name, value in facts.items() if value})]
+    names = {**command, **(command.get("options") or {})}
+    inputs = [[name, _text(names.get(name)) or "–", digest] for name, digest in provenance.get("inputs", {}).items()]
+    if inputs:
+        rows = table([["input", "name", "sha256 of its content"], *inputs])
+        parts.append(f"<details><summary>Inputs, with hashes</summary>{rows}</details>")
     for title, options in (("Options of the transfer", command), ("Options of the training", notes.get("training"))):
         if options:
             text = json.dumps(options, indent=2, ensure_ascii=False, sort_keys=True)

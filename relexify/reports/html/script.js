@@ -16,6 +16,19 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 applyTheme();
 
+/** Colours of the map, and what they mean: how clear it was which source tokens a token is made from. */
+const GROUPS = {
+  one: "made from one source token", mostly: "mostly from one", several: "from several",
+  special: "special token", precomputed: "computed by the method", none: "no evidence",
+};
+
+function groupOf(atlas, id) {
+  const origin = atlas.originNames[atlas.origins[id]];
+  if (origin in GROUPS) return origin;
+  const heaviest = Math.abs(atlas.sourceWeights[atlas.starts[id]]) * atlas.weightUnit;
+  return heaviest >= 0.9 ? "one" : heaviest >= 0.5 ? "mostly" : "several";
+}
+
 /** Decompress and read the atlas that atlas.py packs. */
 async function readAtlas(encoded) {
   const characters = atob(encoded);
@@ -40,6 +53,8 @@ async function readAtlas(encoded) {
   });
   atlas.starts = new Uint32Array(atlas.tokens.length + 1);
   atlas.sourceCounts.forEach((count, id) => { atlas.starts[id + 1] = atlas.starts[id] + count; });
+  const names = Object.keys(GROUPS);
+  atlas.groups = Uint8Array.from(atlas.origins, (_, id) => names.indexOf(groupOf(atlas, id)));
   return atlas;
 }
 
@@ -173,6 +188,20 @@ function nearTo(atlas, id) {
     [atlas.neighbours[id * count + rank], atlas.cosines[id * count + rank] / 255]);
 }
 
+/** Ids of frequent words: no parts of words, if words have a space before them, and no foreign names, if the script of
+ * the language is not Latin. */
+function typicalWords(atlas) {
+  let ids = [];
+  for (let id = 0; id < atlas.tokens.length && ids.length < 20000; id++) {
+    if (/^ ?\p{L}[\p{L}\p{M}]+$/u.test(atlas.tokens[id])) ids.push(id);
+  }
+  for (const typical of [/^ /u, /^ ?[^\p{Script=Latin}]+$/u]) {
+    const found = ids.filter((id) => typical.test(atlas.tokens[id]));
+    if (found.length > ids.length / 5) ids = found;
+  }
+  return ids;
+}
+
 class TokenMap {
   static LABELS = 70;
 
@@ -183,10 +212,7 @@ class TokenMap {
     this.tip = document.getElementById("atlas-tip");
     this.selected = -1;
     this.reset();
-    this.words = [];
-    for (let id = 0; id < atlas.tokens.length && this.words.length < 20000; id++) {
-      if (/^ ?\p{L}[\p{L}\p{M}]+$/u.test(atlas.tokens[id])) this.words.push(id);
-    }
+    this.words = typicalWords(atlas);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     addEventListener("themechange", () => this.draw());
     this.canvas.addEventListener("wheel", (event) => {
@@ -373,7 +399,7 @@ class TokenMap {
         : [value >> 16, (value >> 8) & 255, value & 255];
     };
     const ground = colour("--page");
-    const colours = this.atlas.originNames.map((name) => colour(`--${name}`));
+    const colours = Object.keys(GROUPS).map((name) => colour(`--${name}`));
     const pixels = context.createImageData(wide, high);
     const data = pixels.data;
     const dense = this.atlas.tokens.length / this.scale ** 2;
@@ -382,13 +408,13 @@ class TokenMap {
     for (let at = 0; at < data.length; at += 4) {
       data[at] = ground[0]; data[at + 1] = ground[1]; data[at + 2] = ground[2]; data[at + 3] = 255;
     }
-    const { positions, origins } = this.atlas;
+    const { positions, groups } = this.atlas;
     const [fx, x, fy, y] = this.projection();
-    for (let id = 0; id < origins.length; id++) {
+    for (let id = 0; id < groups.length; id++) {
       const left = Math.round((positions[2 * id] * fx + x) * ratio - side / 2);
       const top = Math.round((positions[2 * id + 1] * fy + y) * ratio - side / 2);
       if (left < -side || top < -side || left >= wide || top >= high) continue;
-      const [red, green, blue] = colours[origins[id]];
+      const [red, green, blue] = colours[groups[id]];
       for (let row = Math.max(0, top); row < Math.min(high, top + side); row++) {
         for (let column = Math.max(0, left); column < Math.min(wide, left + side); column++) {
           const at = 4 * (row * wide + column);
@@ -420,9 +446,9 @@ async function start() {
     map?.select(id);
   }
   if (map) {
-    document.getElementById("atlas-legend").replaceChildren(...atlas.originNames
-      .filter((name, origin) => atlas.origins.includes(origin))
-      .map((name) => make("span", {}, make("i", { className: name }), names[name])));
+    document.getElementById("atlas-legend").replaceChildren(...Object.entries(GROUPS)
+      .filter((_, group) => atlas.groups.includes(group))
+      .map(([name, meaning]) => make("span", {}, make("i", { className: name }), meaning)));
   }
   search.input.placeholder = `Search ${atlas.tokens.length.toLocaleString("en")} tokens`;
   status.textContent = "";
@@ -435,11 +461,10 @@ async function start() {
     document.getElementById("atlas").scrollIntoView();
   };
   addEventListener("hashchange", linked);
-  // Start with a frequent word that was mixed from several tokens, so that the panel explains itself. Outside the Latin
-  // script, short words of other scripts come first, since long ones are often names and terms in Latin letters.
-  const foreign = map?.words.filter((id) => atlas.sourceCounts[id] > 1 && /^ ?[^\p{Script=Latin}]{2,}$/u.test(atlas.tokens[id]));
-  const long = map?.words.filter((id) => atlas.sourceCounts[id] > 1 && atlas.tokens[id].length > 4);
-  const first = (foreign?.length > long?.length / 4 ? foreign : long)?.[0] ?? 0;
+  // Start with a frequent word for which one of several source tokens was clear, so that the panel explains itself.
+  const long = /^ ?(\p{Script=Han}{2}|\p{L}{4})/u;  // short words have many meanings
+  const mixed = typicalWords(atlas).filter((id) => atlas.sourceCounts[id] > 1 && long.test(atlas.tokens[id]));
+  const first = mixed.slice(0, 300).find((id) => groupOf(atlas, id) === "mostly") ?? mixed[0] ?? 0;
   showDetail(atlas, first, names, select);
   if (map) {
     map.selected = first;

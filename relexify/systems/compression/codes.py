@@ -22,7 +22,6 @@ their second choice. That needs N × M memory.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError, MissingExtra
+from relexify.neighbours import available_cores
 from relexify.progress import track
 from relexify.systems.compression.tables import block_means, split_width
 
@@ -309,8 +309,7 @@ def _cluster_cells(
         labels: np.ndarray = fitted.labels_
         return labels
 
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         yield from pool.map(cluster, range(len(cells)))
 
 

@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.progress import report_under
-from relexify.scoring import bits_per_byte
+from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.systems.transfer.options import Transfer
@@ -76,7 +76,7 @@ def check_extension(
     kept = len(vocabulary_of(source))
     scores = {}
     if scored:
-        text = held_out.sample_bytes(options.score_bytes)
+        text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
         with report_under("source language"):
             scores = {
                 "original model": bits_per_byte(original, source, text).value,

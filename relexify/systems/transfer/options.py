@@ -23,7 +23,9 @@ __all__ = ["Transfer"]
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
     # A dictionary may consist of several files, so it counts by its pairs.
-    return dictionary if isinstance(dictionary, BilingualLexicon) else BilingualLexicon.load(dictionary)
+    if isinstance(dictionary, BilingualLexicon):
+        return dictionary
+    return BilingualLexicon.load(dictionary)
 
 
 def _method_options() -> list[type[Any]]:
@@ -77,7 +79,7 @@ class Transfer:
             decides, and an extended model gets none.
         options: The method's own options, by name.
         score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
-        score_bytes: How much text to score on.
+        score_bytes: How much held-out text to score on; as much as training does if None (`sample_size`).
         device: Where to search and score.
         pad_to_multiple_of: Round the rows of the embedding up.
         language: Code of the target language, such as `sw`, for the model card.
@@ -114,7 +116,7 @@ class Transfer:
     unigram_prior: bool | None = None
     options: Annotated[Mapping[str, Any], Flattened(_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
-    score_bytes: int = field(default=16_384, metadata=NO_EFFECT)
+    score_bytes: int | None = field(default=None, metadata=NO_EFFECT)
     device: str = field(default="cpu", metadata=NO_EFFECT)
     pad_to_multiple_of: int | None = None
     language: str | None = field(default=None, metadata=NO_EFFECT)

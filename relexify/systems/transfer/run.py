@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +15,6 @@ import numpy as np
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import (
-    MIXTURE_FILE,
     Graft,
     UnigramReport,
     add_unigram_prior,
@@ -26,21 +27,19 @@ from relexify.grafting import (
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, Input
-from relexify.mixture import Mixture, PrecomputedRows
+from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
-from relexify.pretrained.chat import default_system_prompt
-from relexify.pretrained.finite import check_finite
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes, weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.memory import memory_shortage
-from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.runnable import check_finite, memory_shortage
+from relexify.pretrained.tokenizers import default_system_prompt, save_tokenizer, train_tokenizer
 from relexify.pretrained.weight_files import sha256_of_weights
 from relexify.progress import report_under
-from relexify.scoring import bits_per_byte
+from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, load_arrays, save_arrays, write_folder
+from relexify.storage.files import Provenance, load_arrays, save_arrays, write_file, write_folder
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
@@ -66,6 +65,7 @@ __all__ = [
     "needed_roles",
     "prior_text",
     "run_transfer",
+    "score_original",
     "target_tokenizer",
 ]
 
@@ -73,6 +73,7 @@ _SLOW: tuple[Input, ...] = ("vectors", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
+_SCORE_FILE = "score.json"
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ def run_transfer(
     shortage = memory_shortage(result.model, options.device)
     # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
     shown = evidence.held_out if options.score else evidence.corpus
-    sample = shown.sample_bytes(options.score_bytes)
+    sample = shown.sample_bytes(sample_size(options.score_bytes, options.device))
     start = _examine_evidence(options, inputs, built, result, sample)
     if options.score:
         start = replace(start, not_scored=shortage)
@@ -402,16 +403,71 @@ def _scores(
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
-    with report_under("original model"):
-        scores = {ORIGINAL: bits_per_byte(model.to(options.device), source, text).value}
+    scores = {ORIGINAL: score_original(model, source, text, device=options.device)}
+    # No method is in the key: the baselines of one tokenizer and seed serve every method.
+    key = {
+        "original": _scored(model, source, text),
+        "tokenizer": target,
+        "seed": options.seed,
+        "keep_source": options.keep_source,
+        "prior": counted,
+    }
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
-        add_prior(options, baseline, counted)
-        with report_under(f"{mixture.method} rows"):
-            scores[mixture.method] = bits_per_byte(baseline.model.to(options.device), target, text).value
+        scores[mixture.method] = _cached_score(
+            mixture.method, key, partial(_score_baseline, options, model, inputs, mixture, text, counted)
+        )
     with report_under(options.method):
         scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
     return scores
+
+
+def _score_baseline(
+    options: Transfer,
+    model: PreTrainedModel,
+    inputs: Inputs,
+    mixture: Mixture,
+    text: str,
+    counted: list[str] | None,
+) -> float:
+    """Return bits per byte of the model with rows that no evidence was used for."""
+    baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
+    add_prior(options, baseline, counted)
+    with report_under(f"{mixture.method} rows"):
+        return bits_per_byte(baseline.model.to(options.device), inputs.target, text).value
+
+
+def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:
+    """Return bits per byte of the source model with its own tokenizer; they are cached.
+
+    Args:
+        model: The source model.
+        source: Its tokenizer.
+        text: Held-out text in the target language, one paragraph per line.
+        device: Where to score.
+    """
+
+    def score() -> float:
+        with report_under("original model"):
+            return bits_per_byte(model.to(device), source, text).value
+
+    return _cached_score(ORIGINAL, _scored(model, source, text), score)
+
+
+def _scored(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str) -> dict[str, object]:
+    """Return everything that the score of the source model depends on."""
+    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
+    return {"model": fingerprint(model), "config": config, "tokenizer": source, "text": text}
+
+
+def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
+    """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
+    return cached(
+        f"{name}-score",
+        key,
+        make=make,
+        save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
+        load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),
+    )
 
 
 def _provenance(

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import BASELINES, DictionaryCheck, ExtensionCheck, Start, TextCoverage
+from relexify.systems.transfer.start import (
+    BASELINES,
+    ORIGINAL,
+    DictionaryCheck,
+    ExtensionCheck,
+    Start,
+    TextCoverage,
+)
 from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
 
 if TYPE_CHECKING:
@@ -16,16 +23,30 @@ if TYPE_CHECKING:
 
     from relexify.evidence.alignment import Rotation
     from relexify.systems.transfer.run import TransferResult
+    from relexify.training.curve import Curve
 
-__all__ = ["alignment_precision", "summarise_notes", "summarise_rotation", "summarise_transfer"]
+__all__ = [
+    "alignment_precision",
+    "compare_with_transfer",
+    "summarise_notes",
+    "summarise_rotation",
+    "summarise_transfer",
+]
+
+SAME = 0.005
+"""Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
+
 
 _ORIGINS = {
-    "special": "special tokens, copied by role",
-    "copied": "copied",
-    "mixed": "mixed from evidence",
-    "pieces": "mean of source pieces",
+    "special": "special: that of the same role",
+    "copied": "copied: the model has the same token",
+    "mixed": "mixed: mean of tokens of related meaning",
+    "pieces": "pieces: mean of the tokens that spell it",
     "precomputed": "computed by the method, not mixed",
 }
+"""Origins of rows, and what a row is then made from."""
+_MEANINGS = {"random": ": drawn at random, no evidence", "shuffle": ": the model's own, at random tokens"}
+"""What the baselines are, after their names."""
 
 _HEADLINES = {
     "good": "This is a good start.",
@@ -42,8 +63,33 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
-    transferred = "graft" in notes and "method" in notes and not notes.get("pruned")
-    return _summarise(Start.from_notes(notes)) if transferred else []
+    return _summarise(Start.from_notes(notes)) if _is_transferred(notes) else []
+
+
+def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
+    """Compare the scores of a training with those of the transfer before it, in a sentence.
+
+    Args:
+        notes: `relexify.json` of the trained model.
+        curve: The scores of the training.
+
+    Returns:
+        The sentence; nothing if the model was not transferred, or not scored then.
+    """
+    if not _is_transferred(notes):
+        return []
+    from relexify.scoring import WINDOW  # imports torch, which validating a recipe does not need
+
+    start = Start.from_notes(notes)
+    own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    if own is None or original is None or start.text is None:
+        return []
+    if abs(own - curve.first.bits_per_byte) > SAME:
+        return [
+            f"Do not compare these scores with those of the transfer ({own:.3f} bits per byte for the same model as "
+            f"step 0): they were measured on {start.text.bytes:,} bytes of text, in windows of {WINDOW} tokens."
+        ]
+    return [f"On the same text, the original model and tokenizer need {original:.3f} bits per byte."]
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
@@ -57,6 +103,11 @@ def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:
     return _summarise_alignment(rotation.summary())
 
 
+def _is_transferred(notes: Mapping[str, Any]) -> bool:
+    """Whether the notes of a model describe a transfer."""
+    return "graft" in notes and "method" in notes and not notes.get("pruned")
+
+
 def _summarise(start: Start) -> list[ResultTable | str]:
     summary: list[ResultTable | str] = [_origins_table(start)]
     if start.alignment is not None:
@@ -64,12 +115,17 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     if start.dictionary is not None:
         summary.append(_dictionary_table(start.dictionary))
     if start.text is not None:
-        summary.append(_text_table(start.text))
+        summary.append(_text_table(start.text, held_out=bool(start.bits_per_byte)))
     if start.extension is not None:
         summary += _summarise_extension(start.extension)
     if start.bits_per_byte:
-        rows = [[BASELINES.get(name, name), f"{value:.3f}"] for name, value in start.bits_per_byte.items()]
-        summary.append(ResultTable("Before training (lower is better)", [["embeddings", "bits per byte"], *rows]))
+        rows = [
+            [BASELINES.get(name, name) + _MEANINGS.get(name, ""), f"{value:.3f}"]
+            for name, value in start.bits_per_byte.items()
+        ]
+        scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
+        title = f"Before training{scored} (lower is better)"
+        summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows], is_drawn=True))
     verdict = judge(start)
     return [*summary, f"{_HEADLINES[verdict.start]} {verdict.reason}"]
 
@@ -78,19 +134,20 @@ def _origins_table(start: Start) -> ResultTable:
     """Return the rows by origin: as shares of the vocabulary and, if there is any, of the text."""
     total = max(1, sum(start.origins.values()))
     means = (Fallback.MEAN, Fallback.NEAR_MEAN)
-    filled = "mean of the source rows" if start.fallback in means else "random"
-    names = {**_ORIGINS, "none": f"no evidence ({filled})"}
+    filled = "mean of all rows of the model" if start.fallback in means else "random"
+    names = {**_ORIGINS, "none": f"no evidence: {filled}"}
+    shown = {origin for origin, count in start.origins.items() if count or origin == "none"}
     header = ["tokens", "count", "of the vocabulary"]
     rows = [
         [name, f"{start.origins[origin]:,}", f"{start.origins[origin] / total:.1%}"]
         for origin, name in names.items()
-        if origin in start.origins
+        if origin in shown
     ]
     if start.text is not None:
         header.append("of the text")
-        shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in start.origins]
+        shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in shown]
         rows = [[*row, f"{share:.1%}"] for row, share in zip(rows, shares, strict=True)]
-    return ResultTable("Origin of the target embeddings", [header, *rows])
+    return ResultTable("Origin of the target embeddings", [header, *rows], is_drawn=True)
 
 
 def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str]:
@@ -126,7 +183,8 @@ def _dictionary_table(found: DictionaryCheck) -> ResultTable:
         ["share of the text that they make up", f"{found.text_share:.1%}"],
     ]
     if found.related is not None:
-        rows.append(["related words with related translations (chance: 50%)", f"{found.related:.0%}"])
+        share = f"{found.related:.1%} of {found.words:,}"
+        rows.append(["related words with related translations (chance: 50%)", share])
     return ResultTable("Dictionary", rows)
 
 
@@ -148,11 +206,12 @@ def _summarise_extension(found: ExtensionCheck) -> list[ResultTable | str]:
     return parts
 
 
-def _text_table(text: TextCoverage) -> ResultTable:
+def _text_table(text: TextCoverage, *, held_out: bool) -> ResultTable:
     header = ["tokenizer", "tokens", f"per {text.unit}", "bytes per token"]
     counts = {"original": text.source_tokens, "target": text.target_tokens}
     rows = [
         [name, f"{count:,}", f"{count / text.words:.2f}", f"{text.bytes / max(1, count):.2f}"]
         for name, count in counts.items()
     ]
-    return ResultTable(f"Length of {text.bytes:,} bytes of text", [header, *rows])
+    which = "held-out text" if held_out else "the corpus"
+    return ResultTable(f"Length of {text.bytes:,} bytes of {which} with each tokenizer", [header, *rows])

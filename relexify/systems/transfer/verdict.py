@@ -109,7 +109,7 @@ def _praise(start: Start) -> str:
     if found is not None and found.related is not None and round(found.related, 3) >= RELATED:  # as it is reported
         return (
             f"The dictionary translates {found.text_share:.0%} of the text, and its translations make sense: related "
-            f"words have related translations in {found.related:.1%} of cases, and 50% is chance."
+            f"words have related translations in {found.related:.1%} of {found.words:,} cases, and 50% is chance."
         )
     return ""
 
@@ -121,8 +121,9 @@ def _doubt(start: Start) -> str:
         return ""
     return (
         f"Some translations in the dictionary may be wrong: related words have related translations in "
-        f"{found.related:.1%} of cases. Correct dictionaries have {RELATED:.1%} or more, unless there is little text, "
-        "and 50% is chance. Look up some of its words, or try the text with and without it (relexify advise)."
+        f"{found.related:.1%} of {found.words:,} cases. Correct dictionaries have {RELATED:.1%} or more, unless there "
+        "is little text, and 50% is chance. Look up some of its words, or try the text with and without it (relexify "
+        "advise)."
     )
 
 
@@ -157,8 +158,8 @@ def _complaint(start: Start) -> str:
         if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * found.words):
             return (
                 f"The translations in the dictionary look random: related words have related translations in "
-                f"{found.related:.1%} of cases, and 50% is chance. Check that it is for these two languages, and that "
-                "its columns belong together."
+                f"{found.related:.1%} of {found.words:,} cases, and 50% is chance. Check that it is for these two "
+                "languages, and that its columns belong together."
             )
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins["none"] / sum(start.origins.values())
     if missing > 0.5:

@@ -136,6 +136,19 @@ def test_the_loss_is_the_mean_cross_entropy_of_heads_and_of_labels_on_gold_arcs(
     assert float(output.loss) == pytest.approx((arcs + names) / count, rel=1e-5)
 
 
+def test_before_training_perceptrons_are_orthogonal_all_scores_are_zero_and_no_word_is_its_own_head():
+    parser = BiaffineParser.on_top_of(pico.pair("bert")[0], RELATIONS, arc_size=24, label_size=12).eval()
+    for perceptron in (parser.arc_head, parser.arc_dependent, parser.label_head, parser.label_dependent):
+        linear, rectifier, _ = perceptron
+        torch.testing.assert_close(linear.weight @ linear.weight.T, torch.eye(len(linear.weight)), atol=1e-5, rtol=0)
+        assert not linear.bias.any()
+        assert rectifier.negative_slope == 0.1  # Dozat & Manning
+    arcs, labels = scores(parser, inputs(SHORT, pieces=4, words=2))
+    expected = torch.tensor([[0.0, -torch.inf, 0.0], [0.0, 0.0, -torch.inf]])  # ROOT is the first column
+    assert torch.equal(arcs[0], expected)
+    assert not labels.any()
+
+
 def test_a_batch_in_which_nothing_counts_has_no_loss_and_no_gradient():
     parser = parser_of()
     batch = inputs(SHORT, pieces=4, words=2)

@@ -107,6 +107,20 @@ def test_the_task_reports_f1_precision_and_recall(tmp_path):
     assert result.per_seed[0].dev.metric == "F1"
 
 
+def test_a_word_is_an_argument_only_if_its_arc_scores_above_zero():
+    model, tokenizer = pico.pair("bert")
+    labeller = RoleLabeller.on_top_of(model, LABELS, arc_size=1, label_size=8).eval()
+    ((untrained,),) = label_roles(labeller, tokenizer, TRAINING[:1])  # every score is zero
+    assert untrained.arguments == ()
+    with torch.no_grad():  # heads are represented by 1, dependents by 0 and a one: every score is that of the one
+        for perceptron, value in ((labeller.arc_head, 1.0), (labeller.arc_dependent, 0.0)):
+            perceptron[0].weight.zero_()
+            perceptron[0].bias.fill_(value)
+        labeller.arc.weight[0, -1, 0] = 0.01
+    ((found,),) = label_roles(labeller, tokenizer, TRAINING[:1])
+    assert [word for word, _ in found.arguments] == [0, 1, 2, 3]
+
+
 def test_predicates_beyond_the_length_of_a_model_are_wrong_and_nan_is_reported():
     labeller, tokenizer = noisy()
     long = PredicateSentence(("ta",) * 100, (Proposition(1, "01", ()), Proposition(99, "01", ())))

@@ -288,6 +288,19 @@ def test_it_also_learns_in_bfloat16_with_first_pieces_and_patience(folder, tmp_p
     assert run.score > 0.3
 
 
+def test_encoder_and_scorers_have_rates_of_their_own_and_only_matrices_decay():
+    parser = BiaffineParser.on_top_of(pico.pair("bert")[0], ["root"])
+    names = {id(parameter): name for name, parameter in parser.named_parameters()}
+    options = ParserTraining(score_learning_rate=1e-3, weight_decay=0.01)
+    for group in training.make_optimiser(parser, options).param_groups:
+        assert (group["betas"], group["eps"]) == ((0.9, 0.9), 1e-8)  # Dozat & Manning
+        for parameter in group["params"]:
+            in_encoder = names.pop(id(parameter)).startswith("encoder.")
+            assert group["lr"] == (1e-5 if in_encoder else 1e-3)
+            assert group["weight_decay"] == (0.01 if parameter.ndim > 1 else 0.0)
+    assert not names, "every parameter is trained"
+
+
 def test_invalid_treebanks_options_and_folders_are_rejected(folder, tmp_path):
     with pytest.raises(InputError, match="training data has no words: give annotated sentences"):
         train_parser(folder, [], TRAINING, QUICK, tmp_path)

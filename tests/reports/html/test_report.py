@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +22,7 @@ import pytest
 
 import relexify as rx
 from relexify.errors import InputError
+from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
 from relexify.reports.html.elements import table
@@ -78,7 +83,7 @@ def unpacked(page: str) -> tuple[dict, dict[str, np.ndarray], list[list[str]]]:
 
 
 def test_a_transfer_writes_a_report_with_every_section(page, folder):
-    for section in ("summary", "sentences", "scores", "origins", "atlas", "evidence", "facts"):
+    for section in ("summary", "next", "sentences", "scores", "origins", "atlas", "evidence", "facts"):
         assert f'<section id="{section}"' in page
     notes = json.loads((folder / "relexify.json").read_text())
     hashes = notes["provenance"]["inputs"]
@@ -88,6 +93,24 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
     scores = notes["bits_per_byte_before_training"]
     for name, shown in {"fvt": "fvt", "original": "original model and tokenizer", "shuffle": "shuffled rows"}.items():
         assert re.search(rf"<span>{shown}</span><i [^>]*></i><b>{scores[name]:.3f}</b>", page)
+
+
+def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path):
+    text = folder.parent / "text.txt"
+    training = html.escape(shlex.join(["relexify", "train", "<model>", "<model>-trained", "--corpus", str(text)]))
+    assert training in page
+    assert len(re.findall(">[^<]*efore training<", page)) == 3  # the link to the section, its title, a key figure
+    assert "divergence" not in page
+    written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)
+    assert f"{written:%d %B %Y}" in page
+    assert page.index('id="facts"') < page.index("sha256 of its content")
+    poor = shutil.copytree(folder, tmp_path / "poor")
+    notes = json.loads((poor / "relexify.json").read_text())
+    notes["verdict"]["start"] = "poor"
+    (poor / "relexify.json").write_text(json.dumps(notes))
+    shown = rx.report(poor).read_text()
+    assert "repair the evidence" in shown
+    assert "relexify train" not in shown
 
 
 @pytest.mark.parametrize(
@@ -189,6 +212,8 @@ def test_training_adds_curves(folder, tmp_path):
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
     assert "90 (best)" in page
+    assert "<b>The model is still improving.</b>" in page
+    assert "relexify check trained" in page
 
 
 def test_a_comparison_has_a_report_too(tmp_path):
@@ -250,6 +275,30 @@ def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
     assert f">{token.strip()}<" in detail.replace("</span>", "</span>>")
     assert detail.count('class="weight"') == min(5, len(mixture.sources(mixed)))
     assert "Nearest target tokens" in detail
+
+
+@needs_browser
+def test_the_atlas_opens_on_a_whole_word_and_explains_the_colours_of_the_map(tmp_path):
+    from relexify.reports.html.model import _ATLAS
+
+    parts = [" na", "shika", " habari", " kitabu", *(f" ne{letter}no" for letter in "abcdefghijklmn")]
+    weights = [[900, 100], [600, 400], [400, 300], [700, 300], *[[1000, 0]] * 14]
+    atlas = replace(
+        big_atlas(len(parts)),
+        tokens=parts,
+        origins=np.full(len(parts), Origin.MIXED),
+        source_counts=np.full(len(parts), 2),
+        source_ids=np.arange(2 * len(parts)) % len(parts),
+        source_weights=np.array(weights).ravel(),
+    )
+    page = tmp_path / "page.html"
+    page.write_text(render("words", "", [Section("atlas", "Atlas", _ATLAS)], data=atlas.pack()))
+    shown, logged = dom(page)
+    assert not logged
+    # Neither a short word, nor a part of a word, nor one whose sources are unclear.
+    assert '<span class="space">·</span>kitabu</bdi></h3>' in shown
+    legend = re.search(r'id="atlas-legend">(.*?)</div>', shown)[1]
+    assert re.findall(r"</i>([^<]*)<", legend) == ["made from one source token", "mostly from one", "from several"]
 
 
 @needs_browser

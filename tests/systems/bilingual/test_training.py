@@ -20,12 +20,13 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import bits_per_byte
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.folder import BilingualBundle
+from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.bilingual.training import check_halves, train_bilingual
 from relexify.training.curve import Curve
 from relexify.training.data.batches import Blocks, TwoTexts
 from relexify.training.data.packing import pack
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import Training
+from relexify.training.plan import Training, plan_stages
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests import pico
 from tests.processes import in_a_process, in_two_processes
@@ -322,3 +323,12 @@ def test_a_batch_that_two_devices_cannot_halve_is_rejected():
         check_halves(replace(TOGETHER, batch=6), 2)
     check_halves(replace(TOGETHER, batch=8), 2)
     check_halves(replace(TOGETHER, batch=6, micro_batch=2), 3)
+
+
+def test_the_defaults_are_the_base_models_of_ramen():
+    training = replace(RAMEN, steps=150_000)
+    (stage,) = plan_stages(training)
+    assert (training.batch, training.length, training.weight_decay) == (64, 256, 0.0)
+    assert (stage.learning_rate, stage.schedule, stage.trains) == (1e-4, "inverse_sqrt", "everything")
+    assert stage.warmup_steps == pytest.approx(4_000, rel=0.02)
+    assert (stage.optimiser, training.lookahead_steps, training.lookahead_alpha) == ("lookahead", 5, 0.5)

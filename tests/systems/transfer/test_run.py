@@ -14,7 +14,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
 from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained import memory as memory_module
+from relexify.pretrained import runnable
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.work import read_notes
@@ -22,9 +22,12 @@ from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
+from relexify.systems.transfer.start import BASELINES
 from relexify.systems.transfer.summary import summarise_transfer
 from relexify.text import Corpus
 from relexify.training import recipe as training_recipe
+from relexify.training.plan import Training
+from relexify.training.run import train
 from tests import pico
 
 
@@ -173,6 +176,41 @@ def test_baselines_get_the_unigram_prior_of_the_method(options, tmp_path):
     assert with_prior["fvt"] < without["fvt"]
 
 
+def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_baselines(options, tmp_path, monkeypatch):
+    measured = []
+    count = run_module.bits_per_byte
+    monkeypatch.setattr(run_module, "bits_per_byte", lambda *args: measured.append(args[1]) or count(*args))
+
+    def scores(name, **changes):
+        measured.clear()
+        changed = replace(options, output=tmp_path / name, method="fvt", score=True, score_bytes=200)
+        return run_transfer(replace(changed, **changes)).scores
+
+    first = scores("first")
+    assert len(measured) == 4
+    second = scores("second", method="mean-resizing")
+    assert len(measured) == 1
+    assert {name: first[name] for name in BASELINES} == {name: second[name] for name in BASELINES}
+    scores("seed", seed=1)  # random rows and shuffled ones are others; the original model is the same
+    assert len(measured) == 3
+    scores("prior", unigram_prior=True)
+    assert len(measured) == 3
+    scores("text", score_bytes=50)
+    assert len(measured) == 4
+    model, tokenizer = pico.pair("gpt2")
+    model.config.layer_norm_epsilon *= 10
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "changed")
+    scores("config", model=str(tmp_path / "changed"))
+    assert len(measured) == 4
+
+
+def test_training_starts_with_the_score_of_the_transfer(options, tmp_path):
+    scored = run_transfer(replace(options, method="fvt", score=True)).scores
+    curve = train(options.output, tmp_path / "trained", options.corpus, Training(steps=1, batch=2, length=64)).curve
+    assert curve.first.bits_per_byte == pytest.approx(scored["fvt"], abs=1e-6)
+
+
 def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog):
     model, tokenizer = pico.pair("gpt2")
     model.transformer.save_pretrained(tmp_path / "headless")
@@ -184,7 +222,7 @@ def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog)
 
 def test_a_model_that_does_not_fit_into_memory_is_grafted_but_not_scored(options, tmp_path, monkeypatch, caplog):
     changes = {"method": "fvt", "unigram_prior": True, "score": True, "score_bytes": 200}
-    monkeypatch.setattr(memory_module, "free_memory", lambda device: 0)
+    monkeypatch.setattr(runnable, "free_memory", lambda device: 0)
     result = run_transfer(replace(options, **changes))
     assert result.scores == {}
     assert "no unigram prior is added" in caplog.text

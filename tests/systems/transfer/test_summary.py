@@ -53,7 +53,7 @@ def test_every_token_is_counted_once(mixtures):
 
 @pytest.mark.parametrize(
     ("fallback", "name"),
-    [(Fallback.SOURCE_ROWS, "no evidence (random)"), (Fallback.MEAN, "no evidence (mean of the source rows)")],
+    [(Fallback.SOURCE_ROWS, "no evidence: random"), (Fallback.MEAN, "no evidence: mean of all rows of the model")],
 )
 def test_rows_without_evidence_are_named_by_what_fills_them(mixtures, fallback, name):
     mixture = replace(mixtures["special alone"], fallback=fallback)
@@ -78,13 +78,18 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     notes = {**start.as_notes(), "method": "blend", "graft": {"origins": start.origins}}
     *tables, verdict = summarise_notes(notes)
     rows = {table.title: table.rows for table in tables}
-    assert ["mixed from evidence", "8", "80.0%", "96.0%"] in rows["Origin of the target embeddings"]
-    assert rows["Length of 30,000 bytes of text"][1:] == [
+    assert ["mixed: mean of tokens of related meaning", "8", "80.0%", "96.0%"] in rows[
+        "Origin of the target embeddings"
+    ]
+    assert rows["Length of 30,000 bytes of held-out text with each tokenizer"][1:] == [
         ["original", "12,827", "3.21", "2.34"],
         ["target", "6,111", "1.53", "4.91"],
     ]
-    assert rows["Before training (lower is better)"][1] == ["original model and tokenizer", "3.351"]
+    scores = rows["Before training, 30,000 bytes of held-out text (lower is better)"]
+    assert scores[1] == ["original model and tokenizer", "3.351"]
+    assert scores[2] == ["random rows: drawn at random, no evidence", "3.300"]
     assert ["share of the text that they make up", "31.0%"] in rows["Dictionary"]
+    assert ["related words with related translations (chance: 50%)", "71.0% of 300"] in rows["Dictionary"]
     assert verdict.startswith("This is a good start.")
     assert summarise_notes({"trained_from": "elsewhere"}) == []
 

@@ -37,7 +37,7 @@ EQUAL = {"original": 3.4, "random": 2.82, "shuffle": 3.3, "blend": 2.8}
 def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same():
     verdict = judge(replace(GOOD, bits_per_byte=EQUAL))
     assert verdict.start == "good"
-    assert "related translations in 70.0% of cases" in verdict.reason
+    assert "related translations in 70.0% of 300 cases" in verdict.reason
     assert "it needs 2.800 bits per byte and 50% of the tokens; the original model needs 3.400 bits" in verdict.reason
     assert verdict.reason.endswith("Rows without evidence need 2.820.")
 
@@ -74,14 +74,14 @@ def test_dictionaries_of_real_languages_are_judged_by_their_translations_and_not
     for scores in (GOOD.bits_per_byte, EQUAL, {}):
         verdict = judge(replace(GOOD, dictionary=check, bits_per_byte=scores))
         assert verdict.start == start
-        assert f"{related:.1%} of cases" in verdict.reason
+        assert f"{related:.1%} of {words:,} cases" in verdict.reason
 
 
 def test_a_dictionary_just_below_the_threshold_is_not_said_to_reach_it():
     check = DictionaryCheck(tokens=3_000, text_share=0.4, words=3_000, related=0.5494)
     verdict = judge(replace(GOOD, dictionary=check))
     assert verdict.start == "open"
-    assert "in 54.9% of cases. Correct dictionaries have 55.0% or more" in verdict.reason
+    assert "in 54.9% of 3,000 cases. Correct dictionaries have 55.0% or more" in verdict.reason
     assert judge(replace(GOOD, dictionary=replace(check, related=0.5496))).start == "good"
 
 
@@ -97,7 +97,7 @@ def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_goo
     [
         (DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None), "translates 0 tokens"),
         (DictionaryCheck(tokens=12, text_share=0.004, words=12, related=None), "12 tokens, 0.4% of the text"),
-        (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52.0% of cases, and 50% is chance"),
+        (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52.0% of 300 cases, and 50% is chance"),
     ],
 )
 def test_a_useless_dictionary_is_a_poor_start_and_the_gain_is_explained_by_spelling(check, reason):

@@ -145,7 +145,9 @@ def test_the_initial_parameters_are_those_of_the_paper(backbone: Any) -> None:
     assert torch.allclose(rows @ rows.T, torch.eye(2), atol=1e-5)
     assert len(model.model.lower) == len(model.model.upper) == 2
     assert model.config.num_hidden_layers == 5
-    assert torch.equal(model.get_input_embeddings().weight, backbone.get_input_embeddings().weight)
+    words = model.get_input_embeddings().weight
+    assert torch.equal(words, backbone.get_input_embeddings().weight)
+    assert torch.allclose(model.model.placeholder, words.mean(dim=0), atol=1e-6)  # which the paper does not say
 
 
 def test_building_leaves_the_random_state_and_the_backbone_alone(backbone: Any) -> None:

@@ -70,6 +70,13 @@ def test_every_phase_warms_up(bert_world: JointWorld, warmup: float) -> None:
         assert bool(changed(bert_world.start, output)) == (warmup == 0), output.name
 
 
+@pytest.mark.parametrize("setting", [{"schedule": "constant"}, {"learning_rate": TRAINING.learning_rate / 2}])
+def test_a_phase_follows_its_schedule_and_learning_rate(bert_world: JointWorld, setting: dict[str, Any]) -> None:
+    plain = bert_world.commonality("plain")
+    other = bert_world.commonality("other", training=replace(TRAINING, **setting))
+    assert changed(plain, other)
+
+
 def test_two_directions_are_combined_parameter_by_parameter(bert_world: JointWorld) -> None:
     there, back = bert_world.direction("source-to-target"), bert_world.direction("target-to-source")
     output = bert_world.folder / "combined"

@@ -68,7 +68,8 @@ def run(
             results.print(escape(note), highlight=False)
     print_model_folder(read.output)
     if read.last_training is None:
-        print_next_training(read.output, read.corpus, read.held_out)
+        is_poor = (read_notes(read.output).get("verdict") or {}).get("start") == "poor"
+        print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor)
     emit(output=read.output, notes=read_notes(read.output), tasks=measured)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit
 from relexify.cli.options import (
     PLAN,
     RUN,
@@ -27,7 +27,7 @@ from relexify.cli.options import (
     option,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_plan, print_summary
+from relexify.cli.summary import print_after_training, print_model_folder, print_plan, print_summary
 from relexify.errors import InputError
 from relexify.training.plan import PLANS, Training, plan_stages
 
@@ -35,6 +35,7 @@ __all__ = ["train"]
 
 
 def train(
+    context: typer.Context,
     model: Model,
     output: OutputFolder,
     corpus: Corpus,
@@ -91,7 +92,7 @@ def train(
     """
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs
-    from relexify.storage.work import WorkFolder
+    from relexify.storage.work import WorkFolder, read_notes
     from relexify.text import Corpus as Text
 
     options = Training(
@@ -114,8 +115,9 @@ def train(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
+    from relexify.systems.transfer.summary import compare_with_transfer
     from relexify.training.run import train as run_training
-    from relexify.training.summary import summarise_training
+    from relexify.training.summary import judge_training, summarise_training
 
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
@@ -135,10 +137,10 @@ def train(
             held_out=held_out or None,
             overwrite=overwrite,
         )
-    print_summary(summarise_training(result))
+    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(result.output), result.curve)])
     print_model_folder(result.output)
-    results.print(f"  relexify evaluate {result.output} --held-out TEXT", highlight=False, markup=False)
-    emit(training=result)
+    print_after_training(context, result, held_out)
+    emit(training=result, verdict=judge_training(result.curve))
 
 
 def _planned(options: Training) -> list[tuple[str, object]]:

@@ -26,7 +26,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import Score, language_model_scores
+from relexify.scoring import Score, language_model_scores, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
@@ -108,7 +108,7 @@ def _open_data(search: GridSearch) -> _Data:
     limit, nli, pos = search.training_examples, search.nli, search.pos
     return _Data(
         evidence,
-        evidence.held_out.sample_bytes(options.score_bytes) if options.score else "",
+        evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device)) if options.score else "",
         None if nli is None else (evenly_spaced(_pairs(nli[0]), limit), _pairs(nli[1])),
         None if pos is None else (evenly_spaced(_tagged(pos[0]), limit), _tagged(pos[1])),
     )

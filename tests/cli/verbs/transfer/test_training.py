@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -121,6 +122,30 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert notes["training"]["steps"] == 4
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
     assert relexify("inspect", tmp_path / "out").status == 0
+
+
+def test_train_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
+    """Of a training that should be longer: the command repeats all options, with more steps and another output."""
+    given = ("--corpus", world.corpus, *SHORT, "--learning-rate", 0.02)
+    outcome = relexify("train", world.gpt2, tmp_path / "out", *given)
+    assert "The model is still improving." in outcome.out
+    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    changed = list(map(str, given))
+    changed[changed.index("6")] = "24"
+    expected = ["train", str(world.gpt2), f"{tmp_path / 'out'}-24", *changed]
+    assert sorted(shlex.split(command)) == sorted(expected)
+    assert relexify(*shlex.split(command), "--dry-run").status == 0
+
+
+def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, transferred, tmp_path):
+    other = ("--corpus", world.corpus, *SHORT, "--set", "held_out_bytes=100")
+    short = relexify("train", transferred[0], tmp_path / "short", *other)
+    assert "Do not compare these scores with those of the transfer" in short.out
+    whole = ("--corpus", world.corpus, *SHORT, "--set", "length=64")
+    outcome = relexify("train", transferred[0], tmp_path / "whole", *whole)
+    assert "On the same text, the original model and tokenizer need" in outcome.out
+    assert "hardly improves any more" in outcome.out
+    assert f"  relexify inspect {tmp_path / 'whole'}" in outcome.out
 
 
 def test_inspect_shows_how_far_training_has_moved_the_embeddings(world, transferred, tmp_path):

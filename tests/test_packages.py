@@ -34,3 +34,14 @@ def test_the_docstring_of_a_package_names_no_file_that_is_gone(package):
     named = re.findall(r"^\s*((?:\w+\.py(?:, )?)+)", docstring, re.MULTILINE)
     gone = [name for line in named for name in line.split(", ") if name and not (package / name).exists()]
     assert not gone, f"the docstring of {package.name} names files that it does not have: {gone}"
+
+
+def test_every_file_and_function_on_the_way_of_a_command_exists():
+    guide = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    way = guide[guide.index("## Follow a command") : guide.index("## How an interrupted run")]
+    files = re.findall(r"`([\w/]+\.py)`", way)
+    assert len(files) > 20
+    assert not [name for name in files if not (ROOT / name).is_file()]
+    code = "".join((ROOT / name).read_text() for name in files)
+    functions = re.findall(r"`([a-z]+_[a-z_]+)`", way)
+    assert not [name for name in functions if f"def {name}(" not in code]

@@ -16,8 +16,8 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, RelexifyError, first_line
-from relexify.grafting.graft import MIXTURE_FILE, GraftReport, is_tied, read_report
-from relexify.mixture import Fallback, Mixture, Origin
+from relexify.grafting.graft import GraftReport, is_tied, read_report
+from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin
 from relexify.pretrained.architecture import architecture_of, position_padding
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.lexical import weight_rows

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError, VocabularyError
 from relexify.grafting.identifiers import synchronise_ids
-from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows
+from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import count_rows, lexical_axes, resize
@@ -32,7 +32,6 @@ from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origins"]
 
-MIXTURE_FILE = "mixture.safetensors"
 REPORT_FILE = MARKER
 PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
@@ -233,7 +232,9 @@ def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner:
 
 def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Return values as a parameter if a tensor is one, else as they are."""
-    return nn.Parameter(values, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else values
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(values, requires_grad=tensor.requires_grad)
+    return values
 
 
 def _mix(

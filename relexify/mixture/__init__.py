@@ -6,10 +6,11 @@ composition.py   build mixtures, and compose them in order of evidence or with w
 """
 
 from relexify.mixture.composition import blend, empty_mixture, first_of, mixture_of_rows, mixture_of_weights
-from relexify.mixture.mixture import Fallback, Mixture, Origin, PrecomputedRows
+from relexify.mixture.mixture import MIXTURE_FILE, Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.weights import rows_to_csr, softmax_weights, sparsemax_products, sparsemax_weights
 
 __all__ = [
+    "MIXTURE_FILE",
     "Fallback",
     "Mixture",
     "Origin",

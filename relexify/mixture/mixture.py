@@ -21,8 +21,10 @@ from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import Spelling, TokenizerFamily
 
-__all__ = ["Fallback", "Mixture", "Origin", "PrecomputedRows", "validate_same_tokens"]
+__all__ = ["MIXTURE_FILE", "Fallback", "Mixture", "Origin", "PrecomputedRows", "validate_same_tokens"]
 
+MIXTURE_FILE = "mixture.safetensors"
+"""The mixture of a model, in its folder."""
 _KIND = "mixture"
 
 

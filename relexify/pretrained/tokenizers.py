@@ -1,20 +1,26 @@
-"""Train a tokenizer like that of a model, and save tokenizers."""
+"""Train a tokenizer like that of a model, save tokenizers, and read their chat templates."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
 from relexify.tokens import train_joint_wordpiece, train_tokenizer_like
 
-__all__ = ["save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
+__all__ = ["default_system_prompt", "save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
+_MESSAGE = "\u2063message\u2063"
+"""A message that no template contains."""
+_SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
+"""Three words in a row: names of roles and special tokens are shorter."""
 _ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
 
 
@@ -84,3 +90,19 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
         if type(error) is Exception:
             raise OSError(str(error)) from error
         raise
+
+
+def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
+    """Return the text that the chat template puts before the first message of a user, in the source model's language.
+
+    Returns:
+        None if there is no template, or it adds nothing but names of roles and special tokens.
+    """
+    if not tokenizer.chat_template:
+        return None
+    try:
+        written = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
+    except (TemplateError, TypeError, ValueError):  # it needs more than a message of a user
+        return None
+    found = _SENTENCE.search(written.partition(_MESSAGE)[0])
+    return found[0].strip() if found else None

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from relexify.errors import InputError
 from relexify.reports.geometry import HiddenStates, LayerSimilarities, Neighbourhood, Principal, principal_components
-from relexify.reports.plots import COLOURS, FAINT, GREY, METADATA, own_style
-from relexify.storage.files import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from relexify.reports.plots import COLOURS, FAINT, GREY, saved_figure
 
 __all__ = ["plot_embedding", "plot_neighbourhoods", "plot_similarities", "plot_states"]
 
@@ -38,17 +33,14 @@ def plot_embedding(
         InputError: There is nothing to draw, or the name is not that of a picture.
         MissingExtra: matplotlib is not installed.
     """
-    _check(panels, path)
-    with own_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(3.6 * len(panels), 3.6), layout="constrained")
+    _check_models(panels, path)
+    with saved_figure(path, 3.6 * len(panels), 3.6) as figure:
         for index, (title, (principal, digits)) in enumerate(panels.items()):
             axis = figure.add_subplot(1, len(panels), index + 1, projection="3d")
             numbers = np.zeros(len(principal.points), np.int64) if digits is None else digits
             _scatter(axis, principal, [COLOURS[number % len(COLOURS)] for number in numbers], seed)
             axis.set_title(f"{title}\nr₃ = {principal.explained:.3f}", fontsize=9.5)
-        return _written(figure, Path(path))
+    return Path(path)
 
 
 def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path) -> Path:
@@ -62,12 +54,10 @@ def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path)
         InputError: There is nothing to draw, or the name is not that of a picture.
         MissingExtra: matplotlib is not installed.
     """
-    _check(models, path)
-    with own_style():
-        from matplotlib.figure import Figure
+    _check_models(models, path)
+    with saved_figure(path, 7.6, 3.0) as figure:
         from matplotlib.ticker import MaxNLocator
 
-        figure = Figure(figsize=(7.6, 3.0), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         for index, (name, found) in enumerate(models.items()):
             dress = {"color": COLOURS[index % len(COLOURS)], "linewidth": 1.6, "marker": "o", "markersize": 3}
@@ -81,7 +71,7 @@ def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path)
             axis.spines[["top", "right"]].set_visible(False)
         left.set_ylabel("mean cosine", color=GREY)
         figure.legend(loc="outside right center", frameon=False)
-        return _written(figure, Path(path))
+    return Path(path)
 
 
 def plot_states(
@@ -98,14 +88,12 @@ def plot_states(
         InputError: There is nothing to draw, or the name is not that of a picture.
         MissingExtra: matplotlib is not installed.
     """
-    _check(models, path)
-    with own_style():
-        from matplotlib.figure import Figure
+    _check_models(models, path)
+    heights = [-(-len(states.layers) // LAYERS_A_ROW) for states, _ in models.values()]
+    width = max(min(len(states.layers), LAYERS_A_ROW) for states, _ in models.values())
+    with saved_figure(path, 2.0 * width, 2.2 * sum(heights)) as figure:
         from matplotlib.lines import Line2D
 
-        heights = [-(-len(states.layers) // LAYERS_A_ROW) for states, _ in models.values()]
-        width = max(min(len(states.layers), LAYERS_A_ROW) for states, _ in models.values())
-        figure = Figure(figsize=(2.0 * width, 2.2 * sum(heights)), layout="constrained")
         parts = figure.subfigures(len(models), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, (name, (states, tokens)) in zip(parts, models.items(), strict=True):
             part.suptitle(name, fontsize=9.5)
@@ -118,7 +106,7 @@ def plot_states(
             marks = [Line2D([], [], marker="o", linestyle="", markersize=3, color=each) for each in colour_of.values()]
             if marks:
                 part.legend(marks, list(tokens.values()), loc="outside right center", frameon=False, fontsize=8)
-        return _written(figure, Path(path))
+    return Path(path)
 
 
 def plot_neighbourhoods(spaces: Mapping[str, Neighbourhood], path: str | Path) -> Path:
@@ -132,11 +120,8 @@ def plot_neighbourhoods(spaces: Mapping[str, Neighbourhood], path: str | Path) -
         InputError: There is nothing to draw, or the name is not that of a picture.
         MissingExtra: matplotlib is not installed.
     """
-    _check(spaces, path)
-    with own_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.2 * len(spaces), 6.4), layout="constrained")
+    _check_models(spaces, path)
+    with saved_figure(path, 4.2 * len(spaces), 6.4) as figure:
         axes = figure.subplots(2, len(spaces), squeeze=False, height_ratios=(1, 2))
         for (histogram, scatter), (title, found) in zip(axes.T, spaces.items(), strict=True):
             histogram.hist(found.cosines, bins=60, density=True, color=COLOURS[0])
@@ -149,7 +134,7 @@ def plot_neighbourhoods(spaces: Mapping[str, Neighbourhood], path: str | Path) -
                 scatter.annotate(word, point, fontsize=6, color=GREY)
             scatter.spines[["top", "right"]].set_visible(False)
         axes[0, 0].set_ylabel("density", color=GREY)
-        return _written(figure, Path(path))
+    return Path(path)
 
 
 def _scatter(axis: Any, principal: Principal, colours: Sequence[str], seed: int) -> None:
@@ -163,15 +148,6 @@ def _scatter(axis: Any, principal: Principal, colours: Sequence[str], seed: int)
     axis.tick_params(labelsize=6, pad=0)
 
 
-def _check(panels: Mapping[str, object], path: str | Path) -> None:
-    if not panels:
+def _check_models(models: Mapping[str, object], path: str | Path) -> None:
+    if not models:
         raise InputError(f"there is nothing to draw in {path}: give at least one model")
-    if Path(path).suffix.lower() not in METADATA:
-        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
-
-
-def _written(figure: Figure, path: Path) -> Path:
-    buffer = io.BytesIO()
-    kind = path.suffix.lower()
-    figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(METADATA[kind]))
-    return write_file(path, buffer.getvalue())

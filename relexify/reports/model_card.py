@@ -9,8 +9,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from relexify.grafting import MIXTURE_FILE
 from relexify.markdown import markdown_table
+from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license

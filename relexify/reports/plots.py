@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_curves", "plot_tasks"]
+__all__ = ["plot_curves", "plot_tasks", "saved_figure"]
 
 # Okabe and Ito's colours, which colour-blind people can distinguish, without yellow (hardly visible on white); then
 # further ones, for comparisons of many runs.
@@ -32,7 +32,7 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 _INK, GREY, FAINT = "#222222", "#666666", "#E4E4E4"
 _PANELS_A_ROW = 3
 _PANEL_SIZE, _LEGEND_WIDTH = (3.9, 3.0), 1.4  # inches
-METADATA: Mapping[str, Mapping[str, Any]] = {".svg": {"Date": None}, ".png": {"Software": None}}
+_METADATA: Mapping[str, Mapping[str, Any]] = {".svg": {"Date": None}, ".png": {"Software": None}}
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "relexify",
     "svg.fonttype": "none",
@@ -73,7 +73,7 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
     if metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
     dresses, legend = _dresses(comparisons)
-    with _saved_figure(len(comparisons), Path(path)) as (figure, panels):
+    with _saved_panels(len(comparisons), Path(path)) as (figure, panels):
         marked = [
             _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=True)
         ]
@@ -101,7 +101,7 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
     if not metrics:
         raise InputError(f"there is nothing to draw in {path}: give a comparison with tasks")
     dresses, legend = _dresses([comparison])
-    with _saved_figure(len(metrics), Path(path)) as (figure, panels):
+    with _saved_panels(len(metrics), Path(path)) as (figure, panels):
         for axis, (task, metric) in zip(panels, metrics.items(), strict=True):
             for run, found in means.items():
                 earlier = sum(curve.last.step for curve in comparison.earlier.get(run, ())[:1])
@@ -118,38 +118,43 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
 
 
 @contextmanager
-def _saved_figure(panels: int, path: Path) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """Give a figure with this number of panels to draw in, and save it afterwards."""
-    kind = path.suffix.lower()
-    if kind not in METADATA:
-        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(METADATA)}")
-    buffer = io.BytesIO()
-    with own_style():
-        from matplotlib.figure import Figure
+def saved_figure(path: str | Path, width: float, height: float) -> Iterator[Figure]:
+    """Yield a figure of a size in inches to draw in, and save it afterwards.
 
-        rows = math.ceil(panels / _PANELS_A_ROW)
-        columns = math.ceil(panels / rows)
-        size = (columns * _PANEL_SIZE[0] + _LEGEND_WIDTH, rows * _PANEL_SIZE[1])
-        figure = Figure(figsize=size, layout="constrained")
-        axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
-        for axis in axes[panels:]:
-            axis.set_axis_off()
-        yield figure, axes[:panels]
-        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(METADATA[kind]))
+    It has the same settings on every machine; the user's matplotlib settings are restored.
+
+    Raises:
+        InputError: The name is not that of a picture.
+        MissingExtra: matplotlib is not installed.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in _METADATA:
+        raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(_METADATA)}")
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "drawing plots", "plots") from error
+    buffer = io.BytesIO()
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        figure.savefig(buffer, format=kind[1:], dpi=200, metadata=dict(_METADATA[kind]))
     write_file(path, buffer.getvalue())
 
 
 @contextmanager
-def own_style() -> Iterator[None]:
-    """Draw with the same settings on every machine, and restore the user's matplotlib settings afterwards."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "drawing plots", "plots") from error
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
-        yield
+def _saved_panels(panels: int, path: Path) -> Iterator[tuple[Figure, Sequence[Axes]]]:
+    """Yield a figure with this number of panels to draw in, and save it afterwards."""
+    rows = math.ceil(panels / _PANELS_A_ROW)
+    columns = math.ceil(panels / rows)
+    with saved_figure(path, columns * _PANEL_SIZE[0] + _LEGEND_WIDTH, rows * _PANEL_SIZE[1]) as figure:
+        axes = list(figure.subplots(rows, columns, squeeze=False).flatten())
+        for axis in axes[panels:]:
+            axis.set_axis_off()
+        yield figure, axes[:panels]
 
 
 _Dresses = dict[str, dict[str, Any]]

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.finite import check_finite
+from relexify.pretrained.runnable import check_finite
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows
 from relexify.tokens import make_encodable
@@ -165,7 +165,9 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
 
 def format_score(score: Score) -> str:
     """Return the value of a score for people; a perplexity with as many digits as are significant."""
-    return format_perplexity(score.value) if score.metric.endswith("perplexity") else f"{score.value:.4f}"
+    if score.metric.endswith("perplexity"):
+        return format_perplexity(score.value)
+    return f"{score.value:.4f}"
 
 
 def format_perplexity(value: float) -> str:

@@ -166,7 +166,9 @@ def drop_checkpoint(checkpoint: Path) -> None:
 def _damage(checkpoint: Path) -> str:
     """Describe what is wrong with a sealed checkpoint; empty if it is intact."""
     entries = read_json(checkpoint / SEAL)
-    return find_damage(checkpoint, entries) if isinstance(entries, dict) else "its list of files cannot be read"
+    if isinstance(entries, dict):
+        return find_damage(checkpoint, entries)
+    return "its list of files cannot be read"
 
 
 def _damage_of_best(checkpoint: Path) -> str:

@@ -126,6 +126,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.is_symlink() and not path.exists():
         raise OutputError(f"{path} is a link to nothing: remove it, or choose another output")
+    # root could replace even /dev/null
     if path.exists() and not path.is_dir() and not (file and path.is_file()):
         kind = "file" if path.is_file() else "device or a pipe"
         raise OutputError(

@@ -220,6 +220,11 @@ def _decode(block: bytes, path: Path, line_number: int) -> str:
     try:
         text = block.decode("utf-8")
     except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            raise InputError(
+                f"{path} ends in the middle of a character, as files do that were cut off: remove its last line, or "
+                "download or write it again"
+            ) from error
         raise InputError(_not_utf8(block, path, line_number, error.start)) from error
     return text.replace("\r\n", "\n") if "\r" in text else text
 

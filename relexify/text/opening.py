@@ -79,7 +79,9 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
     if not bare or not field or "/" in field:
         return name, None
     path = Path(text).expanduser()
-    return (name, None) if path.exists() or glob.glob(str(path), recursive=True) else (bare, field)
+    if path.exists() or glob.glob(str(path), recursive=True):
+        return name, None
+    return bare, field
 
 
 def _folder(path: Path) -> list[Path]:

@@ -85,7 +85,9 @@ class Spelling:
 
     def read_added(self, token: str) -> TokenForm:
         """Return the canonical form of an added token, which is never spelled in the byte-level alphabet."""
-        return _from_surface(token) if self.family is TokenizerFamily.BYTE_LEVEL else self.read(token)
+        if self.family is TokenizerFamily.BYTE_LEVEL:
+            return _from_surface(token)
+        return self.read(token)
 
     def is_byte_name(self, token: str) -> bool:
         """Whether the token is the name of a byte (`<0xC3>`), which is used for unknown characters only."""

@@ -14,7 +14,7 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.errors import InputError
-from relexify.grafting import MIXTURE_FILE
+from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit
 from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model

@@ -65,11 +65,7 @@ class RandomTokens:
     tokens: int
     length: int
     label_share: float
-
-    @property
-    def objectives(self) -> int:
-        """One."""
-        return 1
+    objectives = 1
 
     def batch(self, positions: list[int]) -> Batch:
         """Return inputs and labels of the sequences at some positions [sequences × length]."""

@@ -20,8 +20,8 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError
-from relexify.pretrained.finite import check_finite
 from relexify.pretrained.quiet import save_model
+from relexify.pretrained.runnable import check_finite
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents

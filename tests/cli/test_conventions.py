@@ -60,6 +60,13 @@ def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
     assert "the default" in rows[0]
 
 
+def test_a_title_that_is_longer_than_its_table_stays_on_one_line_in_a_pipe(capsys):
+    shown = console.table("A title of many words", "a", "b")
+    shown.add_row("1", "2")
+    console.print_table(shown)
+    assert capsys.readouterr().out.splitlines() == ["A title of many words", "a  b", "1  2"]
+
+
 @pytest.mark.parametrize("width", [20, 30, 50, 120])
 def test_narrow_terminals_do_not_cut_words(width, monkeypatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
@@ -143,6 +150,16 @@ def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_p
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert reason in ended.stderr
     assert ended.stdout == "2 []\n"
+
+
+def test_inspect_does_not_wait_for_torch(transferred):
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, "inspect", str(transferred[0])]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.endswith("\n[]\n")
 
 
 def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertForPreTraining
 
-from relexify.grafting import MIXTURE_FILE
+from relexify.mixture import MIXTURE_FILE
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
 from relexify.training.curve import Curve

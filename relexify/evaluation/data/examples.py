@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,6 @@ __all__ = [
     "FieldNames",
     "GlueFormat",
     "iterate_records",
-    "read_data_set",
     "read_examples",
     "read_glue",
     "read_nli",
@@ -110,28 +109,19 @@ KNOWN_FIELDS = (
 """The fields that are recognised if none are named; pairs come first."""
 
 
-def read_examples(
-    source: str | Path,
-    *,
-    fields: FieldNames | None = None,
-    labels: Collection[str] | None = None,
-    numeric: bool = False,
-) -> list[Example]:
+def read_examples(source: str | Path) -> list[Example]:
     """Read a Hub data set (`hf:…`), json records (`.jsonl`), or tab-separated lines of NLI, by the name of the source.
 
     Args:
         source: A file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
-        fields: The fields of records; recognised by the first record if not given.
-        labels: The valid labels.
-        numeric: Whether the labels of records are numbers to predict.
 
     Raises:
         InputError: The source cannot be read, or a line is invalid.
         MissingExtra: A package is needed to read it.
     """
     if _holds_records(source):
-        return read_records(source, fields=fields, labels=labels, numeric=numeric)
-    return read_nli(source, labels=NLI_LABELS if labels is None else labels)
+        return read_records(source)
+    return read_nli(source)
 
 
 def read_nli(path: str | Path, *, labels: Collection[str] = NLI_LABELS) -> list[Example]:
@@ -221,7 +211,7 @@ def read_records(
     labels: Collection[str] | None = None,
     numeric: bool = False,
 ) -> list[Example]:
-    """Read a file with one json object per line, or a Hub data set.
+    """Read a file with one json object per line, or a Hub data set; records without a label are skipped.
 
     Args:
         source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
@@ -233,7 +223,21 @@ def read_records(
         InputError: The source cannot be read, is empty, or a record is invalid.
         MissingExtra: A package is needed to read it.
     """
-    return _read_records(iterate_records(source), source, fields, labels, numeric=numeric)
+    examples, skipped = [], 0
+    for where, record in iterate_records(source):
+        fields = fields or _guess_fields(record, where)
+        for field in filter(None, (fields.first, fields.second, fields.label)):
+            if field not in record:
+                raise InputError(
+                    f"{where} has no field {field!r}, only {', '.join(map(str, record))}: name the fields to read"
+                )
+        if record[fields.label] == _NO_AGREEMENT:
+            skipped += 1
+            continue
+        label = _label(record[fields.label], labels, where, numeric=numeric)
+        second = None if fields.second is None else _text(record, fields.second, where)
+        examples.append(_example(_text(record, fields.first, where), second, label, where))
+    return _check_examples(examples, skipped, source)
 
 
 def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -249,32 +253,10 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
     return _data_set_records(str(source)) if str(source).startswith("hf:") else _json_records(Path(source))
 
 
-def read_data_set(
-    name: str,
-    *,
-    fields: FieldNames | None = None,
-    labels: Collection[str] | None = None,
-    numeric: bool = False,
-) -> list[Example]:
-    """Read a data set of the Hub, with the names of classes as labels; examples without a label (-1) are skipped.
-
-    Args:
-        name: `hf:NAME`, `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`; the default split is `train`.
-        fields: As for `read_records`.
-        labels: As for `read_records`.
-        numeric: Whether the labels are numbers to predict, rather than classes.
-
-    Raises:
-        InputError: There is no such data set, or a record is invalid.
-        MissingExtra: The package datasets is not installed.
-    """
-    return _read_records(_data_set_records(name), name, fields, labels, numeric=numeric)
-
-
 def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Open a data set of the Hub, and return its records with the names of classes; errors as for `read_data_set`."""
+    """Open a data set of the Hub, and return its records with the names of classes."""
     parts = name.removeprefix("hf:").split(":")
-    if not name.startswith("hf:") or not parts[0] or len(parts) > 3:
+    if not parts[0] or len(parts) > 3:
         raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
     path, config, split = [*parts, "", ""][:3]
     try:
@@ -311,31 +293,6 @@ def _class_name(value: Any, classes: Sequence[str] | None) -> Any:
     if value == -1:  # how data sets write that there is no label
         return _NO_AGREEMENT
     return classes[value] if 0 <= value < len(classes) else value
-
-
-def _read_records(
-    records: Iterable[tuple[str, Mapping[str, Any]]],
-    source: str | Path,
-    fields: FieldNames | None,
-    labels: Collection[str] | None,
-    *,
-    numeric: bool,
-) -> list[Example]:
-    examples, skipped = [], 0
-    for where, record in records:
-        fields = fields or _guess_fields(record, where)
-        for field in filter(None, (fields.first, fields.second, fields.label)):
-            if field not in record:
-                raise InputError(
-                    f"{where} has no field {field!r}, only {', '.join(map(str, record))}: name the fields to read"
-                )
-        if record[fields.label] == _NO_AGREEMENT:
-            skipped += 1
-            continue
-        label = _label(record[fields.label], labels, where, numeric=numeric)
-        second = None if fields.second is None else _text(record, fields.second, where)
-        examples.append(_example(_text(record, fields.first, where), second, label, where))
-    return _check_examples(examples, skipped, source)
 
 
 def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:

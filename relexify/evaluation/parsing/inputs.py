@@ -76,23 +76,19 @@ def tokenize_sentences(
 
 
 def padded_batch(
-    sentences: Sequence[TokenizedSentence],
-    gold: Sequence[GoldTree] | None = None,
-    *,
-    padding: int = 0,
+    sentences: Sequence[TokenizedSentence], gold: Sequence[GoldTree] | None = None
 ) -> dict[str, torch.Tensor]:
     """Return the arguments of `BiaffineParser.forward`.
 
     Args:
         sentences: Tokenized sentences.
         gold: Their trees. Words that were dropped, and words whose head was dropped, do not count.
-        padding: The id to pad with.
     """
     rows = len(sentences)
     pieces = max((len(sentence.ids) for sentence in sentences), default=0) or 1
     words = max((sentence.words for sentence in sentences), default=0) or 1
     batch = {
-        "input_ids": torch.full((rows, pieces), padding),
+        "input_ids": torch.zeros(rows, pieces, dtype=torch.long),  # padding is masked: its id does not matter
         "attention_mask": torch.zeros(rows, pieces, dtype=torch.long),
         "word_of_piece": torch.full((rows, pieces), -1),
         "word_mask": torch.zeros(rows, words, dtype=torch.bool),

@@ -47,7 +47,6 @@ def probe_pairs(
     penalty: float = 1.0,
     length: int = LENGTH,
     batch: int = 32,
-    task: str = "NLI probe",
 ) -> Score:
     """Return the accuracy of a linear probe that predicts the label of a premise and a hypothesis.
 
@@ -59,7 +58,6 @@ def probe_pairs(
         penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
         length: Pieces that the model reads at once; longer texts are truncated.
         batch: Texts at a time.
-        task: The name of the score.
 
     Raises:
         EvidenceError: There are no training examples, or no test examples.
@@ -71,7 +69,7 @@ def probe_pairs(
     probe = fit_probe(
         features[: len(training)], [label for _, _, label in training], penalty=penalty, device=model.device
     )
-    return _accuracy(task, probe.predict(features[len(training) :]), [label for _, _, label in test], "examples")
+    return _accuracy("NLI probe", probe.predict(features[len(training) :]), [label for _, _, label in test], "examples")
 
 
 def probe_words(
@@ -83,7 +81,6 @@ def probe_words(
     penalty: float = 1.0,
     length: int = LENGTH,
     batch: int = 32,
-    task: str = "POS probe",
 ) -> Score:
     """Return the accuracy of a linear probe that predicts the tag of a word.
 
@@ -98,7 +95,6 @@ def probe_words(
         penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
         length: Pieces that the model reads at once; words beyond it are not seen.
         batch: Sentences at a time.
-        task: The name of the score.
 
     Raises:
         EvidenceError: There are no words to train on, or none to score.
@@ -118,7 +114,7 @@ def probe_words(
     tags = [tag for tag, seen in zip(training_tags, is_seen, strict=True) if seen]
     probe = fit_probe(training_rows[is_seen], tags, penalty=penalty, device=model.device)
     predicted = [tag if seen else None for tag, seen in zip(probe.predict(test_rows), is_seen_in_test, strict=True)]
-    return _accuracy(task, predicted, test_tags, "words")
+    return _accuracy("POS probe", predicted, test_tags, "words")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Vector alignment: map the vectors of two languages into one space."""
+"""Vector alignment: map the vectors of two languages into one space.
+
+procrustes.py   `Rotation`, and the one that brings the pairs of a dictionary closest together
+unsupervised/   maps without a dictionary, or with a small one
+"""
 
 from relexify.evidence.alignment.procrustes import Rotation, align, align_randomly, unaligned
 

@@ -148,7 +148,9 @@ def _open_file(name: str | Path, fields: tuple[str, str]) -> PairFile:
         before, after = str(path)[: braces.start()], str(path)[braces.end() :]
         left, right = (_existing(Path(f"{before}{side}{after}")) for side in braces.groups())
         return SideBySide(left, right)
-    return JsonPairs(path, fields) if format_suffix(_existing(path)) in JSON_SUFFIXES else Columns(path)
+    if format_suffix(_existing(path)) in JSON_SUFFIXES:
+        return JsonPairs(path, fields)
+    return Columns(path)
 
 
 def _existing(path: Path) -> Path:

@@ -135,4 +135,6 @@ def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:
 def _is_evidence(word: str, shortest: int) -> bool:
     categories = [unicodedata.category(letter) for letter in word]
     letters = sum(2 if category == "Lo" else 1 for category in categories if category.startswith("L"))
-    return letters >= shortest if letters else any(category.startswith("N") for category in categories)
+    if letters:
+        return letters >= shortest
+    return any(category.startswith("N") for category in categories)

@@ -27,14 +27,14 @@ _FURTHEST = 4.0
 """Length of the longest step."""
 
 
-def comparable_rows(embedding: np.ndarray, *, seed: int = 0) -> np.ndarray:
+def comparable_rows(embedding: np.ndarray) -> np.ndarray:
     """Return rows [n × at most 130] whose angles show which tokens are similar, ordered by falling variance.
 
     The first two columns are the strongest directions; leave them out to compare meanings.
     """
     rows = np.asarray(embedding, np.float32)
     if rows.shape[1] > _SKETCH:
-        projection = np.random.default_rng(seed).standard_normal((rows.shape[1], _SKETCH), np.float32)
+        projection = np.random.default_rng(0).standard_normal((rows.shape[1], _SKETCH), np.float32)
         rows = rows @ (projection / np.sqrt(_SKETCH, dtype=np.float32))
     rows = rows - rows.mean(axis=0)
     _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))  # ascending
@@ -64,15 +64,14 @@ def neighbours_of_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
     return found[~itself].reshape(shape), cosines[~itself].reshape(shape)
 
 
-def place(rows: np.ndarray, neighbours: np.ndarray, *, seed: int = 0) -> np.ndarray:
+def place(rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """Return positions [n × 2] between 0 and 1.
 
     Args:
         rows: From `comparable_rows` [n × d].
         neighbours: From `neighbours_of_rows` [n × k].
-        seed: Random seed of the tokens that repel each other.
     """
-    count, draw = len(rows), np.random.default_rng(seed)
+    count, draw = len(rows), np.random.default_rng(0)
     start = normalise_rows(rows)[:, _DIRECTIONS : 2 * _DIRECTIONS] if rows.shape[1] >= 2 * _DIRECTIONS else rows[:, :2]
     positions = np.zeros((count, 2), np.float32)
     positions[:, : start.shape[1]] = start / (start.std(axis=0) + 1e-9) * 4

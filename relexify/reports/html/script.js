@@ -464,7 +464,7 @@ async function start() {
   // Start with a frequent word for which one of several source tokens was clear, so that the panel explains itself.
   const long = /^ ?(\p{Script=Han}{2}|\p{L}{4})/u;  // short words have many meanings
   const mixed = typicalWords(atlas).filter((id) => atlas.sourceCounts[id] > 1 && long.test(atlas.tokens[id]));
-  const first = mixed.find((id) => groupOf(atlas, id) === "mostly") ?? mixed[0] ?? 0;
+  const first = mixed.slice(0, 300).find((id) => groupOf(atlas, id) === "mostly") ?? mixed[0] ?? 0;
   showDetail(atlas, first, names, select);
   if (map) {
     map.selected = first;

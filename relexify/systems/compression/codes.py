@@ -22,7 +22,6 @@ their second choice. That needs N × M memory.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError, MissingExtra
+from relexify.neighbours import available_cores
 from relexify.progress import track
 from relexify.systems.compression.tables import block_means, split_width
 
@@ -72,6 +72,8 @@ EXACT_ASSIGNMENT = 1_000_000
 # Clusters of equal size
 PRICE_SAMPLE = 8_192
 """Rows on which prices are found."""
+PRICE_STAGES, PRICE_ROUNDS = 4, 6
+"""Temperatures, and Sinkhorn iterations at each: prices need not be exact, since capacities are enforced later."""
 EQUAL_SIZE_ROUNDS = 3
 """Assignments of all rows, with new centres after each."""
 CHUNK = 16_384
@@ -309,8 +311,7 @@ def _cluster_cells(
         labels: np.ndarray = fitted.labels_
         return labels
 
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         yield from pool.map(cluster, range(len(cells)))
 
 
@@ -461,14 +462,16 @@ def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
         costs = costs[np.random.default_rng(seed).choice(count, PRICE_SAMPLE, replace=False)]
     costs = costs - costs.min(axis=1, keepdims=True)
     prices = np.zeros(columns, dtype=costs.dtype)
-    softness = float(costs.mean()) / 4
+    softness = float(costs.mean()) / 4  # the temperature of the softmax: soft at first, then nearly an assignment
     if columns == 1 or softness <= 0 or not np.isfinite(softness):
         return prices
-    for _ in range(4):
-        for _ in range(6):
+    for _ in range(PRICE_STAGES):
+        for _ in range(PRICE_ROUNDS):
+            # The largest exponent of a row is 0, so that exp cannot overflow.
             shares = np.exp(-(costs + prices) / softness + (costs + prices).min(axis=1, keepdims=True) / softness)
             shares /= shares.sum(axis=1, keepdims=True)
             load = shares.sum(axis=0) * columns / len(costs)  # 1 for a column with exactly its share
+            # A column that nothing goes to would get a price of minus infinity.
             prices += (softness * np.log(np.maximum(load, 1e-3))).astype(prices.dtype)
         softness /= 3
     return prices

@@ -24,8 +24,8 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError
-from relexify.grafting import MIXTURE_FILE
 from relexify.methods.ofa import factorise
+from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer

@@ -11,7 +11,7 @@ from relexify.pretrained.kinds import MODEL_KINDS, ModelKind
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["COMPRESSED", "CONFIG_ENTRY"]
+__all__ = ["CONFIG_ENTRY"]
 
 CONFIG_ENTRY = "sub_embedding"
 """The entry of config.json that says how large the tables are."""
@@ -34,7 +34,7 @@ def _convert_encoder(model: PreTrainedModel) -> None:
         install(model, replace(layout, head="plain"))
 
 
-COMPRESSED = MODEL_KINDS.add(
+MODEL_KINDS.add(
     "compressed",
     ModelKind(
         name="compressed model",

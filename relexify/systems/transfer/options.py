@@ -23,7 +23,9 @@ __all__ = ["Transfer"]
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
     # A dictionary may consist of several files, so it counts by its pairs.
-    return dictionary if isinstance(dictionary, BilingualLexicon) else BilingualLexicon.load(dictionary)
+    if isinstance(dictionary, BilingualLexicon):
+        return dictionary
+    return BilingualLexicon.load(dictionary)
 
 
 def _method_options() -> list[type[Any]]:

@@ -136,15 +136,16 @@ def _origins_table(start: Start) -> ResultTable:
     means = (Fallback.MEAN, Fallback.NEAR_MEAN)
     filled = "mean of all rows of the model" if start.fallback in means else "random"
     names = {**_ORIGINS, "none": f"no evidence: {filled}"}
+    shown = {origin for origin, count in start.origins.items() if count or origin == "none"}
     header = ["tokens", "count", "of the vocabulary"]
     rows = [
         [name, f"{start.origins[origin]:,}", f"{start.origins[origin] / total:.1%}"]
         for origin, name in names.items()
-        if origin in start.origins
+        if origin in shown
     ]
     if start.text is not None:
         header.append("of the text")
-        shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in start.origins]
+        shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in shown]
         rows = [[*row, f"{share:.1%}"] for row, share in zip(rows, shares, strict=True)]
     return ResultTable("Origin of the target embeddings", [header, *rows], is_drawn=True)
 

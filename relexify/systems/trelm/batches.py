@@ -104,7 +104,9 @@ class PairBatches:
         pair = self.pairs.pair(int(self._order(epoch)[index]))
         if position % 2 == 1:
             return self._masked_target(pair[TARGET], position)
-        return self._translation(pair) if self.objective == "cdlm" else self._masked_pair(pair, position)
+        if self.objective == "cdlm":
+            return self._translation(pair)
+        return self._masked_pair(pair, position)
 
     def _translation(self, pair: tuple[Sentence, Sentence]) -> Row:
         """Return a row of CdLM: one sentence is read, every token of the other is a label.

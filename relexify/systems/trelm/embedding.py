@@ -25,16 +25,10 @@ from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
 from relexify.evidence.vectors import WordVectors
-from relexify.mixture import PrecomputedRows
 from relexify.systems.trelm.method import Map, RowSource
 from relexify.tokens import TokenForm, Vocabulary
 
-__all__ = [
-    "embedding_rows",
-    "fit_linear_map",
-    "identical_tokens",
-    "tokens_in_embedding_space",
-]
+__all__ = ["embedding_rows", "fit_linear_map", "identical_tokens", "static_vectors"]
 
 MIN_EXPLAINED = 0.01
 """Share of the variance of the model's rows that vectors must explain to be trusted. Random vectors explained -0.01,
@@ -47,51 +41,30 @@ PENALTIES = np.geomspace(1e-3, 10, 13)
 logger = logging.getLogger(__name__)
 
 
-def tokens_in_embedding_space(
+def static_vectors(
     vocabulary: Vocabulary,
     vectors: WordVectors | None,
-    anchor: np.ndarray,
-    initialisation: RowSource = "fasttext-align",
     *,
-    by: Map = "linear",
+    width: int,
     counts: np.ndarray | None = None,
-    anchor_forms: Sequence[TokenForm] | None = None,
-    options: AdversarialTraining | None = None,
-    insist: bool = True,
     seed: int = 0,
-    device: str = "cpu",
-) -> tuple[PrecomputedRows, FoundMap | None]:
-    """Return rows for the tokens of a vocabulary in a model's embedding space, as `graft` takes them.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return V: vectors of the tokens of a vocabulary, most frequent first, before they are mapped.
 
     Args:
         vocabulary: The target vocabulary.
-        vectors: Vectors of its tokens by their spelling, most frequent first, as wide as the embedding; tokens without
-            one get no row. None if rows are random: all tokens get one.
-        anchor: U: rows of the model's embedding [m × d], most frequent tokens first.
-        initialisation: One of Table 5's. Random vectors depend on the seed and the ids only.
-        by: The kind of map, see `embedding_rows`.
-        counts: How often each token occurs in text of the source language [vocabulary]. If given, the map is fitted
-            on tokens that are frequent there, which the embedding knows, rather than on those frequent in both.
-        anchor_forms: The forms of the anchor's tokens [m]. If given, nothing is searched for: the map is fitted on the
-            tokens that both vocabularies have.
-        options: How the map is trained.
-        insist: Reject a map of skip-gram vectors that is not better than chance.
+        vectors: Vectors of its tokens by their spelling, most frequent first; tokens without one are left out. If None,
+            all tokens get a random vector, which depends on the seed and the id only.
+        width: Width of random vectors.
+        counts: How often each token occurs in text of the source language [vocabulary]. If given, tokens are in this
+            order, so that a map is fitted on those that the embedding knows, rather than on those frequent in both.
         seed: Random seed.
-        device: Where to train.
 
     Returns:
-        The rows, and the result of the search for a map, if there was one.
-
-    Raises:
-        InputError: There is no such initialisation, or the widths differ.
-        EvidenceError: The vectors could not be aligned with the embedding.
+        The ids of the tokens, int64 [n], special ones left out, and their vectors, float32 [n × width].
     """
-    if initialisation.startswith("random"):
-        vectors = None
-        ids = list(range(len(vocabulary)))
-    elif vectors is None:
-        raise InputError(f"the initialisation {initialisation!r} needs vectors of the tokens: give some")
-    else:
+    ids = list(range(len(vocabulary)))
+    if vectors is not None:
         ids = [vocabulary.ids[word] for word in vectors.words if word in vocabulary.ids]
     ids = [id for id in ids if not vocabulary.forms[id].is_special]
     if counts is not None:
@@ -100,21 +73,8 @@ def tokens_in_embedding_space(
         static = vectors.lookup([vocabulary.tokens[id] for id in ids])
     else:
         # Drawn for the whole vocabulary, so that a token's vector does not depend on the order or on other tokens.
-        size = (len(vocabulary), anchor.shape[1])
-        static = np.random.default_rng(seed).normal(size=size).astype(np.float32)[ids]
-    pairs = None if anchor_forms is None else identical_tokens([vocabulary.forms[id] for id in ids], anchor_forms)
-    rows, found = embedding_rows(
-        static,
-        anchor,
-        initialisation,
-        by=by,
-        pairs=pairs,
-        options=options,
-        insist=insist,
-        seed=seed,
-        device=device,
-    )
-    return PrecomputedRows(np.array(ids, dtype=np.int64), rows), found
+        static = np.random.default_rng(seed).normal(size=(len(vocabulary), width)).astype(np.float32)[ids]
+    return np.array(ids, dtype=np.int64), static
 
 
 def embedding_rows(

@@ -23,7 +23,7 @@ from relexify.mixture import PrecomputedRows
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
 from relexify.storage.cache import cached
-from relexify.systems.trelm.embedding import tokens_in_embedding_space
+from relexify.systems.trelm.embedding import embedding_rows, identical_tokens, static_vectors
 from relexify.systems.trelm.method import TrelmInitialisation
 from relexify.text import Corpus
 from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary_of
@@ -84,19 +84,19 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
     # The tokens of both vocabularies are ordered by their frequency in the same text of the source language, so that
     # the map is fitted where the two vocabularies describe the same things.
     text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
-    vocabulary = vocabulary_of(inputs.source)
-    anchor = sort_by_frequency(vocabulary, token_counts(inputs.source, text))
-    anchor_forms = None
+    source, target = vocabulary_of(inputs.source), vocabulary_of(inputs.target)
+    anchor = sort_by_frequency(source, token_counts(inputs.source, text))
+    counts = token_counts(inputs.target, text)
+    ids, static = static_vectors(target, vectors, width=inputs.embedding.shape[1], counts=counts, seed=inputs.seed)
+    pairs = None  # a map is searched for
     if inputs.aligned_by == "identical":
-        anchor_forms = [vocabulary.forms[id] for id in anchor]
-    rows, found = tokens_in_embedding_space(
-        vocabulary_of(inputs.target),
-        vectors,
+        pairs = identical_tokens([target.forms[id] for id in ids], [source.forms[id] for id in anchor])
+    rows, found = embedding_rows(
+        static,
         inputs.embedding[anchor],
         options.initialisation,
         by=options.map,
-        counts=token_counts(inputs.target, text),
-        anchor_forms=anchor_forms,
+        pairs=pairs,
         options=inputs.map_search,
         seed=inputs.seed,
         device=inputs.device,
@@ -109,7 +109,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
             100 * found.agreement.share,
             100 * found.chance.share,
         )
-    return rows
+    return PrecomputedRows(ids, rows)
 
 
 def joint_token_vectors(

@@ -11,7 +11,7 @@ from relexify.pretrained.kinds import MODEL_KINDS, ModelKind
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["MODEL_TYPE", "TRILAYER"]
+__all__ = ["MODEL_TYPE"]
 
 MODEL_TYPE = "relexify-trilayer"
 
@@ -46,7 +46,7 @@ def _export_language(folder: str | Path, language: str, output: str | Path, over
     return export_trelm(folder, language, output, overwrite=overwrite)
 
 
-TRILAYER = MODEL_KINDS.add(
+MODEL_KINDS.add(
     "trilayer",
     ModelKind(
         name="TRILayer model",

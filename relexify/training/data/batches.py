@@ -56,6 +56,8 @@ class Blocks:
         VocabularyError: A masked language model's tokenizer has no mask token.
     """
 
+    objectives = 1
+
     def __init__(
         self,
         packed: PackedText,
@@ -81,11 +83,6 @@ class Blocks:
     def label_share(self) -> float:
         """Share of positions with a label."""
         return 1.0 if self.masks is None else self.masks.share
-
-    @property
-    def objectives(self) -> int:
-        """One."""
-        return 1
 
     def batch(self, positions: list[int]) -> Batch:
         """Return inputs and labels of the sequences at some positions [sequences × length]."""
@@ -120,28 +117,27 @@ class TwoTexts:
 
     first: Batches
     second: Batches
+    objectives = 1  # tokens of both count equally
 
     @property
     def label_share(self) -> float:
         """The larger one of the two shares of positions with a label."""
         return max(self.first.label_share, self.second.label_share)
 
-    @property
-    def objectives(self) -> int:
-        """One: tokens of both languages count equally."""
-        return 1
-
     def batch(self, positions: list[int]) -> Batch:
-        """Return inputs and labels: first the rows of the first language, then as many of the second."""
-        sides = [
-            text.batch([position // 2 for position in positions if position % 2 == side])
-            for side, text in enumerate((self.first, self.second))
-        ]
+        """Return inputs and labels: the rows of the first text, then those of the second."""
+        ours, others = self.divide(positions)
+        sides = [text.batch(side) for text, side in ((self.first, ours), (self.second, others)) if side]
         return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
+
+    def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
+        """Return which positions of the first text, and which of the second, are at some positions of both."""
+        even, odd = ([position // 2 for position in positions if position % 2 == side] for side in (0, 1))
+        return even, odd
 
 
 @dataclass(frozen=True)
-class MixedTexts:
+class MixedTexts(TwoTexts):
     """Two texts of one model in a fixed proportion, spread evenly over the positions.
 
     Attributes:
@@ -150,22 +146,10 @@ class MixedTexts:
         share: That share, from 0 to 1.
     """
 
-    first: Batches
-    second: Batches
     share: float
 
-    @property
-    def label_share(self) -> float:
-        """The larger one of the two shares of positions with a label."""
-        return max(self.first.label_share, self.second.label_share)
-
-    @property
-    def objectives(self) -> int:
-        """One: tokens of both texts count equally."""
-        return 1
-
-    def batch(self, positions: list[int]) -> Batch:
-        """Return inputs and labels: the rows of the first text, then those of the second."""
+    def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
+        """Return which positions of the first text, and which of the second, are at some positions of both."""
         ours: list[int] = []
         others: list[int] = []
         for position in positions:
@@ -174,8 +158,7 @@ class MixedTexts:
                 ours.append(before)
             else:
                 others.append(position - before)
-        sides = [text.batch(side) for text, side in ((self.first, ours), (self.second, others)) if side]
-        return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
+        return ours, others
 
 
 class Sequences(Dataset[Any]):

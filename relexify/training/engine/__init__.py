@@ -7,6 +7,7 @@ freezing.py     which parameters a stage trains
 adapters.py     low-rank adapters instead of whole matrices (LoRA)
 groups.py       which of them are trained by Muon, and which by AdamW at what rate
 muon.py         Muon and AdamW as one optimiser
+low_memory.py   AdamW with moments in 8 bits, or paged to the host (bitsandbytes)
 lookahead.py    Lookahead around Adam
 kept_rows.py    keep the rows of the source vocabulary bit for bit
 average.py      a moving average of the weights

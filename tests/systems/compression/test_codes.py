@@ -133,6 +133,20 @@ def test_numbers_that_match_across_cells_recover_tables_that_arbitrary_numbers_l
     assert arbitrary > 0.7
 
 
+def test_more_rounds_of_numbering_never_fit_worse(monkeypatch):
+    """A round assigns clusters to the rows that they resemble, each counted once for every token, and fits the rows."""
+    for seed in range(4):
+        draw = np.random.default_rng(seed)  # few tokens lie far out, so that clusters differ in size
+        rows = (draw.normal(size=(400, 9)) * draw.exponential(size=(400, 1)) ** 2).astype(np.float32)
+        errors = []
+        for rounds in range(1, 5):
+            monkeypatch.setattr("relexify.systems.compression.codes.NUMBERING_ROUNDS", rounds)
+            codes = clustered_codes(rows, 3, 6, seed=1)
+            table = fitted_tables(rows, codes, table_sizes(codes, 6))[1]
+            errors.append(float(((rows[:, 3:6] - table[codes[:, 1]]) ** 2).sum()))
+        assert errors == sorted(errors, reverse=True)
+
+
 @pytest.mark.usefixtures("cache")
 def test_numbers_match_across_cells_unless_the_algorithm_of_the_paper_is_requested():
     rows = np.random.default_rng(4).normal(size=(200, 12)).astype(np.float32)

@@ -14,7 +14,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
 from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained import memory as memory_module
+from relexify.pretrained import runnable
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.work import read_notes
@@ -222,7 +222,7 @@ def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog)
 
 def test_a_model_that_does_not_fit_into_memory_is_grafted_but_not_scored(options, tmp_path, monkeypatch, caplog):
     changes = {"method": "fvt", "unigram_prior": True, "score": True, "score_bytes": 200}
-    monkeypatch.setattr(memory_module, "free_memory", lambda device: 0)
+    monkeypatch.setattr(runnable, "free_memory", lambda device: 0)
     result = run_transfer(replace(options, **changes))
     assert result.scores == {}
     assert "no unigram prior is added" in caplog.text

@@ -15,7 +15,7 @@ from relexify.systems.trelm.embedding import (
     embedding_rows,
     fit_linear_map,
     identical_tokens,
-    tokens_in_embedding_space,
+    static_vectors,
 )
 from relexify.tokens import TokenForm, vocabulary_of
 from tests import pico
@@ -123,19 +123,19 @@ def test_each_initialisation_of_the_vocabulary_gives_rows_of_the_tokens_that_hav
     options = replace(EASY, judged=300)
     drawn = {}
     for initialisation in ("random", "random-align", "fasttext", "fasttext-align"):
-        rows, found = tokens_in_embedding_space(
-            vocabulary, vectors, anchor, initialisation, by="orthogonal", options=options, insist=False
-        )
+        given = None if initialisation.startswith("random") else vectors
+        ids, static = static_vectors(vocabulary, given, width=4)
+        rows, found = embedding_rows(static, anchor, initialisation, by="orthogonal", options=options, insist=False)
         assert (found is not None) == initialisation.endswith("-align")
-        drawn[initialisation] = rows
+        drawn[initialisation] = ids.tolist(), rows
     expected = [id for id in map(vocabulary.ids.__getitem__, tokens) if not vocabulary.forms[id].is_special]
     for initialisation in ("fasttext", "fasttext-align"):
-        assert drawn[initialisation].ids.tolist() == expected
+        assert drawn[initialisation][0] == expected
     plain = [id for id, form in enumerate(vocabulary.forms) if not form.is_special]
     for initialisation in ("random", "random-align"):
-        assert drawn[initialisation].ids.tolist() == plain
-    assert_turned(drawn["random"].vectors, drawn["random-align"].vectors, anchor)
-    assert_turned(drawn["fasttext"].vectors, drawn["fasttext-align"].vectors, anchor)
+        assert drawn[initialisation][0] == plain
+    assert_turned(drawn["random"][1], drawn["random-align"][1], anchor)
+    assert_turned(drawn["fasttext"][1], drawn["fasttext-align"][1], anchor)
 
 
 def assert_turned(rows: np.ndarray, others: np.ndarray, anchor: np.ndarray) -> None:
@@ -145,17 +145,14 @@ def assert_turned(rows: np.ndarray, others: np.ndarray, anchor: np.ndarray) -> N
     assert np.allclose(left @ left.T, right @ right.T, rtol=1e-3, atol=1e-3 * float(np.mean(left**2)))
 
 
-def test_random_rows_need_no_vectors_and_others_do():
+def test_random_rows_need_no_vectors():
     vocabulary = vocabulary_of(pico.byte_level())
     anchor = cloud(300, 4, 1).astype(np.float32)
-    rows, again, other = (
-        tokens_in_embedding_space(vocabulary, None, anchor, "random", seed=seed)[0].vectors for seed in (0, 0, 1)
-    )
+    drawn = [static_vectors(vocabulary, None, width=4, seed=seed)[1] for seed in (0, 0, 1)]
+    rows, again, other = (embedding_rows(static, anchor, "random")[0] for static in drawn)
     assert np.array_equal(rows, again)
     assert not np.allclose(rows, other)
     assert np.allclose(rows.mean(axis=0), anchor.mean(axis=0), atol=0.15 * anchor.std())
-    with pytest.raises(InputError, match="needs vectors"):
-        tokens_in_embedding_space(vocabulary, None, anchor, "fasttext")
 
 
 def test_few_tokens_suffice_without_a_map():
@@ -202,8 +199,8 @@ def test_rows_are_ordered_by_counts_if_given():
     ids = [id for id, form in enumerate(vocabulary.forms) if not form.is_special][:50]
     vectors = WordVectors([vocabulary.tokens[id] for id in ids], cloud(50, 4, 0).astype(np.float32))
     counts = np.random.default_rng(0).integers(0, 5, len(vocabulary.forms))
-    rows, _ = tokens_in_embedding_space(vocabulary, vectors, cloud(50, 4, 1), "fasttext", counts=counts)
-    assert rows.ids.tolist() == sorted(ids, key=lambda id: -counts[id])
+    found, _ = static_vectors(vocabulary, vectors, width=4, counts=counts)
+    assert found.tolist() == sorted(ids, key=lambda id: -counts[id])
 
 
 @pytest.mark.parametrize("initialisation", ["random", "fasttext"])

@@ -87,7 +87,8 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[
 
     mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
     chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
-    shown = table(f"A sample of {len(chosen)} of {len(mixed):,} mixed tokens", "target token", "source tokens")
+    title = f"{len(chosen)} of {len(mixed):,} tokens made from several (mixed or pieces)"
+    shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
     for found in (_described(mixture, id, sources) for id in chosen):
         parts = [f"{source['token']!r} {source['weight']:.2f}" for source in found["sources"]]
@@ -121,7 +122,7 @@ def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
 
 
 def _mixture_file(model: Path) -> Path:
-    from relexify.grafting.graft import MIXTURE_FILE
+    from relexify.mixture import MIXTURE_FILE
 
     if model.is_dir():
         if not (model / MIXTURE_FILE).is_file():

@@ -88,7 +88,9 @@ class GridCell:
     @property
     def label(self) -> str:
         """Its name in messages and files."""
-        return self.initialisation if self.neighbours is None else f"k{self.neighbours}-tau{self.temperature:.12g}"
+        if self.neighbours is None:
+            return self.initialisation
+        return f"k{self.neighbours}-tau{self.temperature:.12g}"
 
 
 @dataclass(frozen=True)

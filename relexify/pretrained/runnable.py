@@ -1,4 +1,4 @@
-"""Whether a model fits into memory."""
+"""Whether a model can be run: its weights are finite, and it fits into memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,29 @@ import psutil
 import torch
 from transformers import PreTrainedModel
 
-__all__ = ["free_memory", "memory_shortage"]
+from relexify.errors import InputError
+
+__all__ = ["check_finite", "free_memory", "memory_shortage"]
 
 _WORKING = 1.1
 """Memory for parameters and the activations of a forward pass, relative to the parameters alone."""
+
+
+def check_finite(model: PreTrainedModel) -> None:
+    """Validate that no parameter has NaN or infinite values.
+
+    This reads every parameter, so call it where they are read anyway: a large model may be mapped from files.
+
+    Raises:
+        InputError: One has.
+    """
+    for name, parameter in model.named_parameters():
+        # Least and largest value: one pass and no copy, and both are NaN if any value is.
+        if parameter.numel() and not torch.stack(parameter.detach().aminmax()).isfinite().all():
+            raise InputError(
+                f"the parameter {name} of {type(model).__name__} has NaN or infinite values: the weights are damaged, "
+                "or their training failed; give an intact copy of the model, or an earlier checkpoint"
+            )
 
 
 def memory_shortage(model: PreTrainedModel, device: str) -> str | None:

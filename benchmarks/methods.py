@@ -6,9 +6,9 @@
 
 Each method runs in a process of its own, twice: the first time it also trains vectors, aligns parallel text and so on,
 as far as earlier methods did not; the second time it finds these in the cache. `RELEXIFY_CACHE=$(mktemp -d)` starts
-with an empty one. Then the model is grafted and scored, without and with the unigram prior; nothing is trained. CPU
-seconds count all threads and processes. The peak memory is that of the initialisation, with the source model and its
-packages: compare it with that of `random`.
+with an empty one. Then the model is grafted and scored, but not trained; `--set unigram_prior=true` gives all methods
+the unigram prior, not only those that have it by default. CPU seconds count all threads and processes. The peak memory
+is that of the initialisation, with the source model and its packages: compare it with that of `random`.
 
 The donor of `clp` and `omp`, which read nothing but its embedding, has vectors of the target tokens that are trained on
 the corpus; real ones come from a small model of the language. The rows of FVT stand in for those of `given-rows`, which
@@ -81,25 +81,25 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         write_stand_ins(options, Path(folder))
-        columns = "| method | bits per byte | with unigram prior | first, CPU s | again, CPU s | peak memory, GB |"
-        print(f"{columns}\n|---|---|---|---|---|---|", flush=True)
+        columns = "| method | bits per byte | first, CPU s | again, CPU s | peak memory, GB |"
+        print(f"{columns}\n|---|---|---|---|---|", flush=True)
         for name in given.only:
             command = [sys.executable, __file__, *sys.argv[1:], "--measure", name, "--folder", folder]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode:
                 lines = run.stderr.strip().splitlines()
-                print(f"| `{name}` | failed: {lines[-1] if lines else run.returncode} | | | | |", flush=True)
+                print(f"| `{name}` | failed: {lines[-1] if lines else run.returncode} | | | |", flush=True)
                 continue
             found = json.loads(run.stdout.splitlines()[-1])
-            scores = " | ".join(f"{score:.3f}" for score in found["scores"]) or "– | –"
+            score = "–" if found["score"] is None else f"{found['score']:.3f}"
             first, again = (f"{seconds:.1f}" for seconds in found["seconds"])
-            print(f"| `{name}` | {scores} | {first} | {again} | {found['peak_gb']:.2f} |", flush=True)
+            print(f"| `{name}` | {score} | {first} | {again} | {found['peak_gb']:.2f} |", flush=True)
 
 
 def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
-    """Build the initialisation of one method twice, graft it, and score the model without and with a unigram prior."""
+    """Build the initialisation of one method twice, graft it, and score the model."""
     stands_in = "token vectors" in METHODS[method].needs
-    chosen = replace(with_method(options, method), donor=str(folder / "donor"), unigram_prior=True)
+    chosen = replace(with_method(options, method), donor=str(folder / "donor"))
     if stands_in:
         chosen = replace(chosen, target_vectors=folder / "rows.safetensors", tokenizer=str(folder / "donor"))
     evidence = check_transfer(chosen, shared=True)
@@ -113,11 +113,11 @@ def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     body = fresh_twin(model, seed=chosen.seed) if METHODS[method].fresh_inner else model
     result = graft(body, target, built.mixture, precomputed=built.precomputed, seed=chosen.seed, copy_inner=False)
-    text, scores = evidence.held_out.sample_bytes(chosen.score_bytes), []
-    for prior in () if stands_in else (None, prior_text(chosen, model, evidence)):
-        add_prior(chosen, result, prior)
-        scores.append(bits_per_byte(result.model, target, text).value)
-    return {"scores": scores, "seconds": seconds, "peak_gb": peak}
+    add_prior(chosen, result, prior_text(chosen, model, evidence))
+    score = None
+    if not stands_in:
+        score = bits_per_byte(result.model, target, evidence.held_out.sample_bytes(chosen.score_bytes)).value
+    return {"score": score, "seconds": seconds, "peak_gb": peak}
 
 
 def cpu_seconds() -> float:

@@ -124,6 +124,8 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
     path = Path(path)
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
+    if path.exists() and not path.is_dir() and not path.is_file():  # root could replace even /dev/null
+        raise OutputError(f"{path} is a device or a pipe, which is not replaced: choose another name")
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.is_dir() and any(path.iterdir()):

@@ -172,6 +172,13 @@ def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
         check_output("/proc/relexify/out")
 
 
+def test_a_device_is_not_replaced_even_with_overwrite(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for file in (True, False):
+        with pytest.raises(OutputError, match="is a device or a pipe"):
+            check_output(tmp_path / "pipe", overwrite=True, file=file)
+
+
 def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
     with pytest.raises(OutputError, match="`overwrite`"):

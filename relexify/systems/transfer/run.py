@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -320,31 +320,46 @@ def graft_initialisation(
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text.
-
-    An extended model does not unless it is requested: the added tokens would become more probable in source text too.
-    """
+    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
     if options.unigram_prior is not None:
         return options.unigram_prior
-    return METHODS[options.method].unigram_prior and not options.keep_source
+    return METHODS[options.method].unigram_prior
 
 
-def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> list[str] | None:
+class PriorText(NamedTuple):
+    """Paragraphs of the target language, and, if a vocabulary is extended, of the source language."""
+
+    target: list[str]
+    source: list[str] | None
+
+
+def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> PriorText | None:
     """Return the text whose unigram distribution grafted models get; None if they get none."""
     if not has_prior(options):
         return None
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so it gets no unigram prior", type(model).__name__)
         return None
-    return sample_paragraphs(evidence.corpus, seed=options.seed)
+    own = evidence.source_corpus if options.keep_source else None
+    return PriorText(
+        target=sample_paragraphs(evidence.corpus, seed=options.seed),
+        source=None if own is None else sample_paragraphs(own, seed=options.seed),
+    )
 
 
-def add_prior(options: Transfer, result: Graft, text: list[str] | None) -> UnigramReport | None:
+def add_prior(options: Transfer, result: Graft, text: PriorText | None) -> UnigramReport | None:
     """Give a grafted model the unigram distribution of a text, in place; do nothing if there is no text."""
     if text is None:
         return None
     kept = len(result.mixture.source_tokens) if options.keep_source else 0
-    return add_unigram_prior(result.model.to(options.device), result.tokenizer, text, kept=kept, seed=options.seed)
+    return add_unigram_prior(
+        result.model.to(options.device),
+        result.tokenizer,
+        text.target,
+        kept=kept,
+        source=text.source,
+        seed=options.seed,
+    )
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:
@@ -378,7 +393,7 @@ def _scores(
     inputs: Inputs,
     result: Graft,
     text: str,
-    counted: list[str] | None,
+    counted: PriorText | None,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 

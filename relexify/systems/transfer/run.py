@@ -427,7 +427,7 @@ def _score_baseline(
     inputs: Inputs,
     mixture: Mixture,
     text: str,
-    counted: list[str] | None,
+    counted: PriorText | None,
 ) -> float:
     """Return bits per byte of the model with rows that no evidence was used for."""
     baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)

@@ -42,8 +42,8 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.settings import apply_settings
 from relexify.scoring import bits_per_byte
 from relexify.systems.transfer.checks import check_transfer, with_method
+from relexify.systems.transfer.initialisation import add_prior, method_inputs, prior_text, target_tokenizer
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import add_prior, method_inputs, prior_text, target_tokenizer
 
 DONOR_WIDTH = 300
 """Width of the donor's rows: those of `clp` and `omp` are combinations of shared tokens in so many dimensions."""

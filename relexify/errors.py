@@ -93,6 +93,16 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, to quote it in another one; its class if it has no message."""
+    """Return the first line of an error's message, to quote it in another one; its class if it has no message.
+
+    A line that ends in a colon is followed by the next one. Backticks, which mark options of relexify in messages,
+    become quotes.
+    """
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    if isinstance(error, KeyError):
+        return f"there is no {lines[0]}"
+    heading = lines[0].rstrip()
+    text = f"{heading} {lines[1].strip()}" if heading.endswith(":") and len(lines) > 1 else heading
+    return text.replace("`", "'")

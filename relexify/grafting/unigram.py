@@ -11,8 +11,12 @@ embedding along a direction b in which all final hidden states h agree, h · b �
 
 There is such a direction because final hidden states have a large common component. In a tied model these rows are the
 input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
-no softmax, makes the mean change of an input vector zero. If the rows of some tokens are kept, only the others get a
-correction, and c follows from the probability that they have together.
+no softmax, makes the mean change of an input vector zero.
+
+If a vocabulary was extended, the rows of the first tokens are kept. Only the others get a correction, and c follows
+from the probability that they have together. They should become more probable in text of the new language alone, so b
+also has h · b ≈ 0 for the hidden states of text in the model's own language, which differ enough for that. An output
+bias cannot tell languages apart and is left as it is.
 """
 
 from __future__ import annotations
@@ -85,6 +89,7 @@ def add_unigram_prior(
     corpus: Iterable[str],
     *,
     kept: int = 0,
+    source: Iterable[str] | None = None,
     seed: int = 0,
 ) -> UnigramReport:
     """Give a model the unigram distribution of a text, in place.
@@ -96,6 +101,7 @@ def add_unigram_prior(
         tokenizer: Its tokenizer.
         corpus: Text in its language, one paragraph at a time; a sample of it is used.
         kept: The rows of this number of tokens, the first ones, are not changed.
+        source: Text in the language of these tokens, in which the others are to become no more probable.
         seed: Random seed of the sample.
 
     Raises:
@@ -109,20 +115,15 @@ def add_unigram_prior(
         )
     check_fit(model, tokenizer)
     stream = _sample_tokens(tokenizer, corpus, seed)
-    length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
-    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
-    windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
-    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
-    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
+    batches = _batches(model, tokenizer, stream)
+    source_batches = _batches(model, tokenizer, _sample_tokens(tokenizer, source, seed)) if source is not None else []
     positions = sum(len(batch.labels) for batch in batches)
-    if not positions:
-        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
     embedding = model.get_output_embeddings().weight
     counts = np.bincount(stream, minlength=len(embedding))
     if kind == "encoder":
         counts[separator_of(tokenizer)] = 0  # never masked
     goal = torch.from_numpy(np.log(_smoothed(counts)))
-    bias = _output_bias(model)
+    bias = _output_bias(model) if source is None else None
     changed = embedding if bias is None else bias
     original = changed.detach().clone()
 
@@ -130,11 +131,15 @@ def add_unigram_prior(
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), track("adding a unigram prior", (_PASSES + 1) * len(batches)) as advance:
+        windows = (_PASSES + 1) * len(batches) + _PASSES * len(source_batches)
+        with torch.no_grad(), track("adding a unigram prior", windows) as advance:
             for _ in range(_PASSES):
-                measured.append(_predict(model, batches, goal, advance))
-                correction = _correction(measured[-1], goal, kept)
-                step = correction if bias is not None else torch.outer(correction, measured[-1].direction())
+                found = _predict(model, batches, goal, advance)
+                measured.append(found)
+                step = _correction(found, goal, kept)
+                if bias is None:
+                    elsewhere = _predict(model, source_batches, goal, advance) if source_batches else None
+                    step = torch.outer(step, _direction(found, elsewhere))
                 changed += step.reshape(changed.shape).to(changed)
             measured.append(_predict(model, batches, goal, advance))
             before, after = measured[0], measured[-1]
@@ -201,12 +206,6 @@ class _Predictions:
     divergence: float
     nats: float
 
-    def direction(self) -> torch.Tensor:
-        """Return b [d] with h · b close to 1 for every h, and 1 on average."""
-        penalty = _RIDGE * self.moments.diagonal().mean() * torch.eye(len(self.hidden), dtype=torch.float64)
-        direction: torch.Tensor = torch.linalg.solve(self.moments + penalty, self.hidden)
-        return direction / (self.hidden @ direction)
-
 
 def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
     """Return the paragraphs that `add_unigram_prior` counts tokens in; a sample of the sample is the sample itself.
@@ -258,6 +257,27 @@ def _correction(found: _Predictions, goal: torch.Tensor, kept: int) -> torch.Ten
     correction -= goal[:kept].logsumexp(dim=0) - found.mean[:kept].sum().log()
     correction[:kept] = 0
     return correction
+
+
+def _direction(found: _Predictions, elsewhere: _Predictions | None) -> torch.Tensor:
+    """Return b [d] with h · b close to 1 for every h, and 1 on average; elsewhere, close to 0."""
+    moments = found.moments if elsewhere is None else found.moments + elsewhere.moments
+    penalty = _RIDGE * found.moments.diagonal().mean() * torch.eye(len(moments), dtype=torch.float64)
+    direction: torch.Tensor = torch.linalg.solve(moments + penalty, found.hidden)
+    return direction / (found.hidden @ direction)
+
+
+def _batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> list[_Batch]:
+    """Return windows that are spread over a text, as the model reads them; `stream` are its tokens [n]."""
+    kind = architecture_of(model)
+    length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
+    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
+    windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
+    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
+    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
+    if not any(len(batch.labels) for batch in batches):
+        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
+    return batches
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> _Batch:

@@ -3,9 +3,9 @@
 The order of evidence: special tokens by role > neutral tokens > meaning and source pieces > random. A meaning is known
 or guessed. It is known from translations, and then weighs three times as much as the source pieces. It is guessed from
 the translations of the nearest tokens in the target language, and then weighs a third as much. If there is neither a
-dictionary nor parallel text, it is guessed from neighbours in aligned vectors, or, if these are noise, from the nearest
-target tokens that the source vocabulary has too, as in FOCUS; the latter also if dictionary and parallel text translate
-no token. A token without any is the mean of its source pieces.
+dictionary nor parallel text, it is guessed from neighbours in aligned vectors. If these are noise, or if dictionary and
+parallel text translate no token, it is what FOCUS mixes from tokens that both vocabularies have, and weighs as much as
+the source pieces. A token without any is the mean of its source pieces.
 
 Source pieces say little about the meaning of a word. That they help nevertheless may be because they keep tokens apart,
 so that the model recognises a word that it has just read; a mean over neighbours says what kind of word it is. Aligned
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import EvidenceError
 from relexify.evidence.alignment import Rotation
-from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.copying import neutral, shared, special
+from relexify.methods.focus import focus
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from relexify.methods.inputs import AlignedBy, Inputs
+    from relexify.methods.token_space import TokenSpace
 
 __all__ = ["blended"]
 
-KNOWN_SHARE, GUESSED_SHARE = 3.0, 1 / 3
-"""Weights of a known and of a guessed meaning relative to the source pieces. Equal weights gave the same scores after
-250 steps of training, and worse ones before: neighbours are wrong too often."""
+KNOWN_SHARE, GUESSED_SHARE, FOCUS_SHARE = 3.0, 1 / 3, 1.0
+"""Weights of a meaning relative to the source pieces. Equal weights of a known and a guessed one gave the same scores
+after 250 steps of training, and worse ones before: neighbours are wrong too often."""
 RELIABLE = 0.1
 """Share of held-out words whose translation is nearest (P@1) from which on aligned vectors are used. With 0.002, as
 identical words gave in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no alignment."""
@@ -58,6 +59,7 @@ def blended(
     *,
     known: Mixture | None = None,
     guessed: Mixture | None = None,
+    focused: Mixture | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
     """Compose evidence from outside with what the two tokenizers say.
@@ -69,13 +71,14 @@ def blended(
         target_tokenizer: The target language's tokenizer.
         known: Tokens whose meaning is known from a dictionary (`translations`) or parallel text (`aligned_tokens`).
         guessed: Tokens whose meaning is guessed from word vectors (`translated_neighbours`, `vector_neighbours`).
+        focused: Tokens that are mixed from tokens of both vocabularies (`focus`).
         overrides: Source token by target token, as `special` takes them.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     special_tokens = special(source, target, overrides=overrides)
     if set(target.forms) == set(source.forms):
         return first_of(special_tokens, shared(source, target), method="blend")
-    meanings = [(KNOWN_SHARE, known), (GUESSED_SHARE, guessed)]
+    meanings = [(KNOWN_SHARE, known), (GUESSED_SHARE, guessed), (FOCUS_SHARE, focused)]
     evidence = [(share, each) for share, each in meanings if each is not None]
     parts = blend(*evidence, (1.0, pieces(source_tokenizer, target_tokenizer)))
     return first_of(special_tokens, neutral(source, target), parts, method="blend")
@@ -85,24 +88,23 @@ def _build(inputs: Inputs) -> Initialisation:
     """Blend all the evidence there is; use source pieces alone if there is none."""
     known = _known_meanings(inputs)
     guessed: Mixture | None = None
+    focused: Mixture | None = None
     rotation: Rotation | None = None
     try:
         if known is not None:
             guessed = translated_neighbours(inputs.source, inputs.target_subwords, known, device=inputs.device)
-        elif inputs.evidence.lexicon is None and inputs.evidence.bitext is None:
-            guessed, rotation = _guess_without_translations(inputs)
-        else:  # `replaced_by` below: no aligned vectors, however little is translated
-            logger.warning(
-                "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
-                "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
-            )
-            guessed = _shared_neighbours(inputs, inputs.target_subwords)
+        elif (space := _reliable_space(inputs)) is not None:
+            guessed, rotation = neighbours_in_space(space, inputs), space.rotation
+        else:
+            focused = focus(inputs.source, inputs.target_token_vectors, device=inputs.device)
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
-    if known is None and guessed is None:
+    if known is None and guessed is None and focused is None:
         logger.warning("continuing with source pieces alone")
         return Initialisation(fvt(inputs.source, inputs.target, overrides=inputs.overrides))
-    mixture = blended(inputs.source, inputs.target, known=known, guessed=guessed, overrides=inputs.overrides)
+    mixture = blended(
+        inputs.source, inputs.target, known=known, guessed=guessed, focused=focused, overrides=inputs.overrides
+    )
     return Initialisation(mixture, rotation=rotation)
 
 
@@ -129,12 +131,19 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
     return known if known is not None and known.known.any() else None
 
 
-def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | None]:
-    """Return meanings guessed from aligned vectors, and the alignment if it is reliable enough to be used.
+def _reliable_space(inputs: Inputs) -> TokenSpace | None:
+    """Return aligned vectors of both languages; None, with a warning, if a dictionary is useless or they are noise.
 
     Raises:
         EvidenceError: There are no vectors.
     """
+    if inputs.evidence.lexicon is not None or inputs.evidence.bitext is not None:
+        # `replaced_by` below: no aligned vectors, however little is translated
+        logger.warning(
+            "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
+            "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
+        )
+        return None
     space = inputs.token_space()
     quality = space.rotation.quality
     if quality is None:
@@ -145,19 +154,13 @@ def _guess_without_translations(inputs: Inputs) -> tuple[Mixture, Rotation | Non
         is_reliable = quality.precision >= RELIABLE
         finding = f"find the translation of {100 * quality.precision:.1f} % of the words"
     if is_reliable:
-        return neighbours_in_space(space, inputs), space.rotation
+        return space
     logger.warning(
         "the aligned vectors %s, so they are not used: tokens are built from neighbours that both vocabularies have; "
         "a dictionary (--dictionary) does better",
         finding,
     )
-    return _shared_neighbours(inputs, space.target), None
-
-
-def _shared_neighbours(inputs: Inputs, target: SubwordVectors) -> Mixture:
-    """Return meanings guessed from the nearest target tokens that the source vocabulary has too."""
-    anchors = shared(inputs.source, inputs.target)
-    return translated_neighbours(inputs.source, target, anchors, device=inputs.device)
+    return None
 
 
 METHODS.add(
@@ -165,8 +168,8 @@ METHODS.add(
     Method(
         becomes="its translations and, a quarter, its source pieces (fvt); without a translation, its source pieces "
         "and, a quarter, the translations of its neighbours in the target language, or, without a dictionary, its "
-        "neighbours in aligned vectors (wechsel), if these are reliable, or else its neighbours in both vocabularies "
-        "(focus); digits and punctuation are copied: the default",
+        "neighbours in aligned vectors (wechsel), if these are reliable, or else, one half, what focus mixes; digits "
+        "and punctuation are copied: the default",
         evidence="a dictionary or parallel text, and vectors or text of the target language; or vectors or text of "
         "both languages; makes do with less",
         paper="relexify's own",
@@ -174,6 +177,6 @@ METHODS.add(
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
-        revision=6,
+        revision=7,
     ),
 )

@@ -33,6 +33,7 @@ from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 from relexify.storage.json import read_json
+from relexify.storage.tensor_files import read_header
 from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 _HUB_TIMEOUT = 5.0  # seconds
+_NUMBERS_PER_BYTE = 4  # more than any format stores
+_MOST_LAYERS = 10_000  # a model is built layer by layer, even without weights
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +72,7 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
     if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
         logger.warning("the language-modelling head of %s is new and untrained", name)
     path = check_loadable(name)
+    _check_size(name, path)
     model, missing = _from_pretrained(name, model_class(load_config(name)), path, dtype="auto")
     _check_complete(name, model, missing)
     if next_sentence:
@@ -164,7 +168,14 @@ def load_config(name: str | Path) -> PreTrainedConfig:
     path = check_loadable(name)
     local = must_be_local(path)
     with _explained("model", name, local):
-        return AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        entries = config.get_text_config().to_dict()
+    for entry, value in entries.items():
+        if "layer" in entry and isinstance(value, int) and value > _MOST_LAYERS:
+            raise InputError(f"the config of {name} has {entry} = {value}: check that it is the right file")
+    if not isinstance(getattr(config, "architectures", None), list):
+        config.architectures = None
+    return config
 
 
 def resolve(name: str | Path) -> str:
@@ -201,6 +212,9 @@ def check_loadable(name: str | Path) -> str:
         InputError: As for `resolve`, or it holds one model per language.
     """
     path = resolve(name)
+    for file in Path(path).iterdir() if Path(path).is_dir() else ():
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise InputError(f"{file} is not a regular file: give a folder with the files of a model")
     kind = kind_of_folder(path)
     if kind is not None and kind.needs_language:
         raise InputError(
@@ -283,7 +297,35 @@ def _from_pretrained(
         model, loaded = loader.from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
+    _check_number_formats(path, model)
     return model.eval(), sorted(loaded["missing_keys"])
+
+
+def _check_number_formats(path: str, model: PreTrainedModel) -> None:
+    """Validate that a folder has no integers for the parameters of a model, which transformers would convert."""
+    parameters = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
+    for file in Path(path).glob("model*.safetensors"):
+        for name, entry in read_header(file)[0].items():
+            names = {name, f"{model.base_model_prefix}.{name}"}
+            if entry["dtype"].startswith(("I", "U", "BOOL")) and not names.isdisjoint(parameters):
+                raise InputError(
+                    f"{file} has {name} as {entry['dtype']}, but the weights of a model are floating-point numbers: "
+                    "give the model as it was before it was quantised"
+                )
+
+
+def _check_size(name: str | Path, path: str) -> None:
+    """Validate that a config does not describe a far larger model than the weights in its folder.
+
+    transformers allocates memory for parameters by the config, before it reports that the weights have other shapes.
+    """
+    stored = sum(file.stat().st_size for file in Path(path).glob("*model*") if file.is_file())
+    described = meta_model(name).num_parameters()
+    if stored and described > 1e7 + _NUMBERS_PER_BYTE * stored:
+        raise InputError(
+            f"the weights of {name} do not have the shapes that its config describes: {described:,} parameters do not "
+            f"fit into {stored:,} bytes; check that config.json and the weights belong together"
+        )
 
 
 def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:
@@ -314,6 +356,8 @@ def _check_token_ids(file: Path) -> None:
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
     ids += [entry.get("id") for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
+    if isinstance(vocabulary, dict) and len(set(map(str, vocabulary.values()))) < len(vocabulary):
+        raise InputError(f"{file} is damaged: two tokens of its vocabulary have the same id")
     for id in ids:
         if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
             raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
@@ -330,6 +374,11 @@ def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
         return (
             f"the weights of {name} are a pickle that contains more than numbers, which relexify does not load: "
             "give a model that is saved as safetensors"
+        )
+    if "ignore_mismatched_sizes" in str(error):
+        return (
+            f"the weights of {name} do not have the shapes that its config describes: check that config.json and the "
+            "weights belong together"
         )
     reason = first_line(error)
     if Path(name).is_dir():

@@ -119,7 +119,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     table, overridden = override(_parse(file), overrides)
     origin = Origin(Path(path), overridden)
     # Conflicts come first: what a table lacks does not matter if the table should not be there.
-    _check_conflicts(table, origin)
+    for name, step in STEPS.items():
+        for other, reason in step.conflicts.items():
+            if name in table and other in table:
+                raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
     try:
         values = _file_adapter(*_table_types()).validate_python(table, context=folder_of_paths(file))
     except ValidationError as error:
@@ -214,13 +217,6 @@ def _parse(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} cannot be read ({error}): shorten the number or list") from error
 
 
-def _check_conflicts(table: Mapping[str, Any], origin: Origin) -> None:
-    for name, step in STEPS.items():
-        for other, reason in step.conflicts.items():
-            if name in table and other in table:
-                raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
-
-
 def _table_types() -> Iterator[tuple[str, type[Any], tuple[type[Any], ...]]]:
     """Yield the name of each table, its options, and the classes of further options that are keys of the same table."""
     for name, step in STEPS.items():
@@ -304,7 +300,11 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
                 f"them ({', '.join(titles[:index]) or 'there is none'})"
             )
         if entry.start is not None:
-            _check_start(recipe.tasks[titles.index(entry.start)], origin.locate(f"{key}.start"))
+            first = recipe.tasks[titles.index(entry.start)]
+            try:
+                replace(first, keep_encoders=True)  # raises for a task that leaves no fine-tuned encoder
+            except InputError as error:
+                raise InputError(f"{origin.locate(f'{key}.start')} is {first.title!r}: {error}") from error
         for name in ("language", "through"):
             value = getattr(entry, name)
             if value is not None and not languages:
@@ -325,11 +325,3 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
             raise InputError(
                 f"{origin.of(key)}: [{key}] lacks language, the one to train in: give one of {', '.join(languages)}"
             )
-
-
-def _check_start(entry: TaskEntry, location: str) -> None:
-    """Make sure that a task leaves a fine-tuned encoder."""
-    try:
-        replace(entry, keep_encoders=True)
-    except InputError as error:
-        raise InputError(f"{location} is {entry.title!r}: {error}") from error

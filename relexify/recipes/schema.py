@@ -26,7 +26,7 @@ from pydantic import (
     create_model,
 )
 from pydantic import Field as Bounds
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from relexify.errors import InputError
 from relexify.recipes.paths import (
@@ -371,11 +371,8 @@ def explain(error: ValidationError, origin: Origin) -> str:
         )
     if first["type"] == _INVALID:
         return f"{origin.locate(key)}{first['msg']}"
-    return f"{origin.locate(key)} is {_description(first['input'])}: give {_expected(first)}"
-
-
-def _expected(error: ErrorDetails) -> str:
-    return _EXPECTED.get(error["type"], error["msg"])
+    expected = _EXPECTED.get(first["type"], first["msg"])
+    return f"{origin.locate(key)} is {_description(first['input'])}: give {expected}"
 
 
 def _key(location: tuple[int | str, ...]) -> str:

@@ -124,6 +124,14 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
     path = Path(path)
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
+    if path.is_symlink() and not path.exists():
+        raise OutputError(f"{path} is a link to nothing: remove it, or choose another output")
+    # root could replace even /dev/null
+    if path.exists() and not path.is_dir() and not (file and path.is_file()):
+        kind = "file" if path.is_file() else "device or a pipe"
+        raise OutputError(
+            f"{path} is a {kind}, which is not replaced by a {'file' if file else 'folder'}: choose another output"
+        )
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.is_dir() and any(path.iterdir()):
@@ -290,7 +298,8 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     if not isinstance(metadata, dict):
         raise InputError(f"{path} has metadata that is not an object: write it again")
     if metadata.get("kind") != kind:
-        raise InputError(f"{path} holds a {metadata.get('kind') or 'foreign safetensors file'}, not a {kind}")
+        found = metadata.get("kind") or "an unknown kind of safetensors file"
+        raise InputError(f"{path} holds {found}, and {kind} is expected: give another file")
     return arrays, metadata
 
 

@@ -198,14 +198,17 @@ class Corpus:
     def sample_bytes(self, limit: int) -> str:
         r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.
 
-        Only a first paragraph that is too long by itself is truncated, between two characters.
+        If they fill less than half of the limit, the next one is truncated between two characters, so that a few short
+        lines before a long document are not all of a sample.
         """
         taken: list[str] = []
         left = limit
         for line in self:
             encoded = line.encode("utf-8", "replace")
             if len(encoded) > left:
-                return "\n".join(taken) if taken else encoded[:limit].decode("utf-8", "ignore")
+                if left > limit / 2 and (beginning := encoded[:left].decode("utf-8", "ignore")):
+                    taken.append(beginning)
+                break
             taken.append(line)
             left -= len(encoded) + 1
         return "\n".join(taken)

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer
 
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.normalisation import normaliser_of
-from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, copy_backend, vocabulary_of
 
 __all__ = ["encode_words", "prepends_space", "source_pieces"]
 
@@ -23,7 +23,7 @@ def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[li
     Returns:
         Source ids for each target id.
     """
-    splitter = _PieceSplitter(backend_of(source_tokenizer), vocabulary_of(source_tokenizer))
+    splitter = _PieceSplitter(copy_backend(source_tokenizer), vocabulary_of(source_tokenizer))
     pieces: list[list[int]] = []
     for id, form in enumerate(target.forms):
         if form.is_special or not form.text:
@@ -44,6 +44,8 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
         after_space: Whether all of them follow a space.
     """
     backend = backend_of(tokenizer)
+    if backend.padding is not None or backend.truncation is not None:
+        backend = copy_backend(backend)
     if prepends_space(backend):
         words = [word.removeprefix(" ") for word in words]
     elif after_space:

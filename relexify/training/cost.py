@@ -365,8 +365,12 @@ def _moment_bytes(numbers: int, state: str) -> int:
     """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; pages may leave it."""
     is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
     is_paged = "paged" in state and numbers >= _PAGED_FROM
-    scales = -(-numbers // _BLOCK) * _FLOAT32 if is_small else 0
-    return 2 * (scales + (0 if is_paged else numbers * (1 if is_small else _FLOAT32)))
+    moment = numbers * (1 if is_small else _FLOAT32)
+    if is_paged:
+        moment = 0
+    if is_small:
+        moment += -(-numbers // _BLOCK) * _FLOAT32  # the scale of each block, which is never paged
+    return 2 * moment
 
 
 def _matrices(model: PreTrainedModel) -> list[_Matrix]:

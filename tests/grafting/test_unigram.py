@@ -125,8 +125,8 @@ def test_unseen_tokens_share_the_probability_of_those_seen_once():
 
 
 def test_rows_are_kept_if_the_prior_does_not_help(monkeypatch):
-    opposite = unigram_module._Predictions.direction
-    monkeypatch.setattr(unigram_module._Predictions, "direction", lambda self: -opposite(self))
+    forwards = unigram_module._direction
+    monkeypatch.setattr(unigram_module, "_direction", lambda *found: -forwards(*found))
     result = grafted("gpt2")
     rows = result.model.get_input_embeddings().weight.clone()
     report = add_unigram_prior(result.model, result.tokenizer, LINES)
@@ -168,3 +168,27 @@ def test_kept_rows_are_not_changed_and_added_tokens_get_their_share(family):
         text = [id for line in LINES for id in target(line).input_ids]
         share = sum(id >= len(tokenizer) for id in text) / len(text)
         assert abs(float(mean_prediction(result.model, target)[len(tokenizer) :].sum()) - share) < 0.1
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
+def test_added_tokens_become_more_probable_in_their_own_language_alone(family):
+    tokenizer = pico.pair(family)[1]
+    target = extend_tokenizer(tokenizer, lambda: LINES, pico.sentences, 60).tokenizer
+    first, own = len(tokenizer), pico.sentences(40, seed=5)
+
+    def shares(source=None, *, prior=True):
+        """Return the probability of the added tokens in text of the new language and of the model's own."""
+        model = graft(pico.pair(family)[0], target, first_of(kept(tokenizer, target), fvt(tokenizer, target))).model
+        if prior:
+            report = add_unigram_prior(model, target, LINES, kept=first, source=source)
+            assert report.changed != "nothing"
+        found = []
+        for lines in (HELD_OUT.split("\n"), own):
+            ids = torch.tensor([[id for line in lines for id in target(line).input_ids][:60]])
+            with torch.no_grad():
+                found.append(float(model(input_ids=ids).logits.softmax(dim=-1)[..., first:].sum(dim=-1).mean()))
+        return found
+
+    start, everywhere, separate = shares(prior=False), shares(), shares(pico.sentences())
+    assert separate[0] > start[0]
+    assert separate[1] < everywhere[1]

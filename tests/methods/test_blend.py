@@ -69,6 +69,10 @@ def inputs(lexicon: BilingualLexicon | None = LEXICON, tokens: SubwordVectors | 
                 raise EvidenceError("there are no vectors")
             return tokens
 
+        @property
+        def target_token_vectors(self) -> SubwordVectors:
+            return self.target_subwords
+
     evidence = Evidence(Corpus.from_lines([]), Corpus.from_lines([]), lexicon=lexicon)
     return Known(SOURCE, TARGET, evidence, read_embedding=lambda: np.zeros((len(SOURCE), 2)))
 
@@ -136,14 +140,14 @@ def test_without_translations_a_word_is_partly_its_neighbours_in_aligned_vectors
 def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabularies(monkeypatch, caplog):
     noise = Quality(precision=0.05, csls_precision=0.2, words=60, candidates=1_000)
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
-    assert_built_from_shared_neighbours(None)
+    assert_half_focus(None)
     assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
 
 
 @pytest.mark.parametrize("aligned_by", ["dictionary", "identical", "self-learning", "random"])
 def test_aligned_vectors_that_nobody_has_tested_are_not_used(aligned_by, monkeypatch, caplog):
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
-    assert_built_from_shared_neighbours(None, aligned_by=aligned_by)
+    assert_half_focus(None, aligned_by=aligned_by)
     assert "rest on 50 pairs of words, too few to test them, so they are not used" in caplog.text
 
 
@@ -154,19 +158,17 @@ def test_aligned_vectors_that_need_no_known_pairs_are_used(aligned_by, monkeypat
 
 
 def test_aligned_vectors_are_not_used_beside_a_dictionary_that_translates_no_token(caplog):
-    assert_built_from_shared_neighbours(BilingualLexicon((("river", "not a token of the vocabulary"),)))
+    assert_half_focus(BilingualLexicon((("river", "not a token of the vocabulary"),)))
     assert "the dictionary or parallel text translates no token, so it is not used" in caplog.text
 
 
-def assert_built_from_shared_neighbours(
-    lexicon: BilingualLexicon | None, *, aligned_by: AlignedBy = "dictionary"
-) -> None:
+def assert_half_focus(lexicon: BilingualLexicon | None, *, aligned_by: AlignedBy = "dictionary") -> None:
     alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
     tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
     known = replace(inputs(lexicon, tokens=tokens), aligned_by=aligned_by)
     assert METHODS["blend"].initialise(known).rotation is None
     copy = shared(SOURCE, TARGET).weights.toarray()[alike]
-    assert np.allclose(built(known)[UNKNOWN], (copy + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
+    assert np.allclose(built(known)[UNKNOWN], (copy + PIECES[UNKNOWN]) / 2, atol=1e-6)
 
 
 def test_without_vectors_a_word_is_mostly_its_translation_and_the_others_are_their_pieces():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from relexify.errors import InputError
+from relexify.errors import InputError, first_line
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
 from tests import pico
@@ -20,6 +22,9 @@ CONFIGS = {
     "a class that is no model": {"architectures": ["Trainer"]},
     "a function": {"architectures": ["pipeline"]},
     "a number as class": {"architectures": [5]},
+    "a number as classes": {"architectures": 5},
+    "a billion layers": {"n_layer": 10**9},
+    "a width that the weights do not have": {"n_embd": 34},
     "no attention heads": {"n_head": 0},
     "negative number of layers": {"n_layer": -1},
     "width that is no number": {"n_embd": "x"},
@@ -101,4 +106,48 @@ def test_a_token_id_that_tokenizers_would_abort_on_is_an_input_error(folder: Pat
         state["added_tokens"][0]["id"] = id
     (folder / "tokenizer.json").write_text(json.dumps(state))
     with pytest.raises(InputError, match="a token has the id"):
+        load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("entries", [{"n_embd": 34}, {"vocab_size": 5}, {"vocab_size": 10**9}, {"n_positions": 7}])
+def test_weights_of_other_shapes_than_the_config_says_are_named_so(folder: Path, entries: dict[str, int]) -> None:
+    change(folder / "config.json", **entries)
+    with pytest.raises(InputError, match="do not have the shapes that its config describes"):
+        load_model(folder)
+
+
+def test_a_quoted_message_has_its_second_line_and_none_of_relexifys_marks_for_options(folder: Path) -> None:
+    change(folder / "config.json", vocab_size="x")
+    with pytest.raises(InputError, match=r"field 'vocab_size': TypeError"):
+        load_config(folder)
+    change(folder / "config.json", model_type="nothing")
+    with pytest.raises(InputError, match="has model type 'nothing'"):
+        load_config(folder)
+    assert first_line(KeyError("added_tokens")) == "there is no 'added_tokens'"
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.uint8, torch.bool])
+def test_integers_are_no_weights(folder: Path, kind: torch.dtype) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: tensor.to(kind) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
+    with pytest.raises(InputError, match="weights of a model are floating-point numbers"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_pipe_among_the_files_is_rejected_and_not_waited_for(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    for load in (load_config, load_model, load_tokenizer):
+        with pytest.raises(InputError, match=f"{name} is not a regular file"):
+            load(folder)
+
+
+def test_two_tokens_with_one_id_are_rejected(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    state = json.loads(file.read_text())
+    first, second = list(state["model"]["vocab"])[:2]
+    state["model"]["vocab"][first] = state["model"]["vocab"][second]
+    file.write_text(json.dumps(state))
+    with pytest.raises(InputError, match="two tokens of its vocabulary have the same id"):
         load_tokenizer(folder)

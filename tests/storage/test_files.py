@@ -172,11 +172,18 @@ def test_a_folder_that_cannot_be_written_is_rejected_before_the_work():
         check_output("/proc/relexify/out")
 
 
+def test_a_device_is_not_replaced_even_with_overwrite(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for file in (True, False):
+        with pytest.raises(OutputError, match="is a device or a pipe"):
+            check_output(tmp_path / "pipe", overwrite=True, file=file)
+
+
 def test_an_existing_output_is_rejected_without_overwrite(tmp_path):
     (tmp_path / "out").write_text("x")
     with pytest.raises(OutputError, match="`overwrite`"):
-        check_output(tmp_path / "out")
-    assert check_output(tmp_path / "out", overwrite=True) == tmp_path / "out"
+        check_output(tmp_path / "out", file=True)
+    assert check_output(tmp_path / "out", overwrite=True, file=True) == tmp_path / "out"
     (tmp_path / "empty").mkdir()
     assert check_output(tmp_path / "empty")
 
@@ -264,6 +271,27 @@ def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatc
     check_inputs("wrap", "gpt2", "hf:wrap")
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "link to nothing", "file"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_only_folders_are_replaced_by_folders_and_devices_and_pipes_by_nothing(tmp_path, kind, overwrite):
+    path = tmp_path / "out"
+    if kind == "file":
+        path.write_text("dear")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to("pipe" if kind == "link to a pipe" else "nowhere")
+    before = path.lstat().st_ino
+    with pytest.raises(OutputError), write_folder(path, overwrite=overwrite):
+        pass
+    if kind != "file":
+        with pytest.raises(OutputError):
+            check_output(path, overwrite=overwrite, file=True)
+    assert path.lstat().st_ino == before
+    assert not list(tmp_path.glob(".out*"))
+
+
 def test_a_folder_where_a_file_is_wanted_is_rejected_before_the_work(tmp_path):
     with pytest.raises(OutputError, match="is a folder"):
         check_output(tmp_path, file=True, overwrite=True)
@@ -281,7 +309,7 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
     from safetensors.numpy import save_file
 
     save_file({"a": np.zeros(1)}, tmp_path / "x.safetensors")
-    with pytest.raises(InputError, match="foreign"):
+    with pytest.raises(InputError, match="holds an unknown kind of safetensors file, and test is expected"):
         load_arrays(tmp_path / "x.safetensors", "test")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relexify.tokens import TokenForm, source_pieces, vocabulary_of
+from relexify.tokens import TokenForm, encode_words, source_pieces, vocabulary_of
 from tests import pico
 
 TOKENIZERS = {
@@ -64,3 +64,16 @@ def test_what_the_source_cannot_write_has_no_pieces():
     rows = source_pieces(source, target)
     id = next(id for id, form in enumerate(target.forms) if form.text == "ба")
     assert rows[id] == []
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "llama tied"])
+def test_padding_and_truncation_in_the_file_of_a_tokenizer_change_no_pieces(family):
+    _, plain = pico.pair(family)
+    _, padded = pico.pair(family)
+    padded.backend_tokenizer.enable_padding(length=16)
+    padded.backend_tokenizer.enable_truncation(2)
+    words = ["hello", "a,b,c!", "?"]
+    assert encode_words(padded, words) == encode_words(plain, words)
+    target = vocabulary_of(pico.pair("gpt2")[1])
+    assert source_pieces(padded, target) == source_pieces(plain, target)
+    assert padded.backend_tokenizer.padding is not None, "the tokenizer itself was changed"

@@ -188,7 +188,8 @@ class FineTuner:
         result = replace(result, epoch=best_step // steps_per_epoch)
         if kept is not None:
             self._keep(model, kept)
-        _write_seed(folder, result)
+        text = json.dumps(asdict(result), ensure_ascii=False, indent=1) + "\n"
+        write_file(folder / f"seed-{result.seed}.json", text)
         shutil.rmtree(checkpoints, ignore_errors=True)
         return result
 
@@ -251,11 +252,6 @@ class FineTuner:
                 logits.update(zip(indices, output.cpu().numpy(), strict=True))
         model.train(was_training)
         return [logits[index] for index in range(len(rows))]
-
-
-def _write_seed(folder: Path, result: SeedResult) -> None:
-    text = json.dumps(asdict(result), ensure_ascii=False, indent=1) + "\n"
-    write_file(folder / f"seed-{result.seed}.json", text)
 
 
 def _read_seed(folder: Path, seed: int) -> SeedResult | None:

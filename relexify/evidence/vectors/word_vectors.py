@@ -176,8 +176,13 @@ def load_saved_vectors(path: Path) -> WordVectors:
         InputError: It is damaged, or another kind of file.
     """
     arrays, metadata = load_arrays(path, _KIND)
+    for name in ("words", "offsets", "counts", "known"):
+        if name in arrays and (arrays[name].ndim != 1 or arrays[name].dtype.kind not in "iu"):
+            raise InputError(f"{path} is damaged ({name} is not a list of integers): write it again")
     try:
         text, offsets = arrays["words"].tobytes(), arrays["offsets"].tolist()
+        if offsets != sorted(offsets) or offsets[:1] + offsets[-1:] != [0, len(text)]:
+            raise ValueError("words and their offsets do not fit each other")
         words = [text[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(offsets)]
         matrix, counts, rotation = arrays["matrix"], arrays.get("counts"), arrays.get("rotation")
         described = metadata["ngrams"]
@@ -199,7 +204,9 @@ def _validate_shapes(path: Path, matrix: np.ndarray, rotation: np.ndarray | None
         numbers = (ngrams.minimum, ngrams.maximum, ngrams.buckets)
         rows = ngrams.buckets if ngrams.known is None else len(ngrams.known)
         valid = all(type(number) is int and 0 < number < 2**32 for number in numbers) and (
-            ngrams.minimum <= ngrams.maximum and ngrams.matrix.shape == (rows, matrix.shape[1])
+            ngrams.minimum <= ngrams.maximum
+            and ngrams.matrix.shape == (rows, matrix.shape[1])
+            and ngrams.matrix.dtype.kind == "f"
         )
     if not valid:
         raise InputError(f"{path} is damaged (matrix, rotation and n-grams do not fit each other): write it again")

@@ -43,19 +43,17 @@ def transfer_command(advice: Advice) -> list[str]:
     command = ["relexify", "transfer", transfer.model, f"{Path(transfer.model).name}-{advice.best}"]
     for name in _OPTIONS:
         # The texts belong to no table of a recipe; paths are those that were given, not absolute ones.
-        if name in changed or name in ("corpus", "held_out"):
-            command += _option(name, getattr(transfer, name))
-    command += ["--keep-source"] if transfer.keep_source else []
+        given = getattr(transfer, name)
+        if given is None or (name not in changed and name not in ("corpus", "held_out")):
+            continue
+        for value in given if isinstance(given, list | tuple) else (given,):
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    if transfer.keep_source:
+        command.append("--keep-source")
     others = {name: value for name, value in changed.items() if name not in (*_OPTIONS, "keep_source", "method")}
     for setting in _settings(others):
         command += ["--set", setting]
     return [*command, "--method", advice.best]
-
-
-def _option(name: str, given: Any) -> list[str]:
-    """Return the arguments that give an option one value or several; none for None."""
-    values = given if isinstance(given, list | tuple) else [] if given is None else [given]
-    return [part for value in values for part in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def _settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,10 +30,11 @@ from relexify.reports.html.elements import (
 )
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
-from relexify.reports.next_steps import after_transfer
+from relexify.reports.next_steps import after_training, after_transfer
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
+from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 from relexify.training.summary import judge_training
@@ -89,13 +89,13 @@ def render_model(folder: Path) -> str:
 
 
 def _summarise(notes: Mapping[str, Any]) -> list[ResultTable | str]:
-    """Return what the steps that made the model say about it."""
+    """Return what the steps that made the model say about it; the last part is a verdict."""
     return [part for step in STEPS.values() for part in step.summarise_notes(notes)]
 
 
 def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
     judged = str((notes.get("verdict") or {}).get("start", "open"))
-    sentences = [notice(judged, part) for part in _summarise(notes) if isinstance(part, str)]
+    sentences = [notice(judged, str(part)) for part in _summarise(notes)[-1:]]
     if curve is not None:
         verdict = judge_training(curve)
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
@@ -126,6 +126,9 @@ def _key_figures(
     if checked.get("related") is not None:
         about = f"of {checked['words']:,} words in the dictionary; 50% is chance"
         entries.append((f"{checked['related']:.1%}", "of related words have related translations", about))
+    if (alignment := notes.get("alignment")) and (hits := alignment_hits(alignment)):
+        about = f"{hits[0]:,} of {hits[1]:,}, by the aligned word vectors"
+        entries.append((f"{hits[0] / hits[1]:.1%}", "of held-out words are translated", about))
     if graft := notes.get("graft"):
         entries.append((f"{sum(graft['origins'].values()):,}", "tokens in the vocabulary", ""))
     return entries
@@ -133,15 +136,13 @@ def _key_figures(
 
 def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None) -> str:
     """Return the commands that usually follow; the folder is named as in the folder that it lies in."""
-    name = folder.resolve().name
+    name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        title, lines = after_transfer(Path(name), command["corpus"], command.get("held_out"), is_poor=is_poor)
-        return f"<p>{escape(title)}</p>{commands(lines)}"
-    since = notes.get("trained_from")
-    moved = [shlex.join(["relexify", "inspect", name, "--since", since])] if since else []
-    lines = [shlex.join(["relexify", "check", name]), *moved]
-    return f"<p>Check that it is intact, and see what training has changed:</p>{commands(lines)}"
+        title, lines = after_transfer(name, command["corpus"], command.get("held_out"), is_poor=is_poor)
+    else:
+        title, lines = after_training(name, notes, curve)
+    return f"<p>{escape(title)}</p>{commands(lines)}"
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
@@ -236,8 +237,12 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
 
 
 def _evidence(notes: Mapping[str, Any]) -> str:
-    shown = [part for part in _summarise(notes) if isinstance(part, ResultTable) and not part.is_drawn]
-    parts = [f"<h3>{escape(part.title)}</h3>{table(part.rows)}" for part in shown]
+    parts = []
+    for part in _summarise(notes)[:-1]:
+        if isinstance(part, str):
+            parts.append(f"<p>{escape(part)}</p>")
+        elif not part.is_drawn:
+            parts.append(f"<h3>{escape(part.title)}</h3>{table(part.rows)}")
     if prior := notes.get("unigram_prior"):
         parts.append(
             f"<h3>Unigram prior</h3><p>How often each token occurs in {prior['tokens']:,} tokens of text was built "

@@ -77,6 +77,8 @@ def check_extension(
     scores = {}
     if scored:
         text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+        # Both share their inner parameters: they have to be on one device.
+        original, extended = original.to(options.device), extended.to(options.device)
         with report_under("source language"):
             scores = {
                 "original model": bits_per_byte(original, source, text).value,

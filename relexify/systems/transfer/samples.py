@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from relexify.tokens.vocabulary import backend_of
+from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
     from relexify.text import Corpus
@@ -29,7 +30,8 @@ def segment_samples(
     """
     lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
     long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
-    samples = [(line, segment(line, source), segment(line, target)) for line in map(_shorten, long_lines)]
+    backends = copy_backend(source), copy_backend(target)
+    samples = [(line, *(segment(line, backend) for backend in backends)) for line in map(_shorten, long_lines)]
     counts = [(_count(before), _count(after)) for _, before, after in samples]
     ratio = sum(after for _, after in counts) / max(1, sum(before for before, _ in counts))
     distances = [abs(after / max(1, before) - ratio) for before, after in counts]
@@ -39,14 +41,14 @@ def segment_samples(
     ]
 
 
-def segment(text: str, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
+def segment(text: str, tokenizer: Tokenizer) -> list[tuple[str, int]]:
     """Return the pieces that a tokenizer cuts a text into, each with its number of tokens.
 
     A piece has several tokens if they are the bytes of one character, none of which can be shown alone.
     """
     pieces: list[tuple[str, int]] = []
     end = 0
-    for first, last in backend_of(tokenizer).encode(text, add_special_tokens=False).offsets:
+    for first, last in tokenizer.encode(text, add_special_tokens=False).offsets:
         if pieces and first < end:
             piece, tokens = pieces[-1]
             pieces[-1] = (piece + text[end:last], tokens + 1)

@@ -50,7 +50,7 @@ class LowMemoryAdamW(Muon, AdamW):  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: dict[str, Any], move_to_device: bool = True) -> None:
         """Load a state to the devices of the parameters, and moments into pages, in which bitsandbytes leaves none."""
-        super().load_state_dict(state_dict, move_to_device=False)
+        AdamW.load_state_dict(self, state_dict, move_to_device=False)
         for parameter, values in self.state.items():
             for name, value in values.items():
                 if name in _MOMENTS:

@@ -330,7 +330,7 @@ def test_a_run_killed_before_its_result_was_written_resumes(seeds, folder_of, tm
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(finetuning, "_write_seed", die)
+        patched.setattr(finetuning, "write_file", die)
         with pytest.raises(Killed):
             tune(*data, folder=tmp_path, dev=pairs(31, 2))
     assert (tmp_path / "seed-1" / "checkpoint-6").exists()

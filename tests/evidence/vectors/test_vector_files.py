@@ -86,7 +86,7 @@ def test_files_that_are_not_vectors_are_rejected(tmp_path: Path) -> None:
 
 def test_another_artifact_and_an_incomplete_one_are_rejected(tmp_path: Path) -> None:
     foreign = save_arrays(tmp_path / "foreign", {"matrix": np.eye(2)}, {"kind": "mixture"})
-    with pytest.raises(InputError, match="holds a mixture, not a word vectors"):
+    with pytest.raises(InputError, match="holds mixture, and word vectors is expected"):
         load_vectors(foreign)
     incomplete = save_arrays(tmp_path / "incomplete", {"matrix": np.eye(2)}, {"kind": "word vectors"})
     with pytest.raises(InputError, match="is not a complete file of word vectors"):
@@ -112,6 +112,30 @@ def test_a_file_whose_arrays_do_not_fit_each_other_is_rejected(tmp_path, damage)
     else:
         changed[damage] = changed[damage][:, :2] if damage == "matrix" else changed[damage][:1]
     save_arrays(path, changed, metadata)
+    with pytest.raises(InputError, match=r"x\.safetensors.*write it again"):
+        load_vectors(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counts": np.array(3)},
+        {"known": np.array(3)},
+        {"known": np.array([1.0, 4.0])},
+        {"words": np.frombuffer(b"a", np.uint8)},
+        {"words": np.frombuffer(b"abc", np.uint8)},
+        {"offsets": np.array([0, 2, 1])},
+        {"offsets": np.array([0, -1, 2])},
+        {"ngrams": np.ones((2, 3), np.int64)},
+    ],
+    ids="-".join,
+)
+def test_lists_of_the_wrong_type_and_words_that_are_cut_off_are_rejected(tmp_path, changes):
+    ngrams = Ngrams(np.ones((2, 3), np.float32), 3, 6, 10, known=np.array([1, 4]))
+    vectors = WordVectors(["a", "b"], np.eye(2, 3, dtype=np.float32), np.array([5, 4]), ngrams)
+    path = vectors.save(tmp_path / "x.safetensors")
+    arrays, metadata = load_arrays(path, "word vectors")
+    save_arrays(path, {**{name: array.copy() for name, array in arrays.items()}, **changes}, metadata)
     with pytest.raises(InputError, match=r"x\.safetensors.*write it again"):
         load_vectors(path)
 

@@ -113,6 +113,18 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     assert "relexify train" not in shown
 
 
+def test_the_verdict_comes_first_and_the_test_of_the_alignment_beside_its_table(folder, tmp_path):
+    model = shutil.copytree(folder, tmp_path / "aligned")
+    notes = json.loads((model / "relexify.json").read_text())
+    quality = {"precision": 3 / 128, "csls_precision": 0.0, "words": 128}
+    notes["alignment"] = {"pairs_used": 100, "coverage": 1.0, "quality": quality}
+    (model / "relexify.json").write_text(json.dumps(notes))
+    page = rx.report(model).read_text()
+    assert re.search(r'Summary</h2><p class="notice [a-z]+"><b>This is a poor start\.</b>', page)
+    assert "<b>2.3%</b><span>of held-out words are translated</span>" in page
+    assert page.index('id="evidence"') < page.index("The nearest word is a listed translation for 3 of 128")
+
+
 @pytest.mark.parametrize(
     ("scores", "shown"),
     [
@@ -214,6 +226,13 @@ def test_training_adds_curves(folder, tmp_path):
     assert "90 (best)" in page
     assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
+    notes = json.loads((trained / "relexify.json").read_text())
+    notes |= {"trained_from": "start", "training": {"batch": 4, "length": 64}}
+    (trained / "relexify.json").write_text(json.dumps(notes))
+    command = (
+        f"relexify train start trained-360 --corpus {folder.parent / 'text.txt'} --steps 360 --batch 4 --length 64"
+    )
+    assert command in rx.report(trained).read_text()
 
 
 def test_a_comparison_has_a_report_too(tmp_path):

@@ -11,9 +11,9 @@ from relexify.errors import InputError
 from relexify.grafting import check
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.steps import ResultTable
-from relexify.systems.transfer.checks import validate_transfer, with_method
+from relexify.systems.transfer.checks import prepare_transfer, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import has_prior, load_transfer, run_transfer
+from relexify.systems.transfer.run import has_prior, load_transfer, prior_text, run_transfer
 from relexify.systems.transfer.summary import summarise_transfer
 from tests import pico
 
@@ -63,10 +63,19 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     assert any("the same as before" in part for part in shown if isinstance(part, str))
 
 
-def test_the_prior_is_added_only_if_it_is_requested(options):
+def test_an_extended_model_gets_the_prior_that_its_method_has(options):
     assert has_prior(options)
-    assert not has_prior(replace(options, unigram_prior=None, method="blend"))
-    assert has_prior(replace(options, unigram_prior=None, method="blend", keep_source=False))
+    assert has_prior(replace(options, unigram_prior=None, method="blend"))
+    assert not has_prior(replace(options, unigram_prior=None, method="fvt"))
+
+
+def test_the_prior_of_an_extended_model_is_that_of_both_texts(options, tmp_path):
+    pico.saved("gpt2", tmp_path / "model")
+    evidence = prepare_transfer(options)
+    text = prior_text(options, load_model(options.model), evidence)
+    assert text.target == list(evidence.corpus)[: len(text.target)]
+    assert text.source == list(evidence.source_corpus)[: len(text.source)]
+    assert prior_text(replace(options, keep_source=False), load_model(options.model), evidence).source is None
 
 
 def test_methods_of_a_comparison_keep_the_text_of_the_source(options):

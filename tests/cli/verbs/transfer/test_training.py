@@ -148,6 +148,18 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
     assert f"  relexify inspect {tmp_path / 'whole'}" in outcome.out
 
 
+def test_the_command_after_a_training_fits_its_verdict(world, transferred, tmp_path):
+    held_out = tmp_path / "held.txt"
+    held_out.write_text("\n".join(world.corpus.read_text().splitlines()[:20]))
+    texts = ("--corpus", world.corpus, "--held-out", held_out)
+    finished = relexify("train", transferred[0], tmp_path / "out", *texts, *SHORT)
+    assert f"  relexify evaluate {tmp_path / 'out'} --held-out {held_out}" in finished.out
+    worse = relexify("train", world.gpt2, tmp_path / "fast", *texts, *SHORT, "--learning-rate", 40)
+    assert "Training made the model worse." in worse.out
+    assert f"{tmp_path / 'fast'}-slower" in worse.out
+    assert "--learning-rate 1.0e+01" in worse.out
+
+
 def test_inspect_shows_how_far_training_has_moved_the_embeddings(world, transferred, tmp_path):
     before, _ = transferred
     outcome = relexify("train", before, tmp_path / "trained", "--corpus", world.corpus, *SHORT)

@@ -1,12 +1,16 @@
-"""The commands that usually follow a transfer, for the terminal and for reports."""
+"""The commands that usually follow a transfer or a training, for the terminal and for reports."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["after_transfer", "repeated_option"]
+from relexify.training.curve import Curve
+from relexify.training.summary import judge_training
+
+__all__ = ["after_training", "after_transfer", "repeated_option"]
 
 
 def after_transfer(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> tuple[str, list[str]]:
@@ -25,6 +29,29 @@ def after_transfer(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) ->
     texts = [*repeated_option("--corpus", corpus), *repeated_option("--held-out", held_out)]
     training = shlex.join(["relexify", "train", str(model), str(trained), *texts])
     return "Next, inspect some tokens, or train it:", [inspecting, training]
+
+
+def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -> tuple[str, list[str]]:
+    """Return what to do with a trained model, as far as its notes tell, and the commands for it.
+
+    Args:
+        model: Its folder.
+        notes: Its `relexify.json`.
+        curve: The scores of its training, if it was trained.
+    """
+    since, training = notes.get("trained_from"), notes.get("training")
+    made = (notes.get("provenance") or {}).get("command", {})
+    if curve and since and training and made.get("corpus") and judge_training(curve).outcome == "improving":
+        steps = str(4 * curve.last.step)
+        texts = [*repeated_option("--corpus", made["corpus"]), *repeated_option("--held-out", made.get("held_out"))]
+        sizes = ["--steps", steps, "--batch", str(training["batch"]), "--length", str(training["length"])]
+        longer = shlex.join(["relexify", "train", since, f"{model}-{steps}", *texts, *sizes])
+        return "Next, train it for longer, if this is the text that it was trained on:", [longer]
+    checking = shlex.join(["relexify", "check", str(model)])
+    if since is None:
+        return "Next, check that it is intact:", [checking]
+    moved = shlex.join(["relexify", "inspect", str(model), "--since", since])
+    return "Next, check that it is intact, and see what training has changed:", [checking, moved]
 
 
 def repeated_option(name: str, given: Any) -> list[str]:

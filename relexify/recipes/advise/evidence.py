@@ -14,7 +14,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.translations import translations
 from relexify.neighbours import normalise_rows
-from relexify.systems.transfer.run import initialise
+from relexify.systems.transfer.initialisation import initialise
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:

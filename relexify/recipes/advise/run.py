@@ -29,7 +29,8 @@ from relexify.reports import Comparison
 from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer, method_options, with_method, without_evidence
 from relexify.systems.transfer.extension import extend_vocabulary
-from relexify.systems.transfer.run import initialise, method_inputs, needed_roles, score_original, target_tokenizer
+from relexify.systems.transfer.initialisation import initialise, method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.scores import score_original
 from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import HELD_OUT_EVERY, Corpus
 from relexify.tokens import encoder_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from relexify.reports.html.elements import (
 )
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
-from relexify.reports.next_steps import after_transfer
+from relexify.reports.next_steps import after_training, after_transfer
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
@@ -137,15 +136,13 @@ def _key_figures(
 
 def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None) -> str:
     """Return the commands that usually follow; the folder is named as in the folder that it lies in."""
-    name = folder.resolve().name
+    name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        title, lines = after_transfer(Path(name), command["corpus"], command.get("held_out"), is_poor=is_poor)
-        return f"<p>{escape(title)}</p>{commands(lines)}"
-    since = notes.get("trained_from")
-    moved = [shlex.join(["relexify", "inspect", name, "--since", since])] if since else []
-    lines = [shlex.join(["relexify", "check", name]), *moved]
-    return f"<p>Check that it is intact, and see what training has changed:</p>{commands(lines)}"
+        title, lines = after_transfer(name, command["corpus"], command.get("held_out"), is_poor=is_poor)
+    else:
+        title, lines = after_training(name, notes, curve)
+    return f"<p>{escape(title)}</p>{commands(lines)}"
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:

@@ -226,6 +226,13 @@ def test_training_adds_curves(folder, tmp_path):
     assert "90 (best)" in page
     assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
+    notes = json.loads((trained / "relexify.json").read_text())
+    notes |= {"trained_from": "start", "training": {"batch": 4, "length": 64}}
+    (trained / "relexify.json").write_text(json.dumps(notes))
+    command = (
+        f"relexify train start trained-360 --corpus {folder.parent / 'text.txt'} --steps 360 --batch 4 --length 64"
+    )
+    assert command in rx.report(trained).read_text()
 
 
 def test_a_comparison_has_a_report_too(tmp_path):

@@ -18,8 +18,10 @@ from relexify.pretrained import runnable
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.work import read_notes
+from relexify.systems.transfer import initialisation
 from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
+from relexify.systems.transfer import scores as scores_module
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
 from relexify.systems.transfer.start import BASELINES
@@ -66,8 +68,8 @@ def test_a_cached_initialisation_keeps_its_rotation_and_its_precomputed_rows(opt
     rows = PrecomputedRows(np.array([3, 1]), np.ones((2, 4), np.float32))
     built = Initialisation(random(target, target), precomputed=rows)
     (tmp_path / "entry").mkdir()
-    run_module._save_initialisation(built, tmp_path / "entry")
-    loaded = run_module._load_initialisation(tmp_path / "entry")
+    initialisation._save_initialisation(built, tmp_path / "entry")
+    loaded = initialisation._load_initialisation(tmp_path / "entry")
     assert loaded.rotation is None
     assert loaded.precomputed is not None
     assert loaded.precomputed.ids.tolist() == [3, 1]
@@ -178,8 +180,8 @@ def test_baselines_get_the_unigram_prior_of_the_method(options, tmp_path):
 
 def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_baselines(options, tmp_path, monkeypatch):
     measured = []
-    count = run_module.bits_per_byte
-    monkeypatch.setattr(run_module, "bits_per_byte", lambda *args: measured.append(args[1]) or count(*args))
+    count = scores_module.bits_per_byte
+    monkeypatch.setattr(scores_module, "bits_per_byte", lambda *args: measured.append(args[1]) or count(*args))
 
     def scores(name, **changes):
         measured.clear()

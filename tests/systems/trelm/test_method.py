@@ -15,6 +15,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.recipes.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
+from relexify.systems.trelm import joint_vocabulary
 from tests import pico
 
 pytest.importorskip("gensim", reason="skip-gram vectors need gensim")
@@ -40,8 +41,11 @@ def recipe(tmp_path: Path, cache: Path) -> Transfer:
     )
 
 
-def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(recipe, tmp_path):
+def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(recipe, monkeypatch):
+    trained, train = [], joint_vocabulary.train_vectors
+    monkeypatch.setattr(joint_vocabulary, "train_vectors", lambda *given: trained.append(given[1]) or train(*given))
     result = run_transfer(recipe)
+    assert [(options.method, options.width) for options in trained] == [("skipgram", pico.WIDTH)]
     tokenizer = AutoTokenizer.from_pretrained(recipe.output)
     for line in (pico.sentences(1)[0], pico.sentences(1, words=pico.foreign_words())[0]):
         assert tokenizer.unk_token not in tokenizer(line).tokens()

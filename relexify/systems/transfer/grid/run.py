@@ -45,8 +45,7 @@ from relexify.systems.transfer.grid.cells import (
     grid_rows,
     plan_cells,
 )
-from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.run import (
+from relexify.systems.transfer.initialisation import (
     add_prior,
     graft_initialisation,
     has_prior,
@@ -55,6 +54,7 @@ from relexify.systems.transfer.run import (
     prior_text,
     target_tokenizer,
 )
+from relexify.systems.transfer.options import Transfer
 
 __all__ = ["run_grid"]
 

@@ -1,0 +1,115 @@
+"""Bits per byte before training: of the source model, of rows without evidence, and of the result."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from relexify.grafting import Graft, graft
+from relexify.methods.baselines import random, shuffle
+from relexify.methods.inputs import Inputs
+from relexify.mixture import Mixture
+from relexify.pretrained.architecture import architecture_of
+from relexify.progress import report_under
+from relexify.scoring import bits_per_byte
+from relexify.storage.cache import cached
+from relexify.storage.files import write_file
+from relexify.storage.fingerprint import fingerprint
+from relexify.systems.transfer.initialisation import PriorText, add_prior
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.start import ORIGINAL
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["score_original", "score_start"]
+
+_SCORE_FILE = "score.json"
+
+logger = logging.getLogger(__name__)
+
+
+def score_start(
+    options: Transfer,
+    model: PreTrainedModel,
+    inputs: Inputs,
+    result: Graft,
+    text: str,
+    counted: PriorText | None,
+) -> dict[str, float]:
+    """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
+
+    The baselines get the unigram prior too, so that they differ from this initialisation in its evidence alone.
+    """
+    if architecture_of(model) == "headless":
+        logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
+        return {}
+    source, target = inputs.source, inputs.target
+    scores = {ORIGINAL: score_original(model, source, text, device=options.device)}
+    # No method is in the key: the baselines of one tokenizer and seed serve every method.
+    key = {
+        "original": _scored(model, source, text),
+        "tokenizer": target,
+        "seed": options.seed,
+        "keep_source": options.keep_source,
+        "prior": counted,
+    }
+    for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
+        scores[mixture.method] = _cached_score(
+            mixture.method, key, partial(_score_baseline, options, model, inputs, mixture, text, counted)
+        )
+    with report_under(options.method):
+        scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
+    return scores
+
+
+def _score_baseline(
+    options: Transfer,
+    model: PreTrainedModel,
+    inputs: Inputs,
+    mixture: Mixture,
+    text: str,
+    counted: PriorText | None,
+) -> float:
+    """Return bits per byte of the model with rows that no evidence was used for."""
+    baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
+    add_prior(options, baseline, counted)
+    with report_under(f"{mixture.method} rows"):
+        return bits_per_byte(baseline.model.to(options.device), inputs.target, text).value
+
+
+def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:
+    """Return bits per byte of the source model with its own tokenizer; they are cached.
+
+    Args:
+        model: The source model.
+        source: Its tokenizer.
+        text: Held-out text in the target language, one paragraph per line.
+        device: Where to score.
+    """
+
+    def score() -> float:
+        with report_under("original model"):
+            return bits_per_byte(model.to(device), source, text).value
+
+    return _cached_score(ORIGINAL, _scored(model, source, text), score)
+
+
+def _scored(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str) -> dict[str, object]:
+    """Return everything that the score of the source model depends on."""
+    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
+    return {"model": fingerprint(model), "config": config, "tokenizer": source, "text": text}
+
+
+def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
+    """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
+    return cached(
+        f"{name}-score",
+        key,
+        make=make,
+        save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
+        load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),
+    )

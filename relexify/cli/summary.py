@@ -95,11 +95,15 @@ def print_after_training(context: typer.Context, result: TrainingResult, held_ou
     from relexify.storage.work import read_notes
     from relexify.training.summary import judge_training
 
-    outcome = judge_training(result.curve).outcome
+    outcome = judge_training(result.curve, result.selected).outcome
     steps, learning_rate = result.curve.last.step, read_notes(result.output)["training"]["learning_rate"]
     if outcome == "improving":
         longer = result.output.with_name(f"{result.output.name}-{4 * steps}")
         _print_commands("Next, train it for longer:", [_changed_command(context, output=longer, steps=4 * steps)])
+    elif outcome == "overfitted":
+        shorter = result.output.with_name(f"{result.output.name}-{result.curve.best.step}")
+        again = _changed_command(context, output=shorter, steps=result.curve.best.step)
+        _print_commands("Next, train it on more text, or for fewer steps:", [again])
     elif outcome == "worse" and learning_rate:
         slower = result.output.with_name(f"{result.output.name}-slower")
         again = _changed_command(context, output=slower, learning_rate=f"{learning_rate / 4:.1e}")
@@ -126,6 +130,9 @@ def _changed_command(context: typer.Context, **changes: object) -> str:
     for parameter in context.command.params:
         name = str(parameter.name)
         value = changes.get(name, context.params.get(name))
+        if name == "settings":  # they win over options
+            keys = {f"{prefix}{key}" for key in changes for prefix in ("", "training.")}
+            value = [text for text in value or () if text.partition("=")[0].strip() not in keys]
         source = context.get_parameter_source(name)
         if parameter.param_type_name == "argument":
             words.append(str(value))

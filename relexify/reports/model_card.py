@@ -20,7 +20,7 @@ from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
 from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE
+from relexify.training.result import CURVE_FILE, selected_step
 
 __all__ = ["CARD", "render_card", "source_title"]
 
@@ -121,7 +121,7 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     if curve is None:
         names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
-    kept = curve.at((notes.get("training") or {}).get("selected_step", curve.last.step))
+    kept = curve.at(selected_step(notes, curve))
     return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.training.curve import Curve
+from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 
 __all__ = ["after_training", "after_transfer", "repeated_option"]
@@ -41,7 +42,8 @@ def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -
     """
     since, training = notes.get("trained_from"), notes.get("training")
     made = (notes.get("provenance") or {}).get("command", {})
-    if curve and since and training and made.get("corpus") and judge_training(curve).outcome == "improving":
+    can_repeat = since and training and made.get("corpus")
+    if curve and can_repeat and judge_training(curve, selected_step(notes, curve)).outcome == "improving":
         steps = str(4 * curve.last.step)
         texts = [*repeated_option("--corpus", made["corpus"]), *repeated_option("--held-out", made.get("held_out"))]
         sizes = ["--steps", steps, "--batch", str(training["batch"]), "--length", str(training["length"])]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from relexify.storage.work import finished_run, read_notes
 from relexify.training.curve import Curve
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "load_result"]
+__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "load_result", "selected_step"]
 
 CURVE_FILE = "training.json"
 """The curve, in the folder of a trained model."""
@@ -50,3 +52,9 @@ def load_result(output: Path) -> TrainingResult:
     return TrainingResult(
         output, curve, notes["selected_step"], notes["tokens_seen"], notes["seconds"], notes["tokens_per_second"]
     )
+
+
+def selected_step(notes: Mapping[str, Any], curve: Curve) -> int:
+    """Return the step whose parameters a trained model has, by its `relexify.json`; without a note, the last one."""
+    step: int = (notes.get("training") or {}).get("selected_step", curve.last.step)
+    return step

@@ -22,8 +22,9 @@ class TrainingVerdict:
     """Whether a training helped, and whether more of it would.
 
     Attributes:
-        outcome: `improving`, if scores were still improving when it ended; `finished`, if they were not; `overfitted`,
-            if they became worse again; `worse`, if they never were better than before.
+        outcome: `improving`, if scores were still improving when it ended; `finished`, if they were not, or if they
+            became worse again and the best step was kept; `overfitted`, if they did and it was not; `worse`, if they
+            became worse and never were better than before. Differences below `GAIN` do not count.
         reason: Why, and what to do next, in one or two sentences.
     """
 
@@ -31,20 +32,32 @@ class TrainingVerdict:
     reason: str
 
 
-def judge_training(curve: Curve) -> TrainingVerdict:
-    """Judge a training by its scores on held-out text."""
-    first, best, last = curve.first, curve.best, curve.last
-    scores = f"Held-out text takes {last.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} before training"
-    if best.step == first.step:
+def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
+    """Judge a training by its scores on held-out text.
+
+    Args:
+        curve: The scores.
+        selected: The step whose parameters were kept.
+    """
+    first, last, kept = curve.first, curve.last, curve.at(selected)
+    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
+    scores = f"Held-out text takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} before training"
+    lost = last.bits_per_byte - best.bits_per_byte >= GAIN
+    if lost and kept.step != last.step:
+        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
+    if lost and best is first:
         reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
         return TrainingVerdict("worse", reason)
-    if last.bits_per_byte - best.bits_per_byte >= GAIN:
+    if lost and kept.step == last.step:
         reason = (
             f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
             "train on more text, or for fewer steps."
         )
         return TrainingVerdict("overfitted", reason)
-    earlier = min(curve.points[:-1], key=lambda point: abs(point.step - 0.75 * last.step))
+    if lost:
+        reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
+        return TrainingVerdict("finished", reason)
+    earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
     since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
         return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
@@ -58,7 +71,7 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     return [
         _curve_table(result.curve, result.selected),
         f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}",
-        judge_training(result.curve).reason,
+        judge_training(result.curve, result.selected).reason,
     ]
 
 

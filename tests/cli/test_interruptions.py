@@ -102,6 +102,19 @@ def test_an_interruption_while_modules_are_imported_prints_no_traceback():
     assert (process.returncode, process.stderr) == (130, "interrupted\n")
 
 
+def test_the_command_leaves_garbage_collection_as_it_is():
+    """Garbage may hold the memory of a GPU."""
+    code = (
+        "import gc, relexify.cli\n"
+        "before = gc.get_threshold()\n"
+        "try:\n"
+        "    relexify.cli.main()\n"
+        "finally:\n"
+        "    assert gc.get_threshold() == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code, "--version"], check=True, capture_output=True)
+
+
 def test_full_disk_is_reported_and_nothing_is_left_on_it(world, small_disk):
     (small_disk / "ballast").write_bytes(b"x" * 900_000)
     command = ("transfer", world.gpt2, small_disk / "out", *world.text, "--method", "fvt", "--set", "score=false")

@@ -36,7 +36,7 @@ from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
 from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE
+from relexify.training.result import CURVE_FILE, selected_step
 from relexify.training.summary import judge_training
 
 __all__ = ["render_model"]
@@ -97,7 +97,7 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
     judged = str((notes.get("verdict") or {}).get("start", "open"))
     sentences = [notice(judged, str(part)) for part in _summarise(notes)[-1:]]
     if curve is not None:
-        verdict = judge_training(curve)
+        verdict = judge_training(curve, selected_step(notes, curve))
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
         sentences = [notice(kind, verdict.reason), *sentences]
     if prompt := notes.get("system_prompt"):

@@ -235,6 +235,16 @@ def test_training_adds_curves(folder, tmp_path):
     assert command in rx.report(trained).read_text()
 
 
+def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(folder, tmp_path):
+    trained = shutil.copytree(folder, tmp_path / "trained")
+    points = [Measurement(step, 100, "everything", bits, 9.0) for step, bits in ((0, 3.0), (10, 2.0), (20, 2.5))]
+    Curve.of(points).save(record_file(trained / "training.json"))
+    assert "Held-out text takes 2.500 bits per byte" in rx.report(trained).read_text()
+    notes = json.loads((trained / "relexify.json").read_text())
+    (trained / "relexify.json").write_text(json.dumps(notes | {"training": {"selected_step": 10}}))
+    assert "Held-out text takes 2.000 bits per byte" in rx.report(trained).read_text()
+
+
 def test_a_comparison_has_a_report_too(tmp_path):
     curves = {
         name: (Curve.of(Measurement(step, step, "all", start - step / 9, 5.0) for step in (0, 1, 2)),)

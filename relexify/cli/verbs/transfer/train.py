@@ -140,7 +140,7 @@ def train(
     print_summary([*summarise_training(result), *compare_with_transfer(read_notes(result.output), result.curve)])
     print_model_folder(result.output)
     print_after_training(context, result, held_out)
-    emit(training=result, verdict=judge_training(result.curve))
+    emit(training=result, verdict=judge_training(result.curve, result.selected))
 
 
 def _planned(options: Training) -> list[tuple[str, object]]:

@@ -154,10 +154,30 @@ def test_the_command_after_a_training_fits_its_verdict(world, transferred, tmp_p
     texts = ("--corpus", world.corpus, "--held-out", held_out)
     finished = relexify("train", transferred[0], tmp_path / "out", *texts, *SHORT)
     assert f"  relexify evaluate {tmp_path / 'out'} --held-out {held_out}" in finished.out
-    worse = relexify("train", world.gpt2, tmp_path / "fast", *texts, *SHORT, "--learning-rate", 40)
+    rates = ("--learning-rate", 20, "--set", "training.learning_rate=40")
+    worse = relexify("train", world.gpt2, tmp_path / "fast", *texts, *SHORT, *rates)
     assert "Training made the model worse." in worse.out
     assert f"{tmp_path / 'fast'}-slower" in worse.out
-    assert "--learning-rate 1.0e+01" in worse.out
+    (command,) = re.findall(r"^  relexify .*$", worse.out, re.MULTILINE)
+    assert "--learning-rate 1.0e+01" in command
+    assert "learning_rate=40" not in command, "a setting wins over an option"
+    assert "--set evaluate_every=3" in command
+
+
+def test_after_overfitting_fewer_steps_are_proposed(world, tmp_path):
+    few, held_out = tmp_path / "few.txt", tmp_path / "held.txt"
+    lines = world.corpus.read_text().splitlines()
+    few.write_text("\n".join(lines[:4]))
+    held_out.write_text("\n".join(lines[-20:]))
+    options = ("--batch", 4, "--length", 16, "--plan", "direct", "--learning-rate", 0.03, "--set", "evaluate_every=4")
+    texts = ("--corpus", few, "--held-out", held_out, "--set", "report_to=[]")
+    outcome = relexify("train", world.gpt2, tmp_path / "out", *texts, *options, "--steps", 40)
+    assert "The model has learnt its text by heart." in outcome.out, outcome
+    best = Curve.load(tmp_path / "out" / CURVE_FILE).best.step
+    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert f"train {world.gpt2} {tmp_path / 'out'}-{best} " in command
+    assert f"--steps {best} " in command
+    assert relexify(*shlex.split(command), "--dry-run").status == 0
 
 
 def test_inspect_shows_how_far_training_has_moved_the_embeddings(world, transferred, tmp_path):

@@ -132,7 +132,7 @@ def _changed_command(context: typer.Context, **changes: object) -> str:
         value = changes.get(name, context.params.get(name))
         if name == "settings":  # they win over options
             keys = {f"{prefix}{key}" for key in changes for prefix in ("", "training.")}
-            value = [text for text in value or () if text.partition("=")[0].strip() not in keys]
+            value = [text for text in context.params[name] or () if text.partition("=")[0].strip() not in keys]
         source = context.get_parameter_source(name)
         if parameter.param_type_name == "argument":
             words.append(str(value))

@@ -42,8 +42,8 @@ def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -
     """
     since, training = notes.get("trained_from"), notes.get("training")
     made = (notes.get("provenance") or {}).get("command", {})
-    can_repeat = since and training and made.get("corpus")
-    if curve and can_repeat and judge_training(curve, selected_step(notes, curve)).outcome == "improving":
+    outcome = judge_training(curve, selected_step(notes, curve)).outcome if curve else None
+    if curve and since and training and made.get("corpus") and outcome == "improving":
         steps = str(4 * curve.last.step)
         texts = [*repeated_option("--corpus", made["corpus"]), *repeated_option("--held-out", made.get("held_out"))]
         sizes = ["--steps", steps, "--batch", str(training["batch"]), "--length", str(training["length"])]

@@ -213,8 +213,10 @@ def _parse(file: Path) -> dict[str, Any]:
         line = re.match(r"line (\d+)", location)
         number = int(line[1]) if line else len(text.splitlines())
         raise InputError(f"{file}, line {number}: this is not TOML ({reason}): correct the line") from error
-    except (ValueError, RecursionError) as error:  # thousands of digits or of nested lists
-        raise InputError(f"{file} cannot be read ({error}): shorten the number or list") from error
+    except RecursionError as error:
+        raise InputError(f"{file} nests too many lists or tables: check that it is a recipe") from error
+    except ValueError as error:
+        raise InputError(f"{file} has a number of thousands of digits: shorten it") from error
 
 
 def _table_types() -> Iterator[tuple[str, type[Any], tuple[type[Any], ...]]]:

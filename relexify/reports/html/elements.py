@@ -47,7 +47,7 @@ def notice(kind: str, text: str) -> str:
 
 def commands(lines: Sequence[str]) -> str:
     """Return commands to copy, one per line."""
-    return f'<pre class="commands" tabindex="0">{escape(chr(10).join(lines))}</pre>'
+    return f'<pre class="commands" tabindex="0">{"".join(f"<code>{escape(line)}</code>" for line in lines)}</pre>'
 
 
 def bars(values: Mapping[str, float], *, marked: str = "") -> str:

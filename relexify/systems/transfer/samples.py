@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from relexify.tokens.vocabulary import copy_backend
@@ -30,15 +31,17 @@ def segment_samples(
     """
     lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
     long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
-    backends = copy_backend(source), copy_backend(target)
-    samples = [(line, *(segment(line, backend) for backend in backends)) for line in map(_shorten, long_lines)]
-    counts = [(_count(before), _count(after)) for _, before, after in samples]
-    ratio = sum(after for _, after in counts) / max(1, sum(before for before, _ in counts))
-    distances = [abs(after / max(1, before) - ratio) for before, after in counts]
-    typical = sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]
-    return [
-        {"text": text, "source": before, "target": after} for text, before, after in map(samples.__getitem__, typical)
+    before, after = copy_backend(source), copy_backend(target)
+    samples: list[dict[str, Any]] = [
+        {"text": line, "source": segment(line, before), "target": segment(line, after)}
+        for line in map(_shorten, long_lines)
     ]
+    counts = [(_count(sample["source"]), _count(sample["target"])) for sample in samples]
+    source_total, target_total = (sum(count[side] for count in counts) for side in (0, 1))
+    ratio = target_total / max(1, source_total)
+    distances = [abs(target_tokens / max(1, source_tokens) - ratio) for source_tokens, target_tokens in counts]
+    typical = sorted(range(len(samples)), key=distances.__getitem__)[:_SENTENCES]
+    return [samples[index] for index in typical]
 
 
 def segment(text: str, tokenizer: Tokenizer) -> list[tuple[str, int]]:
@@ -58,7 +61,7 @@ def segment(text: str, tokenizer: Tokenizer) -> list[tuple[str, int]]:
     return pieces
 
 
-def _count(pieces: list[tuple[str, int]]) -> int:
+def _count(pieces: Sequence[tuple[str, int]]) -> int:
     return sum(tokens for _, tokens in pieces)
 
 

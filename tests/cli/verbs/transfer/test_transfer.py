@@ -80,7 +80,7 @@ def test_encoders_and_encoder_decoders_are_transferred_and_scored(family, world,
     assert len(AutoTokenizer.from_pretrained(tmp_path / "out")) > 50
 
 
-def test_second_run_reuses_tokenizer_and_mixture_and_gives_the_same_bytes(world, tmp_path, cache):
+def test_second_run_reuses_tokenizer_mixture_and_scores_and_gives_the_same_bytes(world, tmp_path, cache):
     # Text alone, so that every step is made here: tokenizer, both vectors, and identical words for a dictionary.
     text = tmp_path / "new.txt"
     text.write_text(world.corpus.read_text() + world.source_corpus.read_text()[:8000])
@@ -90,7 +90,7 @@ def test_second_run_reuses_tokenizer_and_mixture_and_gives_the_same_bytes(world,
     second = relexify("transfer", world.gpt2, tmp_path / "b", *options)
     assert first.status == second.status == 0, first.err
     assert "Using the cached" not in first.err
-    assert second.err.count("Using the cached") == 2, "tokenizer and mixture"
+    assert second.err.count("Using the cached") == 5, "tokenizer, mixture, and the scores of three baselines"
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == kept
     assert "words that both languages write alike" in first.err
     for name in ("model.safetensors", "tokenizer.json"):

@@ -142,6 +142,13 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
     assert "this will be a poor start. The dictionary translates 0 tokens" in caplog.text
 
 
+def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_path, caplog):
+    (tmp_path / "target.txt").write_text("\n".join(pico.sentences(400, words=pico.foreign_words())))
+    result = run_transfer(replace(options, method="blend", source_corpus=None))
+    assert "continuing without aligned vectors" in caplog.text
+    assert result.graft.report.origins["mixed"] > 0
+
+
 def test_only_methods_with_word_vectors_are_cached(options, cache):
     run_transfer(replace(options, method="fvt"))
     assert not (cache / "mixture").exists()

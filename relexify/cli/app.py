@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Annotated, Any, ClassVar, NoReturn
 
@@ -30,8 +30,10 @@ from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
 
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit status after Ctrl-C, and after SIGTERM, which schedulers and containers send."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+TERMINATING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+"""What schedulers and containers send, and what a terminal sends when it is closed; Windows has no SIGHUP."""
 
 
 class _Verbs(VerbGroup):
@@ -127,25 +129,28 @@ def main() -> None:
             traceback.print_exc()
         _stop(*_explain(error))
     if status == INTERRUPTED:
-        status, word = (TERMINATED, "terminated") if received else (INTERRUPTED, "interrupted")
-        console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
+        status, word = (128 + received[0], "terminated") if received else (INTERRUPTED, "interrupted")
+        with suppress(OSError):  # the terminal may be closed
+            console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
     sys.exit(status)
 
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[list[int]]:
-    """Let SIGTERM end the command as Ctrl-C does, so that temporary files are removed; yield the signals received."""
+    """Let some signals end the command as Ctrl-C does, so that temporary files are removed; yield those received."""
     received: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    handled = [number for number in TERMINATING if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _move_to_front(option: str) -> bool:

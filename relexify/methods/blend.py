@@ -96,7 +96,9 @@ def _build(inputs: Inputs) -> Initialisation:
         elif (space := _reliable_space(inputs)) is not None:
             guessed, rotation = neighbours_in_space(space, inputs), space.rotation
         else:
-            focused = focus(inputs.source, inputs.target_token_vectors, device=inputs.device)
+            given = inputs.evidence.target_vectors is not None
+            vectors = inputs.target_subwords if given else inputs.target_token_vectors
+            focused = focus(inputs.source, vectors, device=inputs.device)
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
     if known is None and guessed is None and focused is None:
@@ -132,19 +134,21 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
 
 
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:
-    """Return aligned vectors of both languages; None, with a warning, if a dictionary is useless or they are noise.
+    """Return aligned vectors of both languages; None, with a warning, if there are none, or if they are noise.
 
-    Raises:
-        EvidenceError: There are no vectors.
+    There are none beside a dictionary or parallel text, however little these translate (`replaced_by` below).
     """
     if inputs.evidence.lexicon is not None or inputs.evidence.bitext is not None:
-        # `replaced_by` below: no aligned vectors, however little is translated
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
             "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
         )
         return None
-    space = inputs.token_space()
+    try:
+        space = inputs.token_space()
+    except EvidenceError as error:
+        logger.warning("continuing without aligned vectors: %s", error)
+        return None
     quality = space.rotation.quality
     if quality is None:
         # The user vouches for a given rotation, too.

@@ -74,13 +74,14 @@ def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, 
     assert not (tmp_path / "out").exists()
 
 
-def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path, cache):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path, cache, number):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
     process = start(*command, "--source-corpus", long_text, cache=cache)
     wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
-    process.terminate()
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     assert "terminated: finished steps are kept; run the same command again to resume" in err
     assert "Traceback" not in err
     assert not list(tmp_path.glob(".out*"))

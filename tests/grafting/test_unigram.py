@@ -170,25 +170,53 @@ def test_kept_rows_are_not_changed_and_added_tokens_get_their_share(family):
         assert abs(float(mean_prediction(result.model, target)[len(tokenizer) :].sum()) - share) < 0.1
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
-def test_added_tokens_become_more_probable_in_their_own_language_alone(family):
-    tokenizer = pico.pair(family)[1]
+def extended(marked):
+    """Return an extended model, its tokenizer, and the number of tokens that it had before.
+
+    If `marked`, all inputs have one component in common, and those of the two languages differ in another, so that
+    final hidden states have a common direction and tell the languages apart, as those of a trained model do.
+    """
+    model, tokenizer = pico.pair("llama untied")
     target = extend_tokenizer(tokenizer, lambda: LINES, pico.sentences, 60).tokenizer
-    first, own = len(tokenizer), pico.sentences(40, seed=5)
+    model = graft(model, target, first_of(kept(tokenizer, target), fvt(tokenizer, target))).model
+    if marked:
+        counts = [
+            np.bincount([id for line in lines for id in target(line).input_ids], minlength=len(target))
+            for lines in (LINES, pico.sentences())
+        ]
+        with torch.no_grad():
+            model.get_input_embeddings().weight[:, 0] += 2.0
+            model.get_input_embeddings().weight[:, 1] += torch.from_numpy(np.sign(counts[0] - counts[1])) * 2.0
+    return model, target, len(tokenizer)
 
-    def shares(source=None, *, prior=True):
-        """Return the probability of the added tokens in text of the new language and of the model's own."""
-        model = graft(pico.pair(family)[0], target, first_of(kept(tokenizer, target), fvt(tokenizer, target))).model
-        if prior:
-            report = add_unigram_prior(model, target, LINES, kept=first, source=source)
-            assert report.changed != "nothing"
-        found = []
-        for lines in (HELD_OUT.split("\n"), own):
-            ids = torch.tensor([[id for line in lines for id in target(line).input_ids][:60]])
-            with torch.no_grad():
-                found.append(float(model(input_ids=ids).logits.softmax(dim=-1)[..., first:].sum(dim=-1).mean()))
-        return found
 
-    start, everywhere, separate = shares(prior=False), shares(), shares(pico.sentences())
-    assert separate[0] > start[0]
-    assert separate[1] < everywhere[1]
+def share_of_added(model, target, first, lines):
+    """Return the mean probability of the added tokens in a text."""
+    ids = torch.tensor([[id for line in lines for id in target(line).input_ids][:200]])
+    with torch.no_grad():
+        return float(model(input_ids=ids).logits.softmax(dim=-1)[..., first:].sum(dim=-1).mean())
+
+
+def test_added_tokens_become_more_probable_mostly_in_their_own_language(monkeypatch):
+    monkeypatch.setattr(unigram_module, "_TOLERATED", 0.1)  # some tokens occur in both of these languages
+    rises = {}
+    for name, source in (("everywhere", None), ("apart", pico.sentences())):
+        model, target, first = extended(marked=True)
+        texts = HELD_OUT.split("\n"), pico.sentences(40, seed=5)
+        before = [share_of_added(model, target, first, lines) for lines in texts]
+        report = add_unigram_prior(model, target, LINES, kept=first, source=source)
+        assert report.changed == "output embedding"
+        after = [share_of_added(model, target, first, lines) for lines in texts]
+        rises[name] = [new - old for new, old in zip(after, before, strict=True)]
+    assert rises["apart"][0] > 0.5
+    assert rises["apart"][1] < 0.4 * rises["everywhere"][1]
+    assert report.source_bits_before < report.source_bits_after < 1.1 * report.source_bits_before
+
+
+def test_nothing_changes_if_hidden_states_do_not_tell_the_languages_apart():
+    model, target, first = extended(marked=False)
+    rows = model.get_output_embeddings().weight.clone()
+    report = add_unigram_prior(model, target, LINES, kept=first, source=pico.sentences())
+    assert report.changed == "nothing"
+    assert report.source_bits_after == report.source_bits_before
+    assert torch.equal(model.get_output_embeddings().weight, rows)

@@ -243,7 +243,8 @@ def _evidence(notes: Mapping[str, Any]) -> str:
             parts.append(f"<p>{escape(part)}</p>")
         elif not part.is_drawn:
             parts.append(f"<h3>{escape(part.title)}</h3>{table(part.rows)}")
-    if prior := notes.get("unigram_prior"):
+    prior = notes.get("unigram_prior")
+    if prior and prior["changed"] != "nothing":
         parts.append(
             f"<h3>Unigram prior</h3><p>How often each token occurs in {prior['tokens']:,} tokens of text was built "
             f"into the model, by a change of its {escape(prior['changed'])}: it needs {prior['bits_after']:.2f} bits "

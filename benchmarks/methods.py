@@ -40,7 +40,7 @@ from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.settings import apply_settings
-from relexify.scoring import bits_per_byte
+from relexify.scoring import bits_per_byte, sample_size
 from relexify.systems.transfer.checks import check_transfer, with_method
 from relexify.systems.transfer.initialisation import add_prior, method_inputs, prior_text, target_tokenizer
 from relexify.systems.transfer.options import Transfer
@@ -87,10 +87,12 @@ def main() -> None:
         write_stand_ins(options, Path(folder))
         columns = "| method | bits per byte | first, CPU s | again, CPU s | peak memory, GB |"
         print(f"{columns}\n|---|---|---|---|---|", flush=True)
+        failed = []
         for name in given.only:
             command = [sys.executable, __file__, *sys.argv[1:], "--measure", name, "--folder", folder]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode:
+                failed.append(name)
                 lines = run.stderr.strip().splitlines()
                 print(f"| `{name}` | failed: {lines[-1] if lines else run.returncode} | | | |", flush=True)
                 continue
@@ -98,6 +100,8 @@ def main() -> None:
             score = "–" if found["score"] is None else f"{found['score']:.3f}"
             first, again = (*(f"{seconds:.1f}" for seconds in found["seconds"]), "–")[:2]
             print(f"| `{name}` | {score} | {first} | {again} | {found['peak_gb']:.2f} |", flush=True)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
@@ -120,7 +124,8 @@ def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
     add_prior(chosen, result, prior_text(chosen, model, evidence))
     score = None
     if not stands_in:
-        score = bits_per_byte(result.model, target, evidence.held_out.sample_bytes(chosen.score_bytes)).value
+        text = evidence.held_out.sample_bytes(sample_size(chosen.score_bytes, chosen.device))
+        score = bits_per_byte(result.model, target, text).value
     return {"score": score, "seconds": seconds, "peak_gb": peak}
 
 

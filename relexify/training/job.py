@@ -31,6 +31,7 @@ from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
+    "TARGET",
     "LanguageData",
     "TrainingData",
     "TrainingJob",

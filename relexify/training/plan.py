@@ -112,7 +112,7 @@ class Training:
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
             of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
             run of fewer than forty.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 on a GPU and 8,192 on a CPU by default.
+        held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default.
         snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
         patience: Stop after this number of scores without a better one.
         keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
-from relexify.scoring import HeldOut, held_out_windows
+from relexify.scoring import HeldOut, held_out_windows, sample_size
 from tests import pico
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -179,3 +179,9 @@ def test_tokenizers_without_mask_or_separator_are_rejected():
         held_out_windows(pico.byte_level(), ["the river"], "encoder")
     with pytest.raises(VocabularyError, match="no token to put between paragraphs"):
         held_out_windows(pico.byte_level(pad_token="<pad>"), ["the river"], "decoder")
+
+
+def test_only_the_devices_that_training_uses_score_on_more_text():
+    assert {sample_size(None, device) for device in ("cuda", "cuda:1")} == {400_000}
+    assert {sample_size(None, device) for device in ("cpu", "cpu:0", "mps")} == {8_192}
+    assert sample_size(500, "cuda") == sample_size(500, "cpu") == 500

@@ -125,7 +125,8 @@ def run_advise(options: Advise) -> Advice:
                 batch=options.batch,
                 length=options.length,
                 evaluate_every=options.steps,
-                held_out_bytes=transfer.score_bytes,
+                # As the original model, even if the training uses another device.
+                held_out_bytes=sample_size(transfer.score_bytes, transfer.device),
                 seed=transfer.seed,
             ),
         },

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import torch
+
 from relexify.grafting import Graft, graft
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
@@ -48,10 +50,12 @@ def score_start(
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
-    scores = {ORIGINAL: score_original(model, source, text, device=options.device)}
+    original = _scored(model, source, text, options.device)  # for all keys, since it hashes the whole model
+    measure = partial(_measure, "original model", model, source, text, options.device)
+    scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}
     # No method is in the key: the baselines of one tokenizer and seed serve every method.
     key = {
-        "original": _scored(model, source, text),
+        "original": original,
         "tokenizer": target,
         "seed": options.seed,
         "keep_source": options.keep_source,
@@ -61,8 +65,7 @@ def score_start(
         scores[mixture.method] = _cached_score(
             mixture.method, key, partial(_score_baseline, options, model, inputs, mixture, text, counted)
         )
-    with report_under(options.method):
-        scores[options.method] = bits_per_byte(result.model.to(options.device), target, text).value
+    scores[options.method] = _measure(options.method, result.model, target, text, options.device)
     return scores
 
 
@@ -77,8 +80,7 @@ def _score_baseline(
     """Return bits per byte of the model with rows that no evidence was used for."""
     baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
     add_prior(options, baseline, counted)
-    with report_under(f"{mixture.method} rows"):
-        return bits_per_byte(baseline.model.to(options.device), inputs.target, text).value
+    return _measure(f"{mixture.method} rows", baseline.model, inputs.target, text, options.device)
 
 
 def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:
@@ -90,18 +92,20 @@ def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text
         text: Held-out text in the target language, one paragraph per line.
         device: Where to score.
     """
-
-    def score() -> float:
-        with report_under("original model"):
-            return bits_per_byte(model.to(device), source, text).value
-
-    return _cached_score(ORIGINAL, _scored(model, source, text), score)
+    measure = partial(_measure, "original model", model, source, text, device)
+    return _cached_score(ORIGINAL, _scored(model, source, text, device), measure)
 
 
-def _scored(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str) -> dict[str, object]:
+def _measure(title: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: str, device: str) -> float:
+    with report_under(title):
+        return bits_per_byte(model.to(device), tokenizer, text).value
+
+
+def _scored(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, device: str) -> dict[str, object]:
     """Return everything that the score of the source model depends on."""
     config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
-    return {"model": fingerprint(model), "config": config, "tokenizer": source, "text": text}
+    kind = torch.device(device).type  # a GPU may compute in another precision
+    return {"model": fingerprint(model), "config": config, "tokenizer": source, "text": text, "device": kind}
 
 
 def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:

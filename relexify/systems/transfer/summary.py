@@ -70,26 +70,34 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     """Compare the scores of a training with those of the transfer before it, in a sentence.
 
     Args:
-        notes: `relexify.json` of the trained model.
+        notes: `relexify.json` of the model that the training started from.
         curve: The scores of the training.
 
     Returns:
-        The sentence; nothing if the model was not transferred, or not scored then.
+        The sentence; nothing if the model was not transferred, was not scored then, or has been trained since.
     """
-    if not _is_transferred(notes):
+    if not _is_transferred(notes) or "training" in notes:
         return []
-    from relexify.scoring import WINDOW  # imports torch, which validating a recipe does not need
+    # Both import torch, which validating a recipe does not need.
+    from relexify.scoring import WINDOW
+    from relexify.training.job import TARGET
 
     start = Start.from_notes(notes)
     own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
     if own is None or original is None or start.text is None:
         return []
-    if abs(own - curve.first.bits_per_byte) > SAME:
+    first = curve.first
+    # With text of both languages, the score is the mean of theirs.
+    here = first.bits_per_byte if first.by_language is None else first.by_language[TARGET]
+    if abs(own - here) > SAME:
         return [
-            f"Do not compare these scores with those of the transfer ({own:.3f} bits per byte for the same model as "
-            f"step 0): they were measured on {start.text.bytes:,} bytes of text, in windows of {WINDOW} tokens."
+            "Do not compare these scores with those of the transfer, which were measured on "
+            f"{start.text.bytes:,} bytes of text in windows of at most {WINDOW} tokens: {own:.3f} bits per byte for "
+            f"the same model as step 0, {here:.3f} here."
         ]
-    return [f"On the same text, the original model and tokenizer need {original:.3f} bits per byte."]
+    return [
+        f"On the same text in the target language, the original model and tokenizer need {original:.3f} bits per byte."
+    ]
 
 
 def alignment_precision(output: Path) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from relexify.mixture import PrecomputedRows
 from relexify.pretrained import runnable
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import read_notes
 from relexify.systems.transfer import initialisation
 from relexify.systems.transfer import recipe as recipe_module
@@ -212,6 +214,23 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
         part.save_pretrained(tmp_path / "changed")
     scores("config", model=str(tmp_path / "changed"))
     assert len(measured) == 4
+
+
+def test_the_source_model_is_hashed_once_for_all_scores(options, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(scores_module, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
+    assert len(run_transfer(replace(options, method="fvt", score=True, score_bytes=200)).scores) == 4
+    assert len(hashed) == 1
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_score_is_not_reused_on_another_kind_of_device(monkeypatch):
+    devices = []  # the meta device stands for a GPU, but cannot score
+    score = SimpleNamespace(value=1.0)
+    monkeypatch.setattr(scores_module, "bits_per_byte", lambda model, *_: devices.append(model.device.type) or score)
+    for device in ("cpu", "cpu:0", "meta"):
+        scores_module.score_original(*pico.pair("gpt2"), "text", device=device)
+    assert devices == ["cpu", "meta"]
 
 
 def test_training_starts_with_the_score_of_the_transfer(options, tmp_path):

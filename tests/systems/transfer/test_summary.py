@@ -17,8 +17,14 @@ from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, first_o
 from relexify.steps import ResultTable
 from relexify.systems.transfer.run import TransferResult
 from relexify.systems.transfer.start import DictionaryCheck, Start, TextCoverage
-from relexify.systems.transfer.summary import summarise_notes, summarise_rotation, summarise_transfer
+from relexify.systems.transfer.summary import (
+    compare_with_transfer,
+    summarise_notes,
+    summarise_rotation,
+    summarise_transfer,
+)
 from relexify.tokens import vocabulary_of
+from relexify.training.curve import Curve, Measurement
 from tests import pico
 
 
@@ -65,18 +71,20 @@ def test_little_evidence_is_pointed_out(mixtures):
     assert "no evidence for" not in summary_of(mixtures["all"])[-1]
 
 
+START = Start(
+    method="blend",
+    origins={"none": 0, "special": 2, "mixed": 8},
+    fallback="source-rows",
+    alignment=None,
+    bits_per_byte={"original": 3.351, "random": 3.3, "shuffle": 3.8, "blend": 2.9},
+    text=TextCoverage(30_000, 4_000, "word", 12_827, 6_111, {"special": 0.0, "mixed": 0.96, "none": 0.04}),
+    dictionary=DictionaryCheck(tokens=5, text_share=0.31, words=300, related=0.71),
+)
+NOTES = {**START.as_notes(), "method": "blend", "graft": {"origins": START.origins}}
+
+
 def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_text():
-    start = Start(
-        method="blend",
-        origins={"none": 0, "special": 2, "mixed": 8},
-        fallback="source-rows",
-        alignment=None,
-        bits_per_byte={"original": 3.351, "random": 3.3, "shuffle": 3.8, "blend": 2.9},
-        text=TextCoverage(30_000, 4_000, "word", 12_827, 6_111, {"special": 0.0, "mixed": 0.96, "none": 0.04}),
-        dictionary=DictionaryCheck(tokens=5, text_share=0.31, words=300, related=0.71),
-    )
-    notes = {**start.as_notes(), "method": "blend", "graft": {"origins": start.origins}}
-    *tables, verdict = summarise_notes(notes)
+    *tables, verdict = summarise_notes(NOTES)
     rows = {table.title: table.rows for table in tables}
     assert ["mixed: mean of tokens of related meaning", "8", "80.0%", "96.0%"] in rows[
         "Origin of the target embeddings"
@@ -92,6 +100,21 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     assert ["related words with related translations (chance: 50%)", "71.0% of 300"] in rows["Dictionary"]
     assert verdict.startswith("This is a good start.")
     assert summarise_notes({"trained_from": "elsewhere"}) == []
+
+
+def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
+    def sentences(score: float, by_language: dict[str, float] | None = None, **changes: object) -> list[str]:
+        first = Measurement(0, 0, "all", score, 2.0**score, by_language=by_language)
+        return compare_with_transfer({**NOTES, **changes}, Curve((first,)))
+
+    (comparable,) = sentences(2.901)
+    assert "need 3.351 bits per byte" in comparable
+    assert sentences(1.95, {"source": 1.0, "target": 2.9}) == [comparable], "the mean of two languages was compared"
+    (other,) = sentences(2.7)
+    assert other.startswith("Do not compare")
+    assert "30,000 bytes of text in windows of at most 512 tokens: 2.900" in other
+    assert sentences(2.7, training={"steps": 5}) == [], "step 0 of a second training is another model"
+    assert sentences(2.9, pruned=True) == []
 
 
 @pytest.mark.parametrize(("right", "meaning"), [(3, "mostly noise"), (20, "imprecise"), (80, "enough")])

@@ -143,7 +143,7 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
     assert "Do not compare these scores with those of the transfer" in short.out
     whole = ("--corpus", world.corpus, *SHORT, "--set", "length=64")
     outcome = relexify("train", transferred[0], tmp_path / "whole", *whole)
-    assert "On the same text, the original model and tokenizer need" in outcome.out
+    assert "On the same text in the target language, the original model and tokenizer need" in outcome.out
     assert "hardly improves any more" in outcome.out
     assert f"  relexify inspect {tmp_path / 'whole'}" in outcome.out
 

@@ -77,7 +77,9 @@ def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path, cache, number):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
+    before = signal.signal(number, signal.SIG_DFL)  # inherited; under nohup, SIGHUP would be ignored
     process = start(*command, "--source-corpus", long_text, cache=cache)
+    signal.signal(number, before)
     wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)

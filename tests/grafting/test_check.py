@@ -135,7 +135,12 @@ BROKEN = {
     "positions start elsewhere": ("roberta", change_json("config.json", pad_token_id=3), "special tokens", "positions"),
     "the chat template is foreign": ("gpt2", use_unknown_chat_token, "chat template", "<|im_start|>"),
     "the decoder is lost": ("gpt2", change_tokenizer(forget_decoder), "round trip", "decodes it as"),
-    "the model is too narrow": ("gpt2", change_json("config.json", n_embd=16), "loading", "can be loaded"),
+    "the model is too narrow": (
+        "gpt2",
+        change_json("config.json", n_embd=16),
+        "loading",
+        "shapes that its config describes",
+    ),
     "generation crashes": (
         "gpt2",
         change_json("generation_config.json", num_beams=0),

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.methods.registry import METHODS
-from relexify.mixture import Mixture
+from relexify.mixture import Mixture, Origin
 from relexify.storage.files import write_folder
 from tests import pico
 from tests.cli.command import relexify
@@ -119,12 +119,14 @@ def test_without_any_source_evidence_the_embedding_replaces_vectors(world, tmp_p
     assert "bits per byte" not in outcome.out
 
 
-def test_evidence_that_connects_nothing_falls_back_on_source_pieces_with_a_warning(world, tmp_path):
+def test_vectors_that_nothing_aligns_are_used_in_the_target_language_with_a_warning(world, tmp_path):
     options = ("--target-vectors", world.target_vectors, "--set", "score=false")
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *options)
     assert outcome.status == 0, outcome.err
-    assert "continuing with source pieces alone" in outcome.err
-    assert Mixture.load(tmp_path / "out" / "mixture.safetensors").method == "fvt"
+    assert "continuing without aligned vectors" in outcome.err
+    mixture = Mixture.load(tmp_path / "out" / "mixture.safetensors")
+    assert mixture.method == "blend"
+    assert (mixture.origin == Origin.MIXED).any()
 
 
 def test_a_given_tokenizer_is_taken_as_it_is(world, tmp_path, cache):

@@ -58,8 +58,8 @@ Least squares gives a direction that is ten times longer. Penalties from 0.01 to
 """
 
 _TOLERATED = 0.01
-"""Share by which the loss in text of the source language may grow. It grew by 0.0005 with SmolLM2-135M-Instruct,
-dequantised from 4 bits, and 5,000 tokens of Swahili."""
+"""Share by which the loss in text of the source language may grow. With SmolLM2-135M-Instruct, dequantised
+from 4 bits, and 5,000 tokens of Swahili, it grew from 1.234 to 1.235 bits per byte."""
 
 logger = logging.getLogger(__name__)
 

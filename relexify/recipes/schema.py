@@ -209,8 +209,6 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
     for mark in marks:
         if mark == "text":
             return Annotated[list[_TEXT], WrapValidator(_texts)]
-        if mark == "text name":
-            return _TEXT
         if mark == "named texts":
             return Annotated[dict[str, _TEXT], WrapValidator(_named_texts)]
         if mark == "model":

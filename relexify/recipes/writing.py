@@ -64,7 +64,7 @@ def written(value: Any, kind: Any, name: str, default: Any = None, around: Any =
         return [written_text(_named(each, name)) for each in value]
     if "named texts" in marks and isinstance(value, Mapping):
         return {key: written_text(_named(each, name)) for key, each in value.items()}
-    if "text" in marks or "text name" in marks or "named texts" in marks:
+    if "text" in marks or "named texts" in marks:
         return written_text(_named(value, name))
     if "model" in marks:
         return written_model(value)

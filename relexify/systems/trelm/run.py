@@ -21,7 +21,7 @@ import logging
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import torch
 from accelerate import PartialState
@@ -157,11 +157,12 @@ def _run_phases(
     """Run all phases up to the requested one, which writes the output."""
     notes = _notes(model, options) | work.finished_notes
     is_last = options.until == "commonality"
+    source_corpus = cast("TextSource", options.source_corpus)  # `check_trelm` made sure that there is one
     common = train_commonality(
         work.path / _START,
         work.output if is_last else work.path / _COMMONALITY,
         corpus,
-        options.source_corpus,
+        source_corpus,
         options.commonality,
         held_out=held_out,
         source_held_out=options.source_held_out,
@@ -170,7 +171,7 @@ def _run_phases(
     )
     if is_last:
         return common
-    _run_transfer(work.path, corpus, held_out, options)
+    _run_transfer(work.path, corpus, source_corpus, held_out, options)
     with PartialState().main_process_first():
         names = (_COMMONALITY, *get_args(Direction))
         scores = [score for name in names for score in phase_scores(work.path / name, name)]
@@ -189,12 +190,14 @@ def _run_phases(
     )
 
 
-def _run_transfer(work: Path, corpus: TextSource, held_out: TextSource | None, options: Trelm) -> None:
+def _run_transfer(
+    work: Path, corpus: TextSource, source_corpus: TextSource, held_out: TextSource | None, options: Trelm
+) -> None:
     """Train both directions, and combine them (Algorithm 1)."""
     if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
-        source_scored_on = _held_out_text(options.source_corpus, options.source_held_out)
+        source_scored_on = _held_out_text(source_corpus, options.source_held_out)
         scored_on = _held_out_text(corpus, held_out)
         tokenizers = load_tokenizers(work / _START, load_config(work / _START))
         pairs = load_pairs(tokenizers, options, held_out=(source_scored_on, scored_on))

@@ -72,7 +72,6 @@ app = typer.Typer(
     help="Give a pretrained language model a new language: swap the lexicon, keep the grammar.\n\n"
     "Start with [bold]relexify demo[/], then [bold]relexify transfer --help[/].",
     no_args_is_help=True,
-    rich_markup_mode="rich",  # verbs have markdown, which takes longer
     pretty_exceptions_enable=False,
     context_settings=HELP_OPTIONS,
 )

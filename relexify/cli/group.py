@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from typer.core import TyperGroup
+
+from relexify.cli.console import results
 
 __all__ = ["HELP_OPTIONS", "Verb", "VerbGroup"]
 
@@ -53,11 +59,11 @@ class Verb:
         command.name = name
         return command
 
-    def listed(self, name: str) -> TyperCommand:
-        """Return what the help of the whole program lists, without importing the verb."""
+    def summary(self, name: str) -> str:
+        """Return the first paragraph of its docstring, without importing the verb."""
         source = (Path(__file__).with_name("verbs") / self.folder / f"{self.module}.py").read_text(encoding="utf-8")
         paragraph = re.search(rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, flags=re.MULTILINE | re.DOTALL)
-        return TyperCommand(name, help=paragraph[1] if paragraph else "", rich_help_panel=PANELS[self.folder])
+        return paragraph[1] if paragraph else ""
 
 
 class VerbGroup(TyperGroup):
@@ -84,13 +90,20 @@ class VerbGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help of the program."""
-        loaded = self.commands
-        self.commands = {name: verb.listed(name) for name, verb in self.verbs.items()}
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self.commands = loaded
+        """Print the help of the program in panels; typer does so too, but imports a parser of Markdown for it."""
+        results.print(Padding(escape(self.get_usage(ctx)), 1, style="bold"))
+        results.print(Padding(self.help or "", (0, 1, 1, 1)))
+        panels = {
+            "Options": [(", ".join(sorted(option.opts, key=len)), option.help) for option in self.get_params(ctx)]
+        }
+        for name, verb in self.verbs.items():
+            panels.setdefault(PANELS[verb.folder], []).append((name, verb.summary(name)))
+        for title, rows in panels.items():
+            grid = Table.grid(padding=(0, 2))
+            grid.add_column(style="bold cyan", no_wrap=True, min_width=max(map(len, self.verbs)))
+            for left, right in rows:
+                grid.add_row(left, escape(" ".join(right.split())))
+            results.print(Panel(grid, title=title, title_align="left", border_style="dim"))
 
 
 class _Commands(Mapping[str, Any]):

@@ -162,17 +162,18 @@ def test_inspect_does_not_wait_for_torch(transferred):
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.endswith("\n[]\n")
 
 
-def test_help_lists_every_verb_and_imports_neither_numpy_nor_any_verb():
+def test_help_lists_every_verb_and_imports_neither_numpy_nor_markdown_nor_any_verb():
     code = (
         "import sys; from relexify.cli.app import main\n"
         "try: main()\n"
-        "except SystemExit: print(sorted({'numpy', 'scipy', 'pydantic'} & set(sys.modules)))\n"
+        "except SystemExit: print(sorted({'numpy', 'scipy', 'pydantic', 'markdown_it'} & set(sys.modules)))\n"
         "print([name for name in sys.modules if name.startswith('relexify.cli.verbs.')])"
     )
     for option in ("--help", "-h"):
         ended = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
         *shown, heavy, verbs = ended.stdout.splitlines()
         assert (heavy, verbs) == ("[]", "[]")
+        assert any(line.startswith("│ -q, --quiet ") for line in shown)
         assert set(COMMANDS) <= {line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "}
 
 

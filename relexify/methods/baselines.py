@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_rows
 from relexify.tokens import Vocabulary, vocabulary_of

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import EvidenceError
 from relexify.evidence.alignment import Rotation
-from relexify.methods.copying import neutral, shared, special
 from relexify.methods.focus import focus
 from relexify.methods.fvt import fvt, pieces
+from relexify.methods.parts.copying import neutral, shared, special
+from relexify.methods.parts.translated_neighbours import translated_neighbours
+from relexify.methods.parts.translations import check_columns, translations
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.translated_neighbours import translated_neighbours
-from relexify.methods.translations import check_columns, translations
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import vocabulary_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from relexify.methods.inputs import AlignedBy, Inputs
-    from relexify.methods.token_space import TokenSpace
+    from relexify.methods.parts.token_space import TokenSpace
 
 __all__ = ["blended"]
 

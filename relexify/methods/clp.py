@@ -16,7 +16,7 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows

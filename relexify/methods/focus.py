@@ -14,7 +14,7 @@ import scipy
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
 from relexify.neighbours import normalise_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from relexify.methods.copying import special
+from relexify.methods.parts.copying import special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_rows
 from relexify.tokens import source_pieces, vocabulary_of

@@ -16,7 +16,7 @@ import numpy as np
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.storage.fingerprint import BY_CONTENT

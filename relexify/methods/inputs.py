@@ -29,8 +29,8 @@ from relexify.evidence.vectors import (
     train_vectors,
 )
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.copying import kept
-from relexify.methods.token_space import TokenSpace, WordComposition
+from relexify.methods.parts.copying import kept
+from relexify.methods.parts.token_space import TokenSpace, WordComposition
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.progress import report_under

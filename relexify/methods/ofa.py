@@ -17,9 +17,9 @@ import numpy as np
 
 from relexify.errors import InputError, check_number
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
+from relexify.methods.parts.token_space import Neighbours, search_neighbours
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import Neighbours, search_neighbours
 from relexify.methods.wechsel import weigh_neighbours
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from relexify.errors import EvidenceError, check_number
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import shared, special
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr
 from relexify.neighbours import available_cores
@@ -106,14 +106,15 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
         Indices of the atoms [n × k], int64, and their coefficients [n × k], float64. If a combination is exact with
         fewer atoms, the other coefficients are zero.
     """
-    # Slow to import, and options are validated without them. The BLAS functions take half as long as two calls of
-    # numpy; they keep the interpreter lock, so the long products are left to numpy.
+    # Slow to import, and options are validated without them. Calls of BLAS and of methods take half as long as numpy's
+    # operators, which matters for short arrays; scipy's keep the interpreter lock, so long products are left to numpy.
     from scipy.linalg import solve_triangular
     from scipy.linalg.blas import isamax, saxpy
 
     signals, atoms = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (signals, atoms))
     count = min(count, len(atoms))
     products = atoms @ atoms.T
+    norms = products.diagonal().tolist()  # |a|² of the atoms
     chosen = np.zeros((len(signals), count), np.int64)
     coefficients = np.zeros((len(signals), count))
 
@@ -121,28 +122,27 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
         remaining = signals[start : start + _BLOCK] @ atoms.T  # products of the atoms with what is left of each signal
         directions = np.empty((count, len(atoms)), np.float32)  # products of the atoms with each direction q_t
         squares = np.empty(count, np.float32)  # |q_t|²
-        shares = np.eye(count, dtype=np.float32)  # the atom of step t is Σ_j shares[j, t] q_j
+        shares = np.eye(count, dtype=np.float32)  # the atom of step t is Σ_j shares[t, j] q_j
         projections, work = np.empty(count, np.float32), np.empty(len(atoms), np.float32)
         for row, left in enumerate(remaining, start):
-            limit = _DEPENDENT * float(np.abs(left).max())
+            limit = _DEPENDENT * abs(left.item(isamax(left)))
             used = 0
             while used < count:
-                atom = int(isamax(left))  # the largest by absolute value
-                earlier, norm = directions[:used, atom], products[atom, atom]
-                share = earlier / squares[:used]
-                square = norm - share @ earlier
-                if abs(left[atom]) <= limit or square <= _DEPENDENT * norm:
+                atom = isamax(left)  # the largest by absolute value
+                earlier = directions[:used, atom]
+                share = np.divide(earlier, squares[:used], out=shares[used, :used])
+                product, square = left.item(atom), norms[atom] - share.dot(earlier).item()
+                if abs(product) <= limit or square <= _DEPENDENT * norms[atom]:
                     break  # the combination is exact
-                squares[used], shares[:used, used], projections[used] = square, share, left[atom] / square
-                chosen[row, used] = atom
+                chosen[row, used], squares[used], projections[used] = atom, square, product / square
                 used += 1
                 if used == count:
                     break  # no atom is chosen after the last, so its direction is not needed
                 direction = directions[used - 1]
-                np.subtract(products[atom], np.matmul(share, directions[: used - 1], out=work), out=direction)
-                saxpy(direction, left, a=-projections[used - 1])  # in place
+                np.subtract(products[atom], share.dot(directions[: used - 1], out=work), out=direction)
+                saxpy(direction, left, a=-product / square)  # in place
             coefficients[row, :used] = solve_triangular(
-                shares[:used, :used], projections[:used], unit_diagonal=True, check_finite=False
+                shares[:used, :used], projections[:used], trans=1, lower=True, unit_diagonal=True, check_finite=False
             )
         return len(remaining)
 

@@ -15,9 +15,9 @@ import scipy
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import special
+from relexify.methods.parts.copying import special
+from relexify.methods.parts.token_space import WordComposition, check_subwords
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import WordComposition, check_subwords
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_weights, sparsemax_products
 from relexify.tokens import Vocabulary, vocabulary_of
 

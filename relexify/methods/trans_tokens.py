@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import scipy
 
-from relexify.methods.copying import neutral, shared, special
+from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, first_of

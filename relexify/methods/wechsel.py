@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from relexify.evidence.vectors import Subwords, SubwordVectors, WordVectors, subword_vectors
-from relexify.methods.copying import special
+from relexify.methods.parts.copying import special
+from relexify.methods.parts.token_space import Neighbours, TokenSpace, WordComposition, search_neighbours
 from relexify.methods.registry import METHODS, Initialisation, Method
-from relexify.methods.token_space import Neighbours, TokenSpace, WordComposition, search_neighbours
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from relexify.errors import GraftError, OutputError, VocabularyError
 from relexify.grafting import Graft, graft
 from relexify.methods.baselines import mean_resizing, random, shuffle
-from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt
+from relexify.methods.parts.copying import shared
 from relexify.methods.ramen import ramen_random
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture
 from relexify.pretrained.architecture import architecture_of

@@ -10,8 +10,8 @@ from transformers import BertModel
 from relexify.errors import InputError
 from relexify.grafting import add_unigram_prior, graft, sample_paragraphs
 from relexify.grafting import unigram as unigram_module
-from relexify.methods.copying import kept
 from relexify.methods.fvt import fvt
+from relexify.methods.parts.copying import kept
 from relexify.mixture import first_of
 from relexify.pretrained.lexical import lexical_axes
 from relexify.scoring import bits_per_byte

@@ -16,13 +16,13 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.inputs import AlignedBy, Inputs
+from relexify.methods.parts.copying import shared
+from relexify.methods.parts.token_space import TokenSpace
+from relexify.methods.parts.translated_neighbours import translated_neighbours
+from relexify.methods.parts.translations import translations
 from relexify.methods.registry import METHODS
-from relexify.methods.token_space import TokenSpace
-from relexify.methods.translated_neighbours import translated_neighbours
-from relexify.methods.translations import translations
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import softmax_weights
 from relexify.text import Corpus

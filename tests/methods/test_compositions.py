@@ -9,9 +9,9 @@ from relexify.errors import VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.blend import blended
-from relexify.methods.copying import neutral, shared, special
 from relexify.methods.fvt import fvt, pieces
-from relexify.methods.translations import translations
+from relexify.methods.parts.copying import neutral, shared, special
+from relexify.methods.parts.translations import translations
 from relexify.mixture import Origin, first_of
 from relexify.tokens import vocabulary_of
 from tests import pico

@@ -10,8 +10,8 @@ import pytest
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.clp import clp
-from relexify.methods.copying import shared
 from relexify.methods.omp import MatchingPursuit, matching_pursuit, omp
+from relexify.methods.parts.copying import shared
 from relexify.mixture import Origin
 from relexify.storage.json import read_json
 from relexify.systems.transfer.options import Transfer

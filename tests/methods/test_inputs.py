@@ -17,11 +17,11 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining, WordVectors, subwords_from_words
 from relexify.methods import inputs as inputs_module
-from relexify.methods import token_space
-from relexify.methods.copying import special
 from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, trained_vectors
+from relexify.methods.parts import token_space
+from relexify.methods.parts.copying import special
+from relexify.methods.parts.token_space import WordComposition
 from relexify.methods.registry import METHODS
-from relexify.methods.token_space import WordComposition
 from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.storage.fingerprint import fingerprint

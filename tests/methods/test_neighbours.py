@@ -10,7 +10,7 @@ import pytest
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.token_space import TokenSpace
+from relexify.methods.parts.token_space import TokenSpace
 from relexify.methods.wechsel import vector_neighbours, weigh_neighbours
 from relexify.mixture import softmax_weights
 from relexify.progress import report_to

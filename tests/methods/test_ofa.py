@@ -10,8 +10,8 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import SubwordVectors, WordVectors
-from relexify.methods.copying import shared
 from relexify.methods.ofa import factorise, low_rank_rows, ofa
+from relexify.methods.parts.copying import shared
 from relexify.pretrained.loading import load_model
 from relexify.systems.compression.compress import compress_folder
 from relexify.systems.compression.options import Compression

@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import SubwordVectors, WordVectors, subwords_from_words
 from relexify.methods.blend import blended
-from relexify.methods.copying import neutral, shared, special
 from relexify.methods.focus import focus
 from relexify.methods.fvt import pieces
+from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
 from relexify.methods.trans_tokens import trans_tokens
 from relexify.mixture import Fallback, Origin, first_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relexify.methods.baselines import random
-from relexify.methods.translations import translations
+from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import Demonstration, make_material, run_demonstration
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from relexify.training.plan import Training

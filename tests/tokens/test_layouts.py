@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from relexify.evidence.vectors import WordVectors, subwords_from_words
-from relexify.methods.copying import neutral, shared
 from relexify.methods.fvt import fvt
+from relexify.methods.parts.copying import neutral, shared
 from relexify.tokens import TokenForm, encode_words, source_pieces, train_tokenizer_like, vocabulary_of
 from tests import pico
 

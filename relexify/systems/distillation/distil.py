@@ -21,8 +21,8 @@ from torch.nn.functional import mse_loss
 
 from relexify.errors import EvidenceError, InputError
 from relexify.grafting import graft
-from relexify.methods.copying import shared, special
 from relexify.methods.fvt import pieces
+from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import Initialisation
 from relexify.mixture import Mixture, Origin, PrecomputedRows, first_of
 from relexify.pretrained.architecture import inner_encoder, tokenizer_frame, usable_length

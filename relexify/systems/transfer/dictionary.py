@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relexify.errors import EvidenceError
-from relexify.methods.translations import translations
+from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest, normalise_rows
 from relexify.systems.transfer.start import DictionaryCheck
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from relexify.errors import InputError, check_number
-from relexify.methods.copying import special
+from relexify.methods.parts.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Fallback
 

@@ -9,9 +9,9 @@ import torch
 from relexify.errors import InputError
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import graft
-from relexify.methods.copying import shared
 from relexify.methods.fvt import fvt
 from relexify.methods.inputs import Inputs
+from relexify.methods.parts.copying import shared
 from relexify.pretrained.architecture import inner_encoder
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.systems.distillation.distil import distilled, pair_lines

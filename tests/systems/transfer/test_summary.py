@@ -11,8 +11,8 @@ import pytest
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.lexicon.retrieval import Quality
 from relexify.grafting import graft
-from relexify.methods.copying import special
 from relexify.methods.fvt import fvt
+from relexify.methods.parts.copying import special
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, first_of, mixture_of_rows
 from relexify.steps import ResultTable
 from relexify.systems.transfer.run import TransferResult

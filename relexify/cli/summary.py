@@ -77,9 +77,12 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
 
 def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> None:
     """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
+    import torch
+
     from relexify.reports.next_steps import after_transfer
 
-    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor)
+    on_cpu = not torch.cuda.is_available()
+    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor, on_cpu=on_cpu)
     _print_commands(title, commands)
 
 

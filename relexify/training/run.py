@@ -27,6 +27,7 @@ from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
+from relexify.text import TextSource
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
@@ -47,10 +48,10 @@ logger = logging.getLogger(__name__)
 def train(
     model: str | Path,
     output: str | Path,
-    corpus: Any,
+    corpus: TextSource,
     training: Training | None = None,
     *,
-    held_out: Any = None,
+    held_out: TextSource | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
     """Train a model on text, score it along the way, and write it to a folder.

@@ -109,7 +109,7 @@ def train(
     )
     options = apply_settings("training", options, settings)
     plan_stages(options)
-    check_inputs(output, model)  # with a new head, another folder is trained
+    check_inputs(output, model, corpus)  # with a new head, another folder is trained
     for text in filter(None, (corpus, held_out, source_corpus, source_held_out)):
         Text.open(text).ensure_text()
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

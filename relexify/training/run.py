@@ -226,19 +226,13 @@ def write_result(
         result.curve.save(output / CURVE_FILE)
         if folder is not None and (folder.parent / ADAPTERS).exists():
             shutil.copytree(folder.parent / ADAPTERS, output / ADAPTERS)
-        for step, snapshot in _snapshots(work.path):
-            folder = snapshot_folder(output, step)
-            folder.mkdir(parents=True)
-            job.save(job.load(snapshot).to(job.dtype), folder)
+        for snapshot in sealed_checkpoints(work.path / _SNAPSHOTS):  # training may have stopped before some of them
+            beside = snapshot_folder(output, int(snapshot.name.rpartition("-")[2]))
+            beside.mkdir(parents=True)
+            job.save(job.load(snapshot).to(job.dtype), beside)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
     write_documents(work.output)
-
-
-def _snapshots(work: Path) -> list[tuple[int, Path]]:
-    """Return step and folder of each snapshot; training may have stopped before some of those requested."""
-    found = sealed_checkpoints(work / _SNAPSHOTS)
-    return [(int(folder.name.rpartition("-")[2]), folder) for folder in found]
 
 
 def _remove_damaged_stages(work: Path) -> None:

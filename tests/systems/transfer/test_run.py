@@ -152,9 +152,15 @@ def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_p
     assert result.graft.report.origins["mixed"] > 0
 
 
-def test_only_methods_with_word_vectors_are_cached(options, cache):
+def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
     run_transfer(replace(options, method="fvt"))
     assert not (cache / "mixture").exists()
+    pairs = zip(pico.sentences(50), pico.sentences(50, words=pico.foreign_words()), strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (tmp_path / "links.txt").write_text("0-0\n" * 50)
+    evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
+    run_transfer(replace(options, output=tmp_path / "aligned", method="ramen", source_corpus=None, **evidence))
+    assert [*(cache / "mixture").rglob("mixture.safetensors")]
 
 
 def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options, tmp_path):

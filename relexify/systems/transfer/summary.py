@@ -40,7 +40,7 @@ SAME = 0.005
 _ORIGINS = {
     "special": "special: that of the same role",
     "copied": "copied: the model has the same token",
-    "mixed": "mixed: mean of tokens of related meaning",
+    "mixed": "mixed: weighted mean of several tokens",
     "pieces": "pieces: mean of the tokens that spell it",
     "precomputed": "computed by the method, not mixed",
 }

@@ -129,7 +129,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     if start.bits_per_byte:
         rows = [
             [BASELINES.get(name, name) + _MEANINGS.get(name, ""), f"{value:.3f}"]
-            for name, value in start.bits_per_byte.items()
+            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
         ]
         scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
         title = f"Before training{scored} (lower is better)"

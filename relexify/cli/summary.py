@@ -75,14 +75,16 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> None:
+def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool, source_corpus: Any = None) -> None:
     """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
     import torch
 
     from relexify.reports.next_steps import after_transfer
 
     on_cpu = not torch.cuda.is_available()
-    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor, on_cpu=on_cpu)
+    title, commands = after_transfer(
+        model, corpus, held_out, is_poor=is_poor, source_corpus=source_corpus, on_cpu=on_cpu
+    )
     _print_commands(title, commands)
 
 

@@ -144,8 +144,9 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 
 
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
-    if mixture.origin[first] == mixture.origin[second] == Origin.SPECIAL:
-        return True  # copies of one row, or of two rows that the source model never trained
+    copies = (Origin.SPECIAL, Origin.COPIED)
+    if mixture.origin[first] in copies and mixture.origin[second] in copies:
+        return True  # copies of one row, or of two rows that are the same in the source model, which never trained them
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:

@@ -19,7 +19,7 @@ SHORT = ("--steps", "20", "--batch", "8", "--length", "128")
 
 
 def after_transfer(
-    model: Path, corpus: Any, held_out: Any, *, is_poor: bool, on_cpu: bool = False
+    model: Path, corpus: Any, held_out: Any, *, is_poor: bool, source_corpus: Any = None, on_cpu: bool = False
 ) -> tuple[str, list[str]]:
     """Return what to do after a transfer, and the commands for it, ready to be pasted.
 
@@ -28,6 +28,7 @@ def after_transfer(
         corpus: Its text, as the command line or a recipe names it.
         held_out: Its held-out text, likewise; None if it is a part of the corpus.
         is_poor: Whether the evidence has to be repaired before it is worth training.
+        source_corpus: Text in the source language, if the model is to keep it.
         on_cpu: Whether the next command is to run on a CPU.
     """
     inspecting = shlex.join(["relexify", "inspect", str(model)])
@@ -35,6 +36,7 @@ def after_transfer(
         return "Next, inspect some tokens, repair the evidence, and transfer it again:", [inspecting]
     trained = model.with_name(f"{model.name}-trained")
     texts = [*repeated_option("--corpus", corpus), *repeated_option("--held-out", held_out)]
+    texts += repeated_option("--source-corpus", source_corpus)
     training = ["relexify", "train", str(model), str(trained), *texts]
     if on_cpu:
         title = f"Next, inspect some tokens, or try a short training; on a GPU, leave out {' '.join(SHORT)}:"

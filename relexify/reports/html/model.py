@@ -139,7 +139,10 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        title, lines = after_transfer(name, command["corpus"], command.get("held_out"), is_poor=is_poor)
+        source = command.get("source_corpus") if command.get("keep_source") else None
+        title, lines = after_transfer(
+            name, command["corpus"], command.get("held_out"), is_poor=is_poor, source_corpus=source
+        )
     else:
         title, lines = after_training(name, notes, curve)
     return f"<p>{escape(title)}</p>{commands(lines)}"

@@ -66,12 +66,24 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     assert found.tokens_per_byte[0][1] > found.tokens_per_byte[-1][1]
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "50 tokens" in (tmp_path / "out" / "README.md").read_text()
-    assert "tokens per byte" in (tmp_path / "out" / "report.html").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "tokens per byte" in report
+    assert f"--source-corpus {options.source_corpus}" in report  # of the training that follows
     loaded = load_transfer(tmp_path / "out")
     assert loaded.start.extension.source_bits_per_byte == scores
     shown = summarise_transfer(loaded)
     assert "Length of the text" in [part.title for part in shown if isinstance(part, ResultTable)]
     assert any("the same as before" in part for part in shown if isinstance(part, str))
+
+
+def test_rows_that_are_the_same_in_the_source_model_are_no_fault_of_the_extended_one(options, tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows = model.get_input_embeddings().weight.data
+    rows[tokenizer.eos_token_id] = rows[21]
+    model.save_pretrained(tmp_path / "model")
+    run_transfer(replace(options, score=False))
+    assert not any(each.problems for each in check(tmp_path / "out"))
 
 
 def test_an_extended_model_gets_the_prior_that_its_method_has(options):

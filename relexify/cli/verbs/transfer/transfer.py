@@ -124,7 +124,13 @@ def transfer(
         result = run_transfer(replace(options, device=chosen_device(options.device)), evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
-    print_next_training(result.output, corpus, held_out, is_poor=result.verdict.start == "poor")
+    print_next_training(
+        result.output,
+        corpus,
+        held_out,
+        is_poor=result.verdict.start == "poor",
+        source_corpus=source_corpus if keep_source else None,
+    )
     emit(output=result.output, verdict=result.verdict, start=result.start)
 
 

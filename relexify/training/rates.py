@@ -39,8 +39,9 @@ EMBEDDING_BETA1 = 0.8
 """β1 of AdamW beside Muon."""
 OTHER_SHARE = 1.25
 """Learning rate of norms, biases and position embeddings (AdamW), relative to that of inner matrices with Muon."""
-TOKENS_PER_STEP, TOKENS_POWER = 32_768, 0.5
-"""Rates grow with the square root of the tokens per step: the noise of a gradient falls with it."""
+TOKENS_PER_STEP, TOKENS_POWER, SMALL_STEPS_POWER = 32_768, 0.5, 0.75
+"""Rates grow with the square root of the tokens per step, because the noise of a gradient falls with it. In smaller steps
+than these, the rate of the embeddings falls faster: most rows then have only a few tokens in a step."""
 MOST_EPOCHS = 2.0
 """Times that a text is seen at most, unless requested otherwise. On 2 to 55 MB of text, with steps of 8 to 64 sequences
 and a quarter to all of these rates, scores on held-out text nearly always became worse when the text was seen for the
@@ -105,10 +106,11 @@ def derive_rates(measures: Measures, optimiser: str = MUON) -> Rates:
 
     They are rounded to three digits, so that they are the same on every machine.
     """
-    common = (measures.tokens_per_step / TOKENS_PER_STEP) ** TOKENS_POWER
-    inner = INNER_RATE * (measures.width / INNER_WIDTH) ** WIDTH_POWER * common
+    size = measures.tokens_per_step / TOKENS_PER_STEP
+    inner = INNER_RATE * (measures.width / INNER_WIDTH) ** WIDTH_POWER * size**TOKENS_POWER
     inner *= 1.0 if optimiser == MUON else ADAM_SHARE
-    embeddings = EMBEDDING_RATE * max(measures.embedding_rms, SMALLEST_ROWS / math.sqrt(measures.width)) * common
+    rows = max(measures.embedding_rms, SMALLEST_ROWS / math.sqrt(measures.width))
+    embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
 

@@ -50,6 +50,11 @@ def test_rates_grow_with_the_root_of_the_tokens_per_step():
     assert (larger.inner, larger.embeddings) == pytest.approx((2 * rates.inner, 2 * rates.embeddings))
 
 
+def test_in_small_steps_the_rate_of_embeddings_falls_faster_than_that_of_inner_matrices():
+    rates, smaller = derive_rates(REFERENCE), derive_rates(replace(REFERENCE, tokens_per_step=TOKENS_PER_STEP // 16))
+    assert (smaller.inner, smaller.embeddings) == pytest.approx((rates.inner / 4, rates.embeddings / 8))
+
+
 def test_the_rate_of_inner_matrices_follows_the_width_and_that_of_embeddings_their_size():
     rates = derive_rates(REFERENCE)
     wide, large = (

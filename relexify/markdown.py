@@ -15,19 +15,15 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     Raises:
         InputError: A row is longer or shorter than the header.
     """
-    cells = [[_escape(cell) for cell in row] for row in (header, *rows)]
+    escaping = str.maketrans({"\\": "\\\\", "|": "\\|"})
+    cells = [[" ".join(cell.translate(escaping).split()) for cell in row] for row in (header, *rows)]
     wrong = next((row for row in cells if len(row) != len(header)), None)
     if wrong is not None:
         raise InputError(f"the row {wrong} does not fit the {len(header)} columns of its table: give one cell each")
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     rule = [("-" * width if column == 0 else "-" * (width - 1) + ":") for column, width in enumerate(widths)]
-    lines = [[_pad(cell, widths[column], column) for column, cell in enumerate(row)] for row in cells]
+    lines = [
+        [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        for first, *rest in cells
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
-
-
-def _escape(cell: str) -> str:
-    return " ".join(cell.replace("\\", "\\\\").replace("|", "\\|").split())
-
-
-def _pad(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)

@@ -95,10 +95,12 @@ class StepTraining:
     Attributes:
         settings: Returns the training in the options of the step.
         load: Reads the result of the training (`relexify.training.result`) from the folder that the step wrote.
+        table: The recipe table with the keys of the settings; empty if the step trains more than once.
     """
 
     settings: Callable[[Any], TrainingSettings]
     load: Callable[[Path], Any]
+    table: str = ""
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,8 @@ class VerbGroup(TyperGroup):
         """Print the help of the program in panels; typer does so too, but imports a parser of Markdown for it."""
         results.print(Padding(escape(self.get_usage(ctx)), 1, style="bold"))
         results.print(Padding(self.help or "", (0, 1, 1, 1)))
-        panels = {
-            "Options": [(", ".join(sorted(option.opts, key=len)), option.help) for option in self.get_params(ctx)]
-        }
+        options: list[Any] = self.get_params(ctx)  # the program has no arguments
+        panels = {"Options": [(", ".join(sorted(option.opts, key=len)), option.help) for option in options]}
         for name, verb in self.verbs.items():
             panels.setdefault(PANELS[verb.folder], []).append((name, verb.summary(name)))
         for title, rows in panels.items():

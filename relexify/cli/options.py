@@ -41,6 +41,7 @@ __all__ = [
     "TargetVectors",
     "VocabularySize",
     "chosen_device",
+    "existing",
     "option",
     "split_languages",
 ]
@@ -60,11 +61,32 @@ def option(help: str, panel: str | None = None, *names: str) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False)
 
 
+def _check_existing(path: Path) -> Path:
+    if not path.exists():
+        from relexify.storage.files import missing_file
+
+        raise missing_file(path)
+    return path
+
+
+def _check_model(name: str) -> str:
+    folder = Path(name)
+    if folder.is_dir() and not (folder / "config.json").exists():
+        raise InputError(f"the folder {name} holds no model, since it has no config.json: give another folder or name")
+    return name
+
+
+def existing(help: str) -> Any:
+    """Return an argument that names a folder or a file, rejected before anything is imported if it does not exist."""
+    return typer.Argument(help=help, show_default=False, callback=_check_existing)
+
+
 Model = Annotated[
     str,
     typer.Argument(
         help="A model folder, a Hub name, or smollm2-135m (SmolLM2-135M-Instruct, dequantised from 4 bits).",
         show_default=False,
+        callback=_check_model,
     ),
 ]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]

@@ -77,37 +77,51 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
 
 def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> None:
     """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
+    import torch
+
     from relexify.reports.next_steps import after_transfer
 
-    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor)
+    on_cpu = not torch.cuda.is_available()
+    title, commands = after_transfer(model, corpus, held_out, is_poor=is_poor, on_cpu=on_cpu)
     _print_commands(title, commands)
 
 
-def print_after_training(context: typer.Context, result: TrainingResult, held_out: Sequence[str] | None) -> None:
+def print_after_training(
+    context: typer.Context,
+    result: TrainingResult,
+    held_out: Any,
+    *,
+    table: str = "training",
+    languages: Sequence[str] = (),
+) -> None:
     """Print the commands that usually follow a training, ready to be pasted.
 
     Args:
         context: Of the command that trained.
         result: The training.
         held_out: Its held-out text; None if it is a part of the corpus.
+        table: The recipe table with the keys of the training.
+        languages: Of the model, if it has several; the last one is the target language.
     """
     from relexify.reports.next_steps import repeated_option
     from relexify.storage.work import read_notes
     from relexify.training.summary import judge_training
 
-    outcome = judge_training(result.curve, result.selected).outcome
-    steps, learning_rate = result.curve.last.step, read_notes(result.output)["training"]["learning_rate"]
-    if outcome == "improving":
-        longer = result.output.with_name(f"{result.output.name}-{4 * steps}")
-        _print_commands("Next, train it for longer:", [_changed_command(context, output=longer, steps=4 * steps)])
-    elif outcome == "overfitted":
-        shorter = result.output.with_name(f"{result.output.name}-{result.curve.best.step}")
-        again = _changed_command(context, output=shorter, steps=result.curve.best.step)
-        _print_commands("Next, train it on more text, or for fewer steps:", [again])
-    elif outcome == "worse" and learning_rate:
-        slower = result.output.with_name(f"{result.output.name}-slower")
-        again = _changed_command(context, output=slower, learning_rate=f"{learning_rate / 4:.1e}")
-        _print_commands("Next, train it with a lower learning rate:", [again])
+    def again(suffix: object, **changes: object) -> list[str]:
+        return [_changed_command(context, table, output=Path(f"{result.output}-{suffix}"), **changes)]
+
+    outcome, notes = judge_training(result.curve, result.selected).outcome, read_notes(result.output)["training"]
+    steps, best = 4 * result.curve.last.step, result.curve.best.step
+    if outcome == "improving" and not notes["stages"]:
+        _print_commands("Next, train it for longer:", again(steps, steps=steps))
+    elif outcome == "overfitted" and not notes["stages"]:
+        _print_commands("Next, train it on more text, or for fewer steps:", again(best, steps=best))
+    elif outcome == "worse" and notes["learning_rate"]:
+        rate = f"{notes['learning_rate'] / 4:.1e}"
+        _print_commands("Next, train it with a lower learning rate:", again("slower", learning_rate=rate))
+    elif languages:
+        exporting = ["relexify", "export", str(result.output), languages[-1], f"{result.output}-{languages[-1]}"]
+        _print_commands("Next, write its target language as a model of its own:", [shlex.join(exporting)])
     elif held_out:
         scoring = ["relexify", "evaluate", str(result.output), *repeated_option("--held-out", held_out)]
         _print_commands("Next, score it on all of the held-out text:", [shlex.join(scoring)])
@@ -122,19 +136,22 @@ def _print_commands(title: str, commands: Sequence[str]) -> None:
         results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _changed_command(context: typer.Context, **changes: object) -> str:
-    """Return a command as it was given, with other values for some parameters."""
+def _changed_command(context: typer.Context, table: str, **changes: object) -> str:
+    """Return a command as it was given, with other values for some parameters, or for the keys of a recipe table."""
     from relexify.reports.next_steps import repeated_option
 
-    words = ["relexify", str(context.info_name)]
-    for parameter in context.command.params:
+    words, parameters = ["relexify", str(context.info_name)], context.command.params
+    keys = {name: name if name == "output" else f"{table}.{name}" for name in changes}
+    options = {parameter.name for parameter in parameters}
+    for parameter in parameters:
         name = str(parameter.name)
         value = changes.get(name, context.params.get(name))
-        if name == "settings":  # they win over options
-            keys = {f"{prefix}{key}" for key in changes for prefix in ("", "training.")}
-            value = [text for text in context.params[name] or () if text.partition("=")[0].strip() not in keys]
         source = context.get_parameter_source(name)
-        if parameter.param_type_name == "argument":
+        if name == "settings":  # they win over options
+            kept = [text for text in value or () if text.partition("=")[0].strip() not in {*keys, *keys.values()}]
+            changed = [f"{keys[change]}={changes[change]}" for change in changes if change not in options]
+            words += repeated_option(parameter.opts[0], [*kept, *changed])
+        elif parameter.param_type_name == "argument":
             words.append(str(value))
         elif name in changes or (source is not None and source.name == "COMMANDLINE"):
             words += [parameter.opts[0]] if value is True else repeated_option(parameter.opts[0], value)

@@ -204,10 +204,13 @@ def graft(
         _put_precomputed(grafted, precomputed)
     special_ids = synchronise_ids(grafted, tokenizer, mixture)
     _check_values(grafted, axes, mixture, model.get_input_embeddings().weight)
+    origins, names = row_origins(mixture, precomputed), list(mixture.counts())
+    if precomputed is not None:
+        names.append(PRECOMPUTED)
     report = GraftReport(
         tokens,
         rows,
-        _count_origins(mixture, precomputed),
+        {name: int((origins == name).sum()) for name in names},
         sorted(axes),
         special_ids,
         roles=dict(vocabulary.special),
@@ -357,13 +360,6 @@ def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) ->
         indices[precomputed.ids] = len(Origin)
     origins: np.ndarray = names[indices]
     return origins
-
-
-def _count_origins(mixture: Mixture, precomputed: PrecomputedRows | None) -> dict[str, int]:
-    """Return the number of rows by origin."""
-    names = [*mixture.counts(), *([] if precomputed is None else [PRECOMPUTED])]
-    origins = row_origins(mixture, precomputed)
-    return {name: int((origins == name).sum()) for name in names}
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:

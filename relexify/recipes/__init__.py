@@ -2,7 +2,9 @@
 
 recipe.py      read and write a recipe file
 named.py       the recipes that come with relexify (shipped/), by name
-schema.py      from dataclasses to validation, and from errors to one sentence
+schema.py      which tables, keys and values are valid, from the types of dataclasses
+mistakes.py    from what is not valid to one sentence
+writing.py     from options back to a table
 overrides.py, paths.py, settings.py   values from the command line, names of files, `--set` of a single verb
 run.py         run the steps of a recipe in a work folder, then its tasks
 tasks.py       the tables `[[tasks]]`

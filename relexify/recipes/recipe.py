@@ -37,22 +37,12 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
+from relexify.recipes.mistakes import Origin, explain, invalid
 from relexify.recipes.named import find_recipe, folder_of_paths
 from relexify.recipes.overrides import override
-from relexify.recipes.schema import (
-    TOP,
-    Origin,
-    build,
-    explain,
-    flattened_classes,
-    invalid,
-    keys_type,
-    table_of,
-    table_type,
-    value_type,
-    written,
-)
+from relexify.recipes.schema import TOP, build, flattened_classes, keys_type, table_type, value_type
 from relexify.recipes.tasks import TaskEntry
+from relexify.recipes.writing import table_of, written
 from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput

@@ -84,8 +84,9 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
                 scores = evaluate_entries(recipe.output, recipe.tasks, None, work.path / "tasks", device=device)
                 write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
-            # The corrected recipe is another run, and would be rejected because of this folder.
-            if processes.is_main_process and not _has_trained(first, work.path):
+            # The corrected recipe is another run, and would be rejected because of this folder; trained models stay.
+            has_trained = any(list(work.path.glob(f"{step.table}*")) for step in first if step.training is not None)
+            if processes.is_main_process and not has_trained:
                 work.clear()
             raise
         processes.wait_for_everyone()
@@ -170,11 +171,6 @@ def inputs_of(recipe: Recipe) -> list[Any]:
     for task in recipe.tasks:
         inputs += [file for _, file in task.files.all]
     return inputs
-
-
-def _has_trained(steps: Sequence[Step], work: Path) -> bool:
-    """Whether a work folder holds models or checkpoints of steps that train, which take long."""
-    return any(list(work.glob(f"{step.table}*")) for step in steps if step.training is not None)
 
 
 def _is_evaluated(recipe: Recipe) -> bool:

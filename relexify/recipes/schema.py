@@ -1,7 +1,6 @@
 """The schema of a recipe: a table is a dataclass, its keys are the fields, and their types say what is valid.
 
-`table_type` makes a pydantic type of a dataclass. `explain` turns an error of pydantic into one sentence with the file,
-the key, what was found and what was expected. `table_of` is the way back, from a dataclass to a table without defaults.
+`table_type` makes a pydantic type of a dataclass, and `build` the dataclass of what it validated.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -29,15 +27,8 @@ from pydantic import Field as Bounds
 from pydantic_core import PydanticCustomError
 
 from relexify.errors import InputError
-from relexify.recipes.paths import (
-    UnsetVariable,
-    absolute_model,
-    absolute_path,
-    absolute_text,
-    written_model,
-    written_path,
-    written_text,
-)
+from relexify.recipes.mistakes import UNKNOWN, UNSET, checked, describe_value, invalid
+from relexify.recipes.paths import UnsetVariable, absolute_model, absolute_path, absolute_text
 from relexify.registry import choose, suggestion
 from relexify.steps import INHERITED, Flattened
 
@@ -45,17 +36,14 @@ __all__ = [
     "ELSEWHERE",
     "TOP",
     "FolderName",
-    "Origin",
     "build",
-    "checked",
-    "explain",
+    "default_of",
     "flattened_classes",
-    "invalid",
+    "flattened_types",
+    "inherits",
     "keys_type",
-    "table_of",
     "table_type",
     "value_type",
-    "written",
 ]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
@@ -67,23 +55,7 @@ ELSEWHERE = dict.fromkeys(TOP, "write it above the first table") | dict.fromkeys
     ("device", "overwrite", "keep_encoders"), "it is an option of the command line"
 )
 
-_EXPECTED = {
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text in quotes",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "finite_number": "a finite number",
-    "greater_than_equal": "a number of at most 64 bits",
-    "less_than": "a number of at most 64 bits",
-}
 _FOLDER_NAME = re.compile(r"\w[\w.+-]*")
-_INVALID, _UNKNOWN, _MISSING, _UNSET = "invalid", "unknown", "missing", "unset"
-
-
-# From a dataclass to a type for pydantic.
 
 
 def table_type(options: type[Any], default: Any = None) -> Any:
@@ -100,11 +72,11 @@ def table_type(options: type[Any], default: Any = None) -> Any:
     inherited: dict[str, list[str]] = {}
     flattened: dict[str, list[str]] = {}
     for entry in fields(options):
-        if (further := _flattened(kinds[entry.name])) is not None:
+        if (further := flattened_types(kinds[entry.name])) is not None:
             flattened[entry.name] = list(further)
             keys |= {name: (value_type(kind), None) for name, kind in further.items()}
         elif entry.name not in ELSEWHERE:
-            usual = _default(entry) if default is None else getattr(default, entry.name)
+            usual = default_of(entry) if default is None else getattr(default, entry.name)
             keys[entry.name] = (value_type(kinds[entry.name], usual), ... if usual is MISSING else None)
             inherited[entry.name] = _inherited(kinds[entry.name])
 
@@ -150,7 +122,7 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
             problem, remedy = f"{unknown} does not belong in", ELSEWHERE[unknown]
         else:
             problem, remedy = f"there is no key {unknown[:80]!r} in", suggestion(unknown, keys)
-        raise PydanticCustomError(_UNKNOWN, "unknown key", {"key": unknown, "problem": problem, "remedy": remedy})
+        raise PydanticCustomError(UNKNOWN, "unknown key", {"key": unknown, "problem": problem, "remedy": remedy})
 
     def given(table: BaseModel) -> dict[str, Any]:
         return {key: getattr(table, key) for key in keys if key in table.model_fields_set}
@@ -167,6 +139,14 @@ def flattened_classes(options: type[Any]) -> tuple[type[Any], ...]:
     return tuple(each for mark in marks if mark is not None for each in mark.classes())
 
 
+def flattened_types(kind: Any) -> dict[str, Any] | None:
+    """Return the types of the options in a flattened field, by name; None if the field is not one."""
+    mark = _flattened_mark(kind)
+    if mark is None:
+        return None
+    return {name: kind for each in mark.classes() for name, kind in get_type_hints(each, include_extras=True).items()}
+
+
 def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> Any:
     """Return options with the values that a table has; a class may define `updated(**values)` to complete them.
 
@@ -179,19 +159,6 @@ def build(options: type[Any], given: Mapping[str, Any], default: Any = None) -> 
         base: Any = options() if default is None else default
         return base.updated(**given)
     return options(**given) if default is None else replace(default, **given)
-
-
-def invalid(message: object) -> PydanticCustomError:
-    """Return an error of a validator; the message follows the key, such as `" is empty: …"` or `": there is …"`."""
-    return PydanticCustomError(_INVALID, "{message}", {"message": str(message)})
-
-
-def checked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function inside a validator, so that its `InputError` is reported with the key."""
-    try:
-        return function(*arguments)
-    except InputError as error:
-        raise invalid(f": {error}") from error
 
 
 def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
@@ -228,12 +195,20 @@ def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
     return kind
 
 
+def default_of(entry: Field[Any]) -> Any:
+    """Return the default of a field; `MISSING` if it has none."""
+    return entry.default if entry.default_factory is MISSING else entry.default_factory()
+
+
+def inherits(entry: Field[Any]) -> bool:
+    """Whether the items of a list take a field from the options around it."""
+    return INHERITED.items() <= entry.metadata.items()
+
+
 def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
     for mark in marks:
         if mark == "text":
             return Annotated[list[_TEXT], WrapValidator(_texts)]
-        if mark == "text name":
-            return _TEXT
         if mark == "named texts":
             return Annotated[dict[str, _TEXT], WrapValidator(_named_texts)]
         if mark == "model":
@@ -250,7 +225,7 @@ def _absolute(function: Callable[[str, Path], str], value: object, info: Validat
     try:
         return function(value, folder)
     except UnsetVariable as error:
-        raise PydanticCustomError(_UNSET, "unset variable", {"variable": error.variable}) from error
+        raise PydanticCustomError(UNSET, "unset variable", {"variable": error.variable}) from error
     except InputError as error:
         raise invalid(f" {error}") from error
 
@@ -272,7 +247,7 @@ def _texts(value: object, validate_list: ValidatorFunctionWrapHandler, info: Val
     if isinstance(value, str):
         return _absolute(absolute_text, value, info)
     if not isinstance(value, list):
-        raise invalid(f" is {_description(value)}: give the name of a text, or a list of names")
+        raise invalid(f" is {describe_value(value)}: give the name of a text, or a list of names")
     if not value:
         raise invalid(" is an empty list: name a text, or leave it out")
     return tuple(validate_list(value))
@@ -282,7 +257,8 @@ def _named_texts(value: object, validate_table: ValidatorFunctionWrapHandler, in
     if isinstance(value, str):
         return _absolute(absolute_text, value, info)
     if not isinstance(value, dict) or not value:
-        raise invalid(f" is {_description(value)}: give the name of a file, or a table with a name for each of several")
+        found = describe_value(value)
+        raise invalid(f" is {found}: give the name of a file, or a table with a name for each of several")
     return {checked(_folder_name, name): text for name, text in validate_table(value).items()}
 
 
@@ -290,30 +266,14 @@ def _chosen(known: Any, kind: str | None, value: str, info: ValidationInfo) -> s
     return str(checked(choose, value, known, kind or info.field_name))
 
 
-def _default(entry: Field[Any]) -> Any:
-    return entry.default if entry.default_factory is MISSING else entry.default_factory()
-
-
 def _inherited(kind: Any) -> list[str]:
     """Return the fields that items of a list take from the options around it."""
     items = get_args(kind)[:1] if get_origin(kind) is tuple else ()
-    return [entry.name for item in items if is_dataclass(item) for entry in fields(item) if _inherits(entry)]
-
-
-def _flattened(kind: Any) -> dict[str, Any] | None:
-    """Return the types of the options in a flattened field, by name; None if the field is not one."""
-    mark = _flattened_mark(kind)
-    if mark is None:
-        return None
-    return {name: kind for each in mark.classes() for name, kind in get_type_hints(each, include_extras=True).items()}
+    return [entry.name for item in items if is_dataclass(item) for entry in fields(item) if inherits(entry)]
 
 
 def _flattened_mark(kind: Any) -> Flattened | None:
     return next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
-
-
-def _inherits(entry: Field[Any]) -> bool:
-    return INHERITED.items() <= entry.metadata.items()
 
 
 def _folder_name(name: str) -> str:
@@ -324,158 +284,3 @@ def _folder_name(name: str) -> str:
 
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 """A name that is also the name of a folder."""
-
-
-# From the errors of pydantic to a sentence.
-
-
-class Origin:
-    """Where the values of a recipe come from, for messages."""
-
-    def __init__(self, file: Path, overridden: frozenset[str] = frozenset()) -> None:
-        self._file = file
-        self._overridden = overridden
-
-    def of(self, key: str = "") -> str:
-        """Return where a key was written: in the file, or in its overrides."""
-        parts = [key[:end] for end, letter in enumerate(key) if letter in ".["] + [key]
-        return f"the overrides of {self._file}" if self._overridden.intersection(parts) else str(self._file)
-
-    def locate(self, key: str) -> str:
-        """Return the key with where it was written."""
-        return f"{self.of(key)}: {key}"
-
-
-def explain(error: ValidationError, origin: Origin) -> str:
-    """Return one sentence about the first mistake; an unknown key comes first, because others follow from it."""
-    found = error.errors(include_url=False)
-    first = min(found, key=lambda each: {_UNKNOWN: 0, _MISSING: 2}.get(each["type"], 1))
-    key = _key(first["loc"])
-    if first["type"] == _UNKNOWN:
-        context = first["ctx"]
-        where = origin.of(_key((*first["loc"], context["key"])))
-        return f"{where}: {context['problem']} {_table_name(key)}: {context['remedy']}"
-    if first["type"] == _MISSING:
-        table = first["loc"][:-1]
-        names = [str(each["loc"][-1]) for each in found if each["type"] == _MISSING and each["loc"][:-1] == table]
-        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        add = "add it" if len(names) == 1 else "add them"
-        return f"{origin.of(_key(table))}: {_table_name(_key(table))} lacks {listed}: {add}"
-    if first["type"] == _UNSET:
-        unset = [each for each in found if each["type"] == _UNSET and each["ctx"] == first["ctx"]]
-        keys = ", ".join(_key(each["loc"]) for each in unset)
-        return (
-            f"{origin.of(key)}: the variable {first['ctx']['variable']} is not set, and the paths of {keys} begin with "
-            f"it: set it to the folder of these files, or give paths of your own, such as `{key}=PATH`; `KEY=` leaves "
-            "out what is not required"
-        )
-    if first["type"] == _INVALID:
-        return f"{origin.locate(key)}{first['msg']}"
-    expected = _EXPECTED.get(first["type"], first["msg"])
-    return f"{origin.locate(key)} is {_description(first['input'])}: give {expected}"
-
-
-def _key(location: tuple[int | str, ...]) -> str:
-    """Return a location in the form `tasks[0].epochs`."""
-    key = ""
-    for part in location:
-        if isinstance(part, int):
-            key += f"[{part}]"
-        elif key:
-            key += f".{part}"
-        else:
-            key = part
-    return key
-
-
-def _table_name(key: str) -> str:
-    return f"[{key}]" if key else "the top of the file"
-
-
-def _description(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f"the text {str(value)[:80]!r}"
-        case int() | float():
-            text = str(value)
-            return f"the number {text}" if len(text) <= 40 else f"the number {text[:40]}…"
-        case list():
-            return "a list"
-        case dict():
-            return "a table"
-    return f"a {type(value).__name__}"
-
-
-# From a dataclass to a table.
-
-
-def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
-    """Return options as a table that `table_type` reads as the same, wherever the recipe lies; defaults are left out.
-
-    Args:
-        options: A dataclass, or a dict.
-        default: Options whose values are left out; the defaults of the dataclass if not given.
-        around: The options that contain these.
-
-    Raises:
-        InputError: A value is an object that a file cannot hold.
-    """
-    if not is_dataclass(options):
-        return dict(options)
-    kinds = get_type_hints(type(options), include_extras=True)
-    table: dict[str, Any] = {}
-    for entry in fields(options):
-        value = getattr(options, entry.name)
-        usual = _default(entry) if default is None else getattr(default, entry.name)
-        if around is not None and _inherits(entry):
-            usual = getattr(around, entry.name)
-        if (further := _flattened(kinds[entry.name])) is not None:
-            table |= {name: written(each, further[name], name) for name, each in value.items()}
-        elif entry.name not in ELSEWHERE and value is not None and value != usual:
-            table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
-    return table
-
-
-def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
-    """Return a value as TOML can hold it, so that `value_type` reads it as the same.
-
-    Args:
-        value: Not None.
-        kind: The type of the field.
-        name: The name of the field, for messages.
-        default: The default of the field; what nested options share with it is left out.
-        around: The options that have the field.
-
-    Raises:
-        InputError: A file cannot hold it.
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        members = [member for member in arguments if member is not types.NoneType]
-        return written(value, Path if Path in members else members[0], name, default, around)
-    marks = arguments[1:] if origin is Annotated else ()
-    if "text" in marks and isinstance(value, list | tuple):
-        return [written_text(_named(each, name)) for each in value]
-    if "named texts" in marks and isinstance(value, Mapping):
-        return {key: written_text(_named(each, name)) for key, each in value.items()}
-    if "text" in marks or "text name" in marks or "named texts" in marks:
-        return written_text(_named(value, name))
-    if "model" in marks:
-        return written_model(value)
-    if origin is Annotated:
-        return written(value, arguments[0], name, default, around)
-    if kind is Path:
-        return written_path(_named(value, name))
-    if is_dataclass(value):
-        return table_of(value, default if is_dataclass(default) else None, around)
-    if isinstance(value, tuple):
-        return [written(item, arguments[0] if arguments else Any, name, None, around) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _named(value: Any, name: str) -> str | Path:
-    if not isinstance(value, str | Path):
-        raise InputError(f"{name} is a {type(value).__name__}, which a recipe cannot hold: give the path of a file")
-    return value

@@ -12,8 +12,9 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from relexify.errors import InputError
+from relexify.recipes.mistakes import Origin, explain
 from relexify.recipes.overrides import override
-from relexify.recipes.schema import ELSEWHERE, Origin, build, explain, table_type
+from relexify.recipes.schema import ELSEWHERE, build, default_of, table_type
 from relexify.registry import choose
 from relexify.steps import STEPS
 
@@ -79,11 +80,9 @@ def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator
     for entry in fields(options):
         if entry.name in ELSEWHERE:
             continue
-        value = entry.default if entry.default is not MISSING else None
-        if entry.default_factory is not MISSING:
-            value = entry.default_factory()
-        if default is not None:
-            value = getattr(default, entry.name)
+        value = default_of(entry) if default is None else getattr(default, entry.name)
+        if value is MISSING:
+            value = None
         if is_dataclass(kinds[entry.name]):
             yield from _keys(kinds[entry.name], f"{prefix}{entry.name}.", value)
         else:

@@ -39,7 +39,9 @@ _INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenize
 def render_card(folder: Path) -> str:
     """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
     notes = read_notes(folder)
-    history = _history(notes)
+    history = [notes.get("provenance") or {}]  # of the model, of the one that it was made from, and so on
+    while source := history[-1].get("source"):
+        history.append(source)
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
     plain = kind_of_folder(folder) is None
     task, loader = _TASKS[architecture_in_config(load_config(folder))] if plain else ("", "")
@@ -69,14 +71,6 @@ def render_card(folder: Path) -> str:
         parts += ["## Inputs\n", markdown_table(["input", "sha256 of its content"], rows)]
     parts += ["## Limitations\n", _limitations(notes, curve)]
     return "\n".join(parts)
-
-
-def _history(notes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the provenance of a model, that of the model it was made from, and so on, as far as relexify made them."""
-    found = [notes.get("provenance") or {}]
-    while source := found[-1].get("source"):
-        found.append(source)
-    return found
 
 
 def _metadata(

@@ -14,7 +14,13 @@ from relexify.training.summary import judge_training
 __all__ = ["after_training", "after_transfer", "repeated_option"]
 
 
-def after_transfer(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) -> tuple[str, list[str]]:
+SHORT = ("--steps", "20", "--batch", "8", "--length", "128")
+"""A training that takes minutes on a CPU, where the default takes days."""
+
+
+def after_transfer(
+    model: Path, corpus: Any, held_out: Any, *, is_poor: bool, on_cpu: bool = False
+) -> tuple[str, list[str]]:
     """Return what to do after a transfer, and the commands for it, ready to be pasted.
 
     Args:
@@ -22,14 +28,18 @@ def after_transfer(model: Path, corpus: Any, held_out: Any, *, is_poor: bool) ->
         corpus: Its text, as the command line or a recipe names it.
         held_out: Its held-out text, likewise; None if it is a part of the corpus.
         is_poor: Whether the evidence has to be repaired before it is worth training.
+        on_cpu: Whether the next command is to run on a CPU.
     """
     inspecting = shlex.join(["relexify", "inspect", str(model)])
     if is_poor:
         return "Next, inspect some tokens, repair the evidence, and transfer it again:", [inspecting]
     trained = model.with_name(f"{model.name}-trained")
     texts = [*repeated_option("--corpus", corpus), *repeated_option("--held-out", held_out)]
-    training = shlex.join(["relexify", "train", str(model), str(trained), *texts])
-    return "Next, inspect some tokens, or train it:", [inspecting, training]
+    training = ["relexify", "train", str(model), str(trained), *texts]
+    if on_cpu:
+        title = f"Next, inspect some tokens, or try a short training; on a GPU, leave out {' '.join(SHORT)}:"
+        return title, [inspecting, shlex.join([*training, *SHORT])]
+    return "Next, inspect some tokens, or train it:", [inspecting, shlex.join(training)]
 
 
 def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -> tuple[str, list[str]]:

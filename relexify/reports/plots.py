@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -184,23 +184,22 @@ def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
 
 def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
     """Draw one comparison; True if a best measurement before the end was marked."""
-    scores = {run: _scores(comparison, run, metric) for run in comparison.curves}
-    marked = [_draw_run(axis, scores[run], dresses[run]) for run in scores]
-    _set_limits(axis, scores.values())
+    drawn: list[list[Statistic]] = []
+    is_marked = False
+    for run in comparison.curves:
+        points = comparison.mean_curve(run).points
+        scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
+        if scores := [score for score in scores if math.isfinite(score.mean)]:
+            drawn.append(scores)
+            is_marked |= _draw_run(axis, scores, dresses[run])
+    if drawn:
+        _set_limits(axis, drawn)
     _dress_panel(axis, comparison.title, metric.replace("_", " "), comparison.step_size)
-    return any(marked)
-
-
-def _scores(comparison: Comparison, run: str, metric: str) -> list[Statistic]:
-    """Return the scores of a run that can be drawn: finite ones."""
-    points = comparison.mean_curve(run).points
-    scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
-    return [score for score in scores if math.isfinite(score.mean)]
+    return is_marked
 
 
 def _draw_run(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> bool:
-    if not scores:
-        return False
+    """Draw the line of a run, and mark its best score if the last one is worse; True if it was marked."""
     _draw_means(axis, scores, {**dress, "marker": "o"} if len(scores) == 1 else dress)
     best = min(scores, key=lambda score: score.mean)
     if best.mean < scores[-1].mean:
@@ -225,25 +224,16 @@ def _ring(colour: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _set_limits(axis: Axes, runs: Iterable[Sequence[Statistic]]) -> None:
+def _set_limits(axis: Axes, runs: Sequence[Sequence[Statistic]]) -> None:
     """From the best score of all to the worst of those after a tenth of the steps, and of those at the end."""
-    drawn = [scores for scores in runs if scores]
-    if not drawn:
-        return
-    end = max(scores[-1].step for scores in drawn)
-    low = min(_edge(score, -1) for scores in drawn for score in scores)
-    high = max(_edge(score, 1) for scores in drawn for score in (_after_a_tenth(scores), scores[-1]))
+    end = max(scores[-1].step for scores in runs)
+    low = min(score.mean - (score.deviation or 0.0) for scores in runs for score in scores)
+    after_a_tenth = [min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step)) for scores in runs]
+    shown = [*after_a_tenth, *(scores[-1] for scores in runs)]
+    high = max(score.mean + (score.deviation or 0.0) for score in shown)
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     axis.set_ylim(low - margin, high + margin)
     axis.set_xlim(0, end * 1.02 or 1)
-
-
-def _edge(score: Statistic, side: int) -> float:
-    return score.mean + side * (score.deviation or 0.0)
-
-
-def _after_a_tenth(scores: Sequence[Statistic]) -> Statistic:
-    return min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step))
 
 
 def _dress_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:

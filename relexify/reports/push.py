@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -30,10 +31,12 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
         The address of the commit.
 
     Raises:
-        InputError: The folder is another one, or holds a broken graft.
+        InputError: The folder is another one, or holds a broken graft, or the repository has no such name.
         OutputError: The Hub rejects the upload, or cannot be reached.
     """
     folder = Path(folder)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise InputError(f"{repository!r} is not the name of a repository: write it as USER/NAME")
     if not is_written(folder):
         raise InputError(f"{folder} was not written by relexify: give the output folder of transfer or train")
     if "graft" in read_notes(folder) and kind_of_folder(folder) is None:

@@ -54,18 +54,26 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 def _text(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
     of_both = ", the mean of both languages" if comparison.languages else ""
-    parts = [f"# {comparison.title}\n", _notes(comparison)]
+    notes = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
+    parts = [f"# {comparison.title}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts.append("## Scores\n")
     bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
-    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}{_about_seeds(comparison)}.\n")
+    several = max(len(seeds) for seeds in comparison.curves.values()) > 1
+    seeds = "mean ± sample standard deviation over seeds" if several else "one seed a run"
+    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}; {seeds}.\n")
     parts += _cut_short(comparison)
     if comparison.keeps_best:
         parts += _kept_apart(comparison)
     parts.append(_table(score_rows(comparison)))
     if comparison.languages and comparison.earlier:
-        parts += _stages(comparison)
+        parts += [
+            "## Both languages, by stage\n",
+            "Bits per byte of each language: as initialised, when the new embeddings were trained alone, and in the "
+            "end, when both languages were trained together.\n",
+            _table(stage_rows(comparison)),
+        ]
     if comparison.tasks:
         parts += _tasks(comparison, task_picture)
     if len(comparison.curves) > 1:
@@ -89,15 +97,6 @@ def _pairs(comparison: Comparison) -> list[str]:
     ]
 
 
-def _stages(comparison: Comparison) -> list[str]:
-    return [
-        "## Both languages, by stage\n",
-        "Bits per byte of each language: as initialised, when the new embeddings were trained alone, and in the end, "
-        "when both languages were trained together.\n",
-        _table(stage_rows(comparison)),
-    ]
-
-
 def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
     several = any(mean.statistic.seeds > 1 for mean in means)
@@ -118,22 +117,12 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     return [*parts, "".join(notes)] if notes else parts
 
 
-def _notes(comparison: Comparison) -> str:
-    lines = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
-    return "".join([*lines, f"- tokens per step: {comparison.step_size}\n"])
-
-
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {_plain(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_plain, value))
     return " ".join(str(value).split())
-
-
-def _about_seeds(comparison: Comparison) -> str:
-    several = max(len(seeds) for seeds in comparison.curves.values()) > 1
-    return "; mean ± sample standard deviation over seeds" if several else "; one seed a run"
 
 
 def _cut_short(comparison: Comparison) -> list[str]:

@@ -16,7 +16,6 @@ from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_re
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
 from relexify.scoring import Score, format_perplexity
-from relexify.training.curve import Curve
 
 __all__ = [
     "effort_rows",
@@ -97,7 +96,8 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
         InputError: There is no such run.
     """
     if reference is None:
-        reference = _worst(comparison)
+        scores = {run: comparison.kept(run).mean for run in comparison.curves}
+        reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
     kept = comparison.kept(reference)
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps
@@ -123,14 +123,14 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
     rows = [[*header, f"{source}, start", f"{source}, end", f"{source}, change"]]
     for run, earlier in comparison.earlier.items():
         curves = comparison.curves[run]
-        ends = [_kept(curve, comparison.keeps_best) for curve in curves]
-        starts = [_by_language(curve)[source] for curve in curves]
-        changes = [100 * (end[source] / start - 1) for end, start in zip(ends, starts, strict=True)]
+        starts = [curve.first.by_language or {} for curve in curves]
+        ends = [(curve.best if comparison.keeps_best else curve.last).by_language or {} for curve in curves]
+        changes = [100 * (end[source] / start[source] - 1) for end, start in zip(ends, starts, strict=True)]
         cells = [
             [curve.first.bits_per_byte for curve in earlier],
-            [_by_language(curve)[target] for curve in curves],
+            [start[target] for start in starts],
             [end[target] for end in ends],
-            starts,
+            [start[source] for start in starts],
             [end[source] for end in ends],
         ]
         rows.append(
@@ -244,20 +244,6 @@ def _whole(step: float) -> int:
     return max(1, round(step)) if step > 0 else 0
 
 
-def _worst(comparison: Comparison) -> str:
-    ends = {run: comparison.kept(run).mean for run in comparison.curves}
-    return max(ends, key=lambda run: ends[run] if math.isfinite(ends[run]) else -math.inf)
-
-
-def _by_language(curve: Curve) -> dict[str, float]:
-    """Return the scores at the start of training in both languages."""
-    return dict(curve.first.by_language or {})
-
-
-def _kept(curve: Curve, best: bool) -> dict[str, float]:
-    return dict((curve.best if best else curve.last).by_language or {})
-
-
 def _average(
     means: Mapping[tuple[str, int | None], TaskMean], tasks: Sequence[str], step: int | None
 ) -> TaskMean | None:
@@ -271,19 +257,14 @@ def _average(
 
 def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> list[str]:
     known = [mean for mean in means if mean is not None]
-    best = _best(known) if len(means) > 1 else None
+    best = (max if known[0].score.higher_is_better else min)(mean.score.value for mean in known)
     texts = []
     for mean in means:
         text = _NOTHING if mean is None else mean.statistic.text()
-        is_best = mean is not None and f"{mean.score.value:.3f}" == best
+        # Compared as they are shown, so that scores that look equal are all bold.
+        is_best = mean is not None and len(means) > 1 and f"{mean.score.value:.3f}" == f"{best:.3f}"
         texts.append(f"**{text}**" if is_best else text)
     return [task, _measure(known[0]), "end" if step is None else f"{step:,}", *texts]
-
-
-def _best(means: Sequence[TaskMean]) -> str:
-    """Return the best mean as it is shown, so that scores that look equal are all bold."""
-    sign = 1 if means[0].score.higher_is_better else -1
-    return f"{max((mean.score.value for mean in means), key=lambda value: sign * value):.3f}"
 
 
 def _measure(mean: TaskMean) -> str:

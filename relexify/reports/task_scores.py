@@ -94,7 +94,11 @@ def mean_scores(results: Iterable[TaskScores]) -> dict[tuple[str, int | None], T
     gathered: dict[tuple[str, int | None], list[Score]] = {}
     for result in results:
         gathered.setdefault((result.task, result.step), []).extend(result.main)
-    return {key: _mean(scores) for key, scores in gathered.items()}
+    means = {}
+    for key, scores in gathered.items():
+        found = Statistic.of([score.value for score in scores])
+        means[key] = TaskMean(replace(scores[0], value=found.mean), found)
+    return means
 
 
 def task_notes(results: Iterable[TaskScores]) -> list[str]:
@@ -112,8 +116,3 @@ def task_notes(results: Iterable[TaskScores]) -> list[str]:
 
 def _seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:
     return tuple(tuple(Score(**score) for score in scores) for scores in table)
-
-
-def _mean(scores: list[Score]) -> TaskMean:
-    found = Statistic.of([score.value for score in scores])
-    return TaskMean(replace(scores[0], value=found.mean), found)

@@ -132,10 +132,10 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
         raise OutputError(
             f"{path} is a {kind}, which is not replaced by a {'file' if file else 'folder'}: choose another output"
         )
+    if path.is_dir() and any(path.iterdir()):
+        check_written(path, _listed(path))  # first, because `overwrite` does not help then
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
-    if path.is_dir() and any(path.iterdir()):
-        check_written(path, _listed(path))
     _check_writable(path)
     return path
 
@@ -161,23 +161,26 @@ def missing_file(path: Path) -> InputError:
     return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
 
-def check_inputs(output: str | Path, *inputs: Any) -> None:
-    """Validate that replacing `output` does not remove an input of a command.
+def check_inputs(output: str | Path, *inputs: Any, file: bool = False) -> None:
+    """Validate that replacing `output` does not remove an input of a command, and that no input would contain it.
 
     Args:
         output: The file or folder to write.
         inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and names that
             do not exist on this machine are skipped.
+        file: Whether the output is a file, which may lie in a folder that is an input.
 
     Raises:
-        OutputError: The output is one of the inputs, or a folder that contains one.
+        OutputError: The output is one of the inputs, or a folder that contains one, or a folder in one.
     """
     output = Path(output)
-    if not output.exists():
-        return
     for path in _paths_of(inputs):
+        if not file and path.is_dir() and path.resolve() in output.resolve().parents:
+            raise OutputError(
+                f"{output} is in the input {path}, and would be read as a part of it next time: choose another output"
+            )
         for name in {path.absolute(), path.resolve()}:
-            if any(parent.exists() and parent.samefile(output) for parent in (name, *name.parents)):
+            if output.exists() and any(parent.exists() and parent.samefile(output) for parent in (name, *name.parents)):
                 raise OutputError(
                     f"{output} is, or contains, the input {path}, which would be replaced: choose another output"
                 )
@@ -335,9 +338,9 @@ def _paths_of(given: Any) -> Iterator[Path]:
             name = name.rpartition("#")[0]
         if os.path.exists(name):
             yield Path(name)
-        elif start := re.match(r"[^*?\[{]*(?=[*?\[{])", name):  # a pattern: its matches, and the folder they are in
+        elif start := re.match(r"[^*?\[{]*(?=[*?\[{])", name):  # a pattern
             yield from map(Path, glob.glob(name, recursive=True))
-            yield Path(start[0] + "x").parent
+            yield Path(start[0] + "x")  # any name in the folder that they are in
     elif isinstance(given, list | tuple):
         for each in given:
             yield from _paths_of(each)

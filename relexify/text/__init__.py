@@ -10,7 +10,7 @@ segmentation.py, candidates.py   find the words of languages written without spa
 invented.py, prose.py            an invented language and English prose, for the demo and the tests
 """
 
-from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextName
+from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextSource
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
 from relexify.text.segmentation import Segmenter, train_segmenter
@@ -22,7 +22,7 @@ __all__ = [
     "InventedLanguage",
     "Segmenter",
     "TextInput",
-    "TextName",
+    "TextSource",
     "WordSplitter",
     "english_from_python",
     "invent",

@@ -15,7 +15,7 @@ from relexify.errors import InputError
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source
 
-__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextName"]
+__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +67,7 @@ class Corpus:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def open(
-        cls,
-        source: str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus,
-        *,
-        text_field: str = "text",
-    ) -> Corpus:
+    def open(cls, source: TextSource, *, text_field: str = "text") -> Corpus:
         """Open files or a data set; nothing is read before it is needed, but files behind a URL are downloaded now.
 
         Args:
@@ -247,10 +242,10 @@ class Corpus:
         return f"{self.name} holds no text, only blank lines: give a file with text in it"
 
 
+TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus
+"""What `Corpus.open` takes: a file, a data set of the Hub, several of them, records with text, or an opened corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
-TextName = Annotated[str, "text name"]
-"""An option that names one text: a file, or a data set of the Hub."""
 
 
 def _lines(document: str) -> Iterable[str]:

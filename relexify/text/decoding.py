@@ -38,6 +38,8 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zs
 """The first bytes of a compressed file, by its usual suffix."""
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 """Suffixes of files with one json object per line."""
+OFFICE_SUFFIXES = (".xlsx", ".docx", ".ods", ".odt")
+"""Suffixes of zip archives that hold no text when they are unpacked."""
 LONGEST_LINE = 1 << 27
 """Bytes of the longest line that is read; some corpora are one line of 100 MB."""
 
@@ -147,6 +149,8 @@ def _decompress(path: Path) -> Iterator[bytes]:
     """Yield the file's bytes in large blocks, decompressed."""
     first_bytes, compression = read_first_bytes(path), compression_of(path)
     if first_bytes.startswith(b"PK\x03\x04"):
+        if path.suffix.lower() in OFFICE_SUFFIXES:
+            raise InputError(f"{path} is a document of an office program: save it as plain text, with tabs, in UTF-8")
         raise InputError(f"{path} is a zip archive: unpack it and give the files in it")
     try:
         yield from _zst_blocks(path) if compression == ".zst" else _blocks(path, compression)

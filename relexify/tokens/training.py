@@ -51,7 +51,8 @@ def train_tokenizer_like(
     spelling = vocabulary_of(like).spelling
     added = _added_tokens(like)
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
-    smallest = _smallest(like, spelling.family) + reserved
+    special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
+    smallest = special + (256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1) + reserved
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with track("training the tokenizer", size) as advance:
@@ -67,11 +68,6 @@ def train_tokenizer_like(
         raise EvidenceError("the text is too short to train a vocabulary on: give at least some thousand words")
     trained.chat_template = getattr(like, "chat_template", None)
     return trained
-
-
-def _smallest(like: PreTrainedTokenizerFast, family: TokenizerFamily) -> int:
-    special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
-    return special + (256 if family is TokenizerFamily.BYTE_LEVEL else 1)
 
 
 def _added_tokens(like: PreTrainedTokenizerFast) -> list[AddedToken]:

@@ -320,7 +320,7 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
     # 2 forward, 2 backward, and 2 for the gradient of what is trained
     inner = sum(matrix.used_numbers * (6 if matrix.name in trained else 4) for matrix in matrices) + 6 * adapters
     is_head_trained = any(each is head for name, each in named if name in trained)
-    layers, width = _layers(model), _width(model)
+    layers, width = int(model.config.get_text_config().num_hidden_layers), _width(model)
     attention = (12 if is_encoder else 6) * layers * training.length * width
     again = (2 * sum(matrix.used_numbers for matrix in matrices) + attention / 3) * training.checkpoint_activations
     orthogonalised = [matrix for matrix in matrices if stage.optimiser == MUON and matrix.name in trained]
@@ -385,10 +385,6 @@ def _matrices(model: PreTrainedModel) -> list[_Matrix]:
             used = min(experts or number, number)
             found.append(_Matrix(names[id(parameter)], outputs, inputs, number, used, group["parts"]))
     return found
-
-
-def _layers(model: PreTrainedModel) -> int:
-    return int(model.config.get_text_config().num_hidden_layers)
 
 
 def _width(model: PreTrainedModel) -> int:

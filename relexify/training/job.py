@@ -22,7 +22,7 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows, sample_size
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes, is_intermediate
-from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack
@@ -108,8 +108,8 @@ class LanguageData:
 
 def language_model_job(
     source: str | Path,
-    corpus: Any,
-    held_out: Any,
+    corpus: TextSource,
+    held_out: TextSource | None,
     training: Training,
     processes: PartialState,
 ) -> TrainingJob:
@@ -187,8 +187,8 @@ def _rows_before_extension(source: str | Path, tokenizer: PreTrainedTokenizerBas
 def language_data(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    corpus: Any,
-    held_out: Any,
+    corpus: TextSource,
+    held_out: TextSource | None,
     training: Training,
 ) -> LanguageData:
     """Open text to train on and text to score on; the two never overlap.
@@ -213,7 +213,7 @@ def language_data(
 
 
 def held_out_data(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: Any, training: Training
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: TextSource, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
     size = sample_size(training.held_out_bytes, "cuda" if torch.cuda.is_available() else "cpu")

@@ -306,9 +306,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
     plan = PLANS[training.plan]
     parts = plan.parts
     if training.steps < len(parts):
-        raise InputError(
-            f"steps = {training.steps} is too few for the {len(parts)} stages of the plan {training.plan}: give more"
-        )
+        raise InputError(f"steps = {training.steps} is too few for the plan {training.plan}: give {len(parts)} or more")
     ends = [round(training.steps * sum(part[1] for part in parts[: number + 1])) for number in range(len(parts))]
     ends[-1] = training.steps
     final_rate = None

@@ -116,7 +116,7 @@ STEPS.add(
         load=load_result,
         summarise=summarise_training,
         distributed=True,
-        training=StepTraining(settings=lambda options: options, load=load_result),
+        training=StepTraining(settings=lambda options: options, load=load_result, table="training"),
         varies={
             "plan": lambda options, plan: replace(options, plan=plan),
             # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.

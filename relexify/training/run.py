@@ -27,6 +27,7 @@ from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
+from relexify.text import TextSource
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
@@ -47,10 +48,10 @@ logger = logging.getLogger(__name__)
 def train(
     model: str | Path,
     output: str | Path,
-    corpus: Any,
+    corpus: TextSource,
     training: Training | None = None,
     *,
-    held_out: Any = None,
+    held_out: TextSource | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
     """Train a model on text, score it along the way, and write it to a folder.
@@ -225,19 +226,13 @@ def write_result(
         result.curve.save(output / CURVE_FILE)
         if folder is not None and (folder.parent / ADAPTERS).exists():
             shutil.copytree(folder.parent / ADAPTERS, output / ADAPTERS)
-        for step, snapshot in _snapshots(work.path):
-            folder = snapshot_folder(output, step)
-            folder.mkdir(parents=True)
-            job.save(job.load(snapshot).to(job.dtype), folder)
+        for snapshot in sealed_checkpoints(work.path / _SNAPSHOTS):  # training may have stopped before some of them
+            beside = snapshot_folder(output, int(snapshot.name.rpartition("-")[2]))
+            beside.mkdir(parents=True)
+            job.save(job.load(snapshot).to(job.dtype), beside)
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
     write_documents(work.output)
-
-
-def _snapshots(work: Path) -> list[tuple[int, Path]]:
-    """Return step and folder of each snapshot; training may have stopped before some of those requested."""
-    found = sealed_checkpoints(work / _SNAPSHOTS)
-    return [(int(folder.name.rpartition("-")[2]), folder) for folder in found]
 
 
 def _remove_damaged_stages(work: Path) -> None:

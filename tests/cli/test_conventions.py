@@ -130,6 +130,16 @@ def test_messages_spell_options_as_the_command_does():
         (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
         (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
         (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
+        (
+            ("transfer", ".", "out", "--corpus", "here.txt"),
+            "the folder . holds no model, since it has no",
+        ),
+        (
+            ("transfer", "gpt2", "out", "--corpus", "here.txt", "--held-out", "here.txt"),
+            "both the corpus and the held-out",
+        ),
+        (("check", "her.txt"), "did you mean 'here.txt'?"),
+        (("inspect", "nope", "shule"), "nope does not exist: check the name"),
         (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
         (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
         (("compare", "smollm2-uyghur"), "RELEXIFY_DATA is not set, and the paths of corpus, transfer.dictionary"),

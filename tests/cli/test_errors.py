@@ -149,7 +149,7 @@ def test_tokenizer_without_a_mask_token_is_rejected_for_an_encoder(world, tmp_pa
 def test_output_that_exists(world, tmp_path, rejects):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").touch()
-    rejects(("transfer", world.gpt2, tmp_path / "out", *world.text), str(tmp_path / "out"), "--overwrite")
+    rejects(("transfer", world.gpt2, tmp_path / "out", *world.text), str(tmp_path / "out"), "is not replaced")
     (tmp_path / "a.safetensors").touch()
     rejects(("vectors", "train", world.corpus, "-o", tmp_path / "a.safetensors"), "a.safetensors", "--overwrite")
 

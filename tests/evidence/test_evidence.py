@@ -23,6 +23,15 @@ def test_given_held_out_text_leaves_the_corpus_whole(tmp_path):
     assert (list(evidence.corpus), list(evidence.held_out)) == (["one", "two"], ["three"])
 
 
+def test_a_corpus_that_is_held_out_completely_is_rejected(tmp_path):
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    for file in (one, two):
+        file.write_text("a line\n" * 3)
+    with pytest.raises(InputError, match=r"one.txt is both the corpus and the held-out text"):
+        open_evidence(one, held_out=[one, two])
+    open_evidence([one, two], held_out=two)
+
+
 def test_held_out_text_is_required_only_for_scores():
     short = Corpus.from_lines(["one line"])
     with pytest.raises(InputError, match=r"\(`held_out`\), or do not score \(`score=false`\)"):

@@ -122,8 +122,9 @@ def test_a_hub_that_rejects_the_upload_is_reported_in_a_sentence(hub, folder, mo
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     with pytest.raises(OutputError, match=r"could not be uploaded to jane/model .*hf auth login"):
         rx.push(folder, "jane/model")
-    with pytest.raises(OutputError, match="could not be uploaded"):
-        rx.push(folder, "not a name")
+    for name in ("not a name", "model"):
+        with pytest.raises(InputError, match="is not the name of a repository: write it as USER/NAME"):
+            rx.push(folder, name)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(OutputError, match="could not be uploaded"):
         rx.push(folder, "jane/model")

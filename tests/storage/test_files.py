@@ -92,7 +92,7 @@ def test_an_output_that_was_moved_away_is_restored(tmp_path):
     parked = tmp_path / f".out.{_machine()}.999999999.abc"
     (parked / "out").mkdir(parents=True)
     (parked / "out" / "old").write_text("x")
-    with pytest.raises(OutputError, match="exists already"), write_folder(tmp_path / "out"):
+    with pytest.raises(OutputError, match="was not written by relexify"), write_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "old").exists()
 
@@ -269,6 +269,27 @@ def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatc
         check_inputs("wrap/in/text.txt", "wrap/in/*.txt")
     check_inputs(text, Corpus.from_lines(["wrap/in/text.txt"]))  # that is the text, not its name
     check_inputs("wrap", "gpt2", "hf:wrap")
+
+
+def test_an_output_in_an_input_folder_is_rejected_because_the_next_run_would_read_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("text")
+    with pytest.raises(OutputError, match="is in the input texts"):
+        check_inputs("texts/new/out", "gpt2", ["texts"])
+    check_inputs("texts/out", "texts/*.txt", "texts/a.txt", "*.txt")
+    check_inputs("texts/vectors.bin", "texts", file=True)
+
+
+def test_overwriting_is_proposed_only_for_what_may_be_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="so it is not replaced"):
+        check_output(tmp_path / "mine")
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "file").write_text("x")
+    with pytest.raises(OutputError, match=r"exists already.*`overwrite`"):
+        check_output(tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "link to nothing", "file"])

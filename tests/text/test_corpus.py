@@ -160,6 +160,7 @@ FAULTS: dict[str, tuple[str, bytes, str]] = {
     "utf16": ("a.txt", "eins\n".encode("utf-16"), r"is UTF-16[LB]E, not UTF-8: .*iconv -f UTF-16"),
     "utf32": ("a.txt", "eins\n".encode("utf-32"), r"is UTF-32[LB]E, not UTF-8"),
     "binary": ("a.txt", b"eins\n\x01\x00\x02", r"is not text \(line 2 holds a NUL byte\)"),
+    "workbook": ("a.xlsx", b"PK\x03\x04....", r"is a document of an office program: save it as plain text"),
     "zip": ("a.txt", b"PK\x03\x04....", r"is a zip archive: unpack it"),
     "truncated gz": ("a.gz", gzip.compress(os.urandom(4000))[:-50], r"\.gz data is truncated or corrupt"),
     "truncated xz": ("a.xz", lzma.compress(TEXT.encode() * 90)[:-30], r"\.xz data is truncated or corrupt"),

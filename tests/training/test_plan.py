@@ -98,7 +98,10 @@ INVALID = {
         Training(plan="all"),
         r"no training plan 'all': choose one of relexify, direct, embeddings-first, embeddings-only",
     ),
-    "too few steps": (Training(steps=1, plan="embeddings-first"), r"steps = 1 is too few for the 2 stages"),
+    "too few steps": (
+        Training(steps=1, plan="embeddings-first"),
+        r"too few for the plan embeddings-first: give 2",
+    ),
     "no steps": (Training(steps=0), r"steps = 0 is too few"),
     "batch": (Training(batch=0), r"batch = 0 is not possible: give 1 or more"),
     "length": (Training(length=-1), r"length = -1 is not possible"),

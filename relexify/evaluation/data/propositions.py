@@ -1,7 +1,7 @@
 """Predicates with their senses and arguments, from the columns of CoNLL-2009.
 
-Of the 14 columns, the word (2), the mark of predicates (13, `FILLPRED`) and the predicate with its sense (14, `PRED`)
-are read; after them, column 14 + n has the roles of all words for the n-th predicate of the sentence.
+Three of the first 14 columns are read: the word (2), the mark of predicates (13, `FILLPRED`), and the predicate with
+its sense (14, `PRED`). After them, column 14 + n has the roles of all words for the n-th predicate of the sentence.
 """
 
 from __future__ import annotations

@@ -89,8 +89,11 @@ class _Line:
 def _blocks(path: str | Path) -> Iterator[list[_Line]]:
     """Yield the lines of each sentence, without comments."""
     read = _line_reader(path)
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
     block: list[_Line] = []
-    for number, text in _texts(path):
+    for number, text in enumerate(chain.from_iterable(read_blocks(file)), start=1):
         if text.strip() and not text.startswith("#"):
             block.append(_Line(number, read(text, number)))
         elif not text.strip() and block:
@@ -98,14 +101,6 @@ def _blocks(path: str | Path) -> Iterator[list[_Line]]:
             block = []
     if block:
         yield block
-
-
-def _texts(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a plain or compressed file, with their numbers from 1."""
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
-    yield from enumerate(chain.from_iterable(read_blocks(file)), 1)
 
 
 def _line_reader(path: str | Path) -> Callable[[str, int], Any]:

@@ -23,7 +23,7 @@ from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.options import Evaluation, ParserTraining, check_seeds
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Sentence, TokenizedSentence, tokenize_sentences
-from relexify.evaluation.registry import Metric
+from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
@@ -91,22 +91,19 @@ def evaluate_parser(
     data: TaskData,
     options: Evaluation,
     folder: Path,
-    *,
-    training: ParserTraining,
     formalism: Formalism[AnySentence, Gold, Prediction],
-    metric: Metric,
 ) -> TaskResult:
     """Train a parser with every seed, and test it; through the lexicon of another language if one is given.
 
     Args:
         model: A folder or name, as for `load_model`.
         data: Training, development and test sentences.
-        options: The task, its seeds and the lexicon.
+        options: The task, its training, its seeds and the lexicon.
         folder: For the parsers and checkpoints.
-        training: How a parser is trained.
         formalism: What the parser predicts.
-        metric: The scores on test data.
     """
+    metric = TASKS[options.task].metric
+    training: ParserTraining = options.training  # type: ignore[assignment]  # that of a task with a formalism
     lexicon = None if options.through is None else load_lexicon(options.through)
     dev = data.dev or ()
     results = []

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
-_DEFAULTS = ParserTraining()
-
 
 def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
     """Return LAS and UAS without punctuation, as in RAMEN's tables, then those of all words."""
@@ -34,8 +32,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     from relexify.evaluation.parsing.trees import TREES, best_tree
 
     best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
-    training = options.override(_DEFAULTS)
-    return evaluate_parser(model, data, options, folder, training=training, formalism=TREES, metric=_attachment)
+    return evaluate_parser(model, data, options, folder, TREES)
 
 
 TASKS.add(
@@ -45,7 +42,7 @@ TASKS.add(
         read=read_treebank,
         predicts="trees",
         metric=_attachment,
-        training=_DEFAULTS,
+        training=ParserTraining(),
         evaluate=_evaluate,
         needs_encoder=False,
         needs_dev=True,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
-_DEFAULTS = ParserTraining()
-
 
 def _scores(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
     """Return F1, precision and recall of senses and arguments."""
@@ -30,8 +28,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     from relexify.evaluation.parsing.roles import ROLES
     from relexify.evaluation.parsing.training import evaluate_parser
 
-    training = options.override(_DEFAULTS)
-    return evaluate_parser(model, data, options, folder, training=training, formalism=ROLES, metric=_scores)
+    return evaluate_parser(model, data, options, folder, ROLES)
 
 
 TASKS.add(
@@ -41,7 +38,7 @@ TASKS.add(
         read=read_propositions,
         predicts="roles",
         metric=_scores,
-        training=_DEFAULTS,
+        training=ParserTraining(),
         evaluate=_evaluate,
         needs_encoder=False,
         needs_dev=True,

@@ -1,7 +1,8 @@
 """fastText's character n-grams, hashed for many words at once.
 
-fastText wraps a word in `<` and `>`, takes every run of `minimum` to `maximum` characters (except a lone `<` or `>`)
-and hashes its UTF-8 bytes with 32-bit FNV-1a, each byte extended *with its sign*, modulo the number of buckets.
+fastText wraps a word in `<` and `>` and takes every run of `minimum` to `maximum` characters, except a lone `<` or `>`.
+The UTF-8 bytes of a run are hashed with 32-bit FNV-1a, each byte extended *with its sign*. The bucket is the hash
+modulo the number of buckets.
 """
 
 from __future__ import annotations

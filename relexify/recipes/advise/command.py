@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.recipes.advise.run import Advice
-from relexify.recipes.schema import table_of
+from relexify.recipes.writing import table_of
 from relexify.systems.transfer.checks import with_method
 
 __all__ = ["transfer_command"]

@@ -25,7 +25,6 @@ from relexify.recipes.advise.options import DEFAULT, Advise, planned_runs
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import Recipe
-from relexify.reports import Comparison
 from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer, method_options, with_method, without_evidence
 from relexify.systems.transfer.extension import extend_vocabulary
@@ -133,7 +132,11 @@ def run_advise(options: Advise) -> Advice:
         compare=CompareOptions(runs=tuple(runs), seeds=(transfer.seed,), subsamples=subsamples),
     )
     (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
-    return replace(advice, options=options, runs=_ranked(comparison, words))
+    ranked = [
+        RankedRun(name, curve.first.bits_per_byte, curve.last.bits_per_byte, words.get(name))
+        for name, (curve,) in comparison.curves.items()
+    ]
+    return replace(advice, options=options, runs=tuple(sorted(ranked, key=lambda run: run.after)))
 
 
 def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:
@@ -184,12 +187,3 @@ def _left_out(
                 raise
             found[run.name] = str(error)
     return found
-
-
-def _ranked(comparison: Comparison, words: Mapping[str, float]) -> tuple[RankedRun, ...]:
-    """Return the runs of a comparison with one seed, the best after training first."""
-    runs = [
-        RankedRun(name, curve.first.bits_per_byte, curve.last.bits_per_byte, words.get(name))
-        for name, (curve,) in comparison.curves.items()
-    ]
-    return tuple(sorted(runs, key=lambda run: run.after))

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator
 
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
-from relexify.recipes.schema import FolderName, checked, invalid
+from relexify.recipes.mistakes import checked, invalid
+from relexify.recipes.schema import FolderName
 from relexify.registry import choose
 from relexify.training.plan import PLANS
 

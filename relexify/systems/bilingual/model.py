@@ -186,8 +186,8 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Return what must be tied again after loading: shared tensors, and what each architecture ties itself.
 
-        Modules that are shared as a whole need no tying, since what is loaded into one is loaded into the other; and
-        tying would pad biases to the length of their weights, which is right for a head only.
+        Modules that are shared as a whole need no tying: what is loaded into one is loaded into the other. Tying would
+        even be wrong, since it pads biases to the length of their weights, which is right for a head only.
         """
         found = dict(self._shared_tensors)
         if all_submodels:

@@ -98,7 +98,7 @@ STEPS.add(
         summarise=summarise_training,
         distributed=True,
         languages=lambda options: options.languages,
-        training=StepTraining(settings=lambda options: options.training, load=load_result),
+        training=StepTraining(settings=lambda options: options.training, load=load_result, table="bilingual.training"),
         varies={
             "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
             "snapshots": lambda options, steps: replace(options, training=replace(options.training, snapshots=steps)),

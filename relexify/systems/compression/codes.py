@@ -6,17 +6,18 @@
 
 No two tokens may have the same code, since they would be the same token to the model.
 
-**Clustered codes.** The first digit is the cluster of a token's pretrained row, the second its cluster among the tokens
-with the same first digit (a cell), and so on; the last digit only distinguishes the tokens of a cell. Which number a
-cluster has inside its cell is arbitrary, and the paper draws the last digit at random. Here numbers are chosen so that
-the tables lose as little as possible: all cells share the rows of table i, so each cluster gets the number of the
-table row that is closest to its own columns (a small assignment problem per cell), in alternation with the rows.
+**Clustered codes.** The first digit is the cluster of a token's pretrained row. The second is its cluster among the
+tokens with the same first digit (a cell), and so on. The last digit only distinguishes the tokens of a cell. Which
+number a cluster has inside its cell is arbitrary, and the paper draws the last digit at random. Here numbers are chosen
+so that the tables lose as little as possible. All cells share the rows of table i, so each cluster gets the number of
+the table row that is closest to its own columns (a small assignment problem per cell). Numbers and rows are computed in
+turn.
 
 **Clusters of equal size.** Plain k-means gives cells of very different sizes, and the last table needs as many rows as
 the largest cell has tokens. Assigning rows to centres under capacities is a transport problem, whose exact solution
-needs O(N²) memory. Here a price per cluster is found by Sinkhorn iterations on a sample (a cluster that too many rows
-want becomes more expensive), and rows are then assigned by cost plus price, those first that would lose most with
-their second choice. That needs N × M memory.
+needs O(N²) memory. Here each cluster has a price, found by Sinkhorn iterations on a sample: a cluster that too many
+rows want becomes more expensive. Then every row is assigned by cost plus price; rows that would lose most with their
+second choice come first. That needs N × M memory.
 """
 
 from __future__ import annotations

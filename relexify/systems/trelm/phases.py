@@ -26,6 +26,7 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
+from relexify.text import TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
 from relexify.training.job import TrainingData, TrainingJob, held_out_data, language_data, source_notes
@@ -47,12 +48,12 @@ None is in the last language."""
 def train_commonality(
     model: str | Path,
     output: str | Path,
-    corpus: Any,
-    source_corpus: Any,
+    corpus: TextSource,
+    source_corpus: TextSource,
     training: Training,
     *,
-    held_out: Any = None,
-    source_held_out: Any = None,
+    held_out: TextSource | None = None,
+    source_held_out: TextSource | None = None,
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
@@ -96,7 +97,7 @@ def train_direction(
     training: Training,
     *,
     direction: Direction,
-    held_out: Any,
+    held_out: TextSource,
     objective: Objective = "cdlm",
     weighting: Weighting = "objectives",
 ) -> TrainingResult:
@@ -174,10 +175,10 @@ def combine_directions(
 def train_specific(
     model: str | Path,
     output: str | Path,
-    corpus: Any,
+    corpus: TextSource,
     training: Training,
     *,
-    held_out: Any = None,
+    held_out: TextSource | None = None,
     next_sentence: bool | None = None,
     notes: dict[str, Any] | None = None,
     overwrite: bool = False,

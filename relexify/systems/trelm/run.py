@@ -21,7 +21,7 @@ import logging
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import torch
 from accelerate import PartialState
@@ -44,7 +44,7 @@ from relexify.systems.trelm.options import Direction, Trelm, check_trelm, trelm_
 from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
-from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.training.job import source_notes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, load_result
@@ -75,7 +75,13 @@ class TrelmResult:
 
 
 def run_trelm(
-    model: str | Path, output: str | Path, corpus: Any, options: Trelm, *, held_out: Any = None, overwrite: bool = False
+    model: str | Path,
+    output: str | Path,
+    corpus: TextSource,
+    options: Trelm,
+    *,
+    held_out: TextSource | None = None,
+    overwrite: bool = False,
 ) -> TrelmResult:
     """Transfer a masked language model to another language.
 
@@ -145,15 +151,18 @@ def _validate_texts(options: Trelm) -> Trelm:
     return options
 
 
-def _run_phases(model: str | Path, work: WorkFolder, corpus: Any, held_out: Any, options: Trelm) -> TrainingResult:
+def _run_phases(
+    model: str | Path, work: WorkFolder, corpus: TextSource, held_out: TextSource | None, options: Trelm
+) -> TrainingResult:
     """Run all phases up to the requested one, which writes the output."""
     notes = _notes(model, options) | work.finished_notes
     is_last = options.until == "commonality"
+    source_corpus = cast("TextSource", options.source_corpus)  # `check_trelm` made sure that there is one
     common = train_commonality(
         work.path / _START,
         work.output if is_last else work.path / _COMMONALITY,
         corpus,
-        options.source_corpus,
+        source_corpus,
         options.commonality,
         held_out=held_out,
         source_held_out=options.source_held_out,
@@ -162,7 +171,7 @@ def _run_phases(model: str | Path, work: WorkFolder, corpus: Any, held_out: Any,
     )
     if is_last:
         return common
-    _run_transfer(work.path, corpus, held_out, options)
+    _run_transfer(work.path, corpus, source_corpus, held_out, options)
     with PartialState().main_process_first():
         names = (_COMMONALITY, *get_args(Direction))
         scores = [score for name in names for score in phase_scores(work.path / name, name)]
@@ -181,12 +190,14 @@ def _run_phases(model: str | Path, work: WorkFolder, corpus: Any, held_out: Any,
     )
 
 
-def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> None:
+def _run_transfer(
+    work: Path, corpus: TextSource, source_corpus: TextSource, held_out: TextSource | None, options: Trelm
+) -> None:
     """Train both directions, and combine them (Algorithm 1)."""
     if is_written(work / _COMBINED):
         return
     with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
-        source_scored_on = _held_out_text(options.source_corpus, options.source_held_out)
+        source_scored_on = _held_out_text(source_corpus, options.source_held_out)
         scored_on = _held_out_text(corpus, held_out)
         tokenizers = load_tokenizers(work / _START, load_config(work / _START))
         pairs = load_pairs(tokenizers, options, held_out=(source_scored_on, scored_on))
@@ -207,7 +218,7 @@ def _run_transfer(work: Path, corpus: Any, held_out: Any, options: Trelm) -> Non
     combine_directions(forward, backward, work / _COMBINED, overwrite=True)
 
 
-def _held_out_text(corpus: Any, held_out: Any) -> Corpus:
+def _held_out_text(corpus: TextSource, held_out: TextSource | None) -> Corpus:
     """Return the text that a language is scored on: a given one, or the part of its corpus that is held out."""
     if held_out is not None:
         return Corpus.open(held_out)

@@ -24,7 +24,7 @@ from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
-from relexify.training.engine.adapters import ADAPTERS, add_adapters
+from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
 from relexify.training.engine.arguments import (
     compiles,
     evaluated_steps,
@@ -103,22 +103,11 @@ def train_stage(
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
 
-    cast_for_training(model, training)
-    freeze_all_but(model, stage.trains)
-    adapters = None
-    if training.lora_rank:
-        adapters = add_adapters(model, training.lora_rank, alpha=training.lora_alpha, seed=training.seed)
-    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    trained_size = sum(size for name, size in sizes.items() if name in trained)
-    logger.info("stage %s: %d of %d parameters are trained", stage.name, trained_size, sum(sizes.values()))
-
+    adapters = _prepare_model(model, stage, training)
     arguments = stage_arguments(stage, training, folder)
     arguments.eval_on_start = checkpoint is None and first_step == 0
     is_compiled = compiles(training, stage, arguments)
     on_one_gpu = arguments.device.type == "cuda" and arguments.world_size == 1
-    sequences = Sequences(data.batches, first_step * training.batch, stage.steps * training.batch)
-    keeping = [KeptRows(model, kept_rows)] if kept_rows else []
     # Masked text has labels at a share of its positions; at least as many when it is scored.
     share = data.batches.label_share
     label_share = 1.0 if share == 1 else max(share, 1 / MASK_STRIDE)
@@ -143,10 +132,11 @@ def train_stage(
             first_step=first_step,
             later_steps=training.steps - first_step - stage.steps,
         )
+        keeping = [KeptRows(model, kept_rows)] if kept_rows else []
         trainer = StageTrainer(
             model,
             arguments,
-            sequences,
+            Sequences(data.batches, first_step * training.batch, stage.steps * training.batch),
             data,
             [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
@@ -157,25 +147,10 @@ def train_stage(
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         _check_distribution(trainer, stage, training)
-        try:
-            with resuming_from(checkpoint):
-                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except torch.OutOfMemoryError as error:
-            size = arguments.per_device_train_batch_size
-            raise TrainingError(
-                f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
-            ) from error
+        with _memory_advice(arguments.per_device_train_batch_size, training.length), resuming_from(checkpoint):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
-    if training.checkpoint_activations:
-        model.gradient_checkpointing_disable()
-    has_best = arguments.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
-    if training.average is not None and not has_best:  # the model of a checkpoint is an average already
-        swap_averages(trainer.optimizer)
-    if adapters is not None and (training.lora_merged or not is_last):
-        adapters.merge()
-    elif adapters is not None:
-        adapters.separate(folder / ADAPTERS if arguments.should_save else None)
+    _finish_model(model, trainer, adapters, training, is_last=is_last)
     weights = None
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model)
@@ -185,6 +160,47 @@ def train_stage(
     speed = training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None
     curve = _curve(trainer.state.log_history, list(data.held_out), stage, training, first_step)
     return StageResult(model, weights, curve, first_step + int(selected), speed)
+
+
+def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> Adapters | None:
+    """Set number formats, freeze what the stage does not train, and add adapters if they are trained instead."""
+    cast_for_training(model, training)
+    freeze_all_but(model, stage.trains)
+    adapters = None
+    if training.lora_rank:
+        adapters = add_adapters(model, training.lora_rank, alpha=training.lora_alpha, seed=training.seed)
+    parameters = list(model.parameters())
+    trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    total = sum(parameter.numel() for parameter in parameters)
+    logger.info("stage %s: %d of %d parameters are trained", stage.name, trained, total)
+    return adapters
+
+
+def _finish_model(
+    model: PreTrainedModel, trainer: StageTrainer, adapters: Adapters | None, training: Training, *, is_last: bool
+) -> None:
+    """Turn the model as the Trainer leaves it into the result of the stage: averaged, and without adapters."""
+    if training.checkpoint_activations:
+        model.gradient_checkpointing_disable()
+    has_best = trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
+    if training.average is not None and not has_best:  # the model of a checkpoint is an average already
+        swap_averages(trainer.optimizer)
+    if adapters is not None and (training.lora_merged or not is_last):
+        adapters.merge()
+    elif adapters is not None:
+        adapters.separate(Path(trainer.args.output_dir) / ADAPTERS if trainer.args.should_save else None)
+
+
+@contextmanager
+def _memory_advice(size: int, length: int) -> Iterator[None]:
+    """Say how to train with less memory if that of the GPU is too small for so many sequences of this length."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"the GPU's memory is too small for {size} sequences of {length} tokens at once: "
+            f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
+        ) from error
 
 
 def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training) -> None:

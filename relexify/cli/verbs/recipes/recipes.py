@@ -12,6 +12,7 @@ from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
+    print_after_training,
     print_measured,
     print_model_folder,
     print_next_training,
@@ -29,6 +30,7 @@ TASKS = "Tasks (the arrow points to better scores)"
 
 
 def run(
+    context: typer.Context,
     recipe: Recipe,
     settings: Settings = None,
     device: Device = "auto",
@@ -67,7 +69,10 @@ def run(
         for note in task_notes(measured):
             results.print(escape(note), highlight=False)
     print_model_folder(read.output)
-    if read.last_training is None:
+    if last.training is not None and last.training.table:
+        table, languages = last.training.table, last.languages(read.tables[last.table])
+        print_after_training(context, result, read.held_out, table=table, languages=languages)
+    elif last.training is None:
         is_poor = (read_notes(read.output).get("verdict") or {}).get("start") == "poor"
         print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor)
     emit(output=read.output, notes=read_notes(read.output), tasks=measured)

@@ -24,6 +24,7 @@ from relexify.cli.options import (
     Settings,
     SourceHeldOut,
     Steps,
+    existing,
     option,
     split_languages,
 )
@@ -93,9 +94,7 @@ def bilingual(
 
 
 def export(
-    model: Annotated[
-        Path, typer.Argument(help="A folder written by relexify bilingual, or by trelm with separate vocabularies.")
-    ],
+    model: Annotated[Path, existing("A folder written by relexify bilingual, or by trelm with separate vocabularies.")],
     language: Annotated[str, typer.Argument(help="One of its languages.")],
     output: OutputFolder,
     overwrite: Overwrite = False,

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import console, emit, print_table, table
-from relexify.cli.options import option
+from relexify.cli.options import existing, option
 from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["inspect"]
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A folder written by relexify transfer, or a mixture file.")],
+    model: Annotated[Path, existing("A folder written by relexify transfer, or a mixture file.")],
     tokens: Annotated[
         list[str] | None, typer.Argument(help="Tokens or words (default: a random sample).", show_default=False)
     ] = None,

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
+from relexify.cli.options import existing
 
 __all__ = ["report"]
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder written by relexify transfer, train, run or compare.", show_default=False)
-    ],
+    folder: Annotated[Path, existing("A folder written by relexify transfer, train, run or compare.")],
 ) -> None:
     """Write FOLDER/report.html: sentences under both tokenizers, scores, curves, evidence and an atlas of all tokens.
 

@@ -77,9 +77,9 @@ def transfer(
 ) -> None:
     """Give MODEL a new language and write it to OUTPUT, ready to load and to train.
 
-    Trains a tokenizer on the text, aligns the word vectors of both languages, builds each target embedding as a mixture
-    of source embeddings, and grafts them onto the unchanged inner parameters. If interrupted, run the same command
-    again to resume.
+    Trains a tokenizer on the text, finds the source tokens that each target token is to be mixed from with the evidence
+    that is given, and grafts the mixed embeddings onto the unchanged inner parameters. If interrupted, run the same
+    command again to resume.
 
     Example: relexify transfer smollm2-135m smollm2-swahili --corpus swahili.txt --dictionary en-sw.tsv
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,11 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     outcome = relexify("run", recipe)
     assert outcome.status == 0, outcome.err
     assert "xx: bits per byte" in outcome.out
+    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    longer = ["--set", f"output={tmp_path}/out-16", "--set", "bilingual.training.steps=16"]
+    exported = ["export", f"{tmp_path}/out", "xx", f"{tmp_path}/out-xx"]
+    assert shlex.split(command) in (["run", str(recipe), *longer], exported)
+    assert relexify(*shlex.split(command), *(["--dry-run"] if "run" in command else [])).status == 0
     assert {path.name for path in tmp_path.iterdir()} == {"out", "recipe.toml"}, "something was left behind"
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
     assert notes["bilingual"]["languages"] == ["en", "xx"]

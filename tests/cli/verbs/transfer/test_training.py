@@ -124,6 +124,19 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     assert relexify("inspect", tmp_path / "out").status == 0
 
 
+def test_run_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
+    file = tmp_path / "recipe.toml"
+    table = "[training]\nbatch = 4\nlength = 16\nevaluate_every = 3\nreport_to = []\n"
+    file.write_text(f'output = "out"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\n{table}')
+    given = ("--set", "training.learning_rate=0.02", "--device", "cpu")
+    outcome = relexify("run", file, *given, "--set", "training.steps=6")
+    assert "The model is still improving." in outcome.out
+    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    changed = ("--set", "training.steps=24", "--set", f"output={tmp_path}/out-24")
+    assert sorted(shlex.split(command)) == sorted(["run", *map(str, (file, *given, *changed))])
+    assert relexify(*shlex.split(command), "--dry-run").status == 0
+
+
 def test_train_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
     """Of a training that should be longer: the command repeats all options, with more steps and another output."""
     given = ("--corpus", world.corpus, *SHORT, "--learning-rate", 0.02)

@@ -1,0 +1,85 @@
+"""Write options as a table of a recipe: the way back of `schema.py`, without what the defaults say already."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from relexify.errors import InputError
+from relexify.recipes.paths import written_model, written_path, written_text
+from relexify.recipes.schema import ELSEWHERE, default_of, flattened_types, inherits
+
+__all__ = ["table_of", "written"]
+
+
+def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
+    """Return options as a table that `table_type` reads as the same, wherever the recipe lies; defaults are left out.
+
+    Args:
+        options: A dataclass, or a dict.
+        default: Options whose values are left out; the defaults of the dataclass if not given.
+        around: The options that contain these.
+
+    Raises:
+        InputError: A value is an object that a file cannot hold.
+    """
+    if not is_dataclass(options):
+        return dict(options)
+    kinds = get_type_hints(type(options), include_extras=True)
+    table: dict[str, Any] = {}
+    for entry in fields(options):
+        value = getattr(options, entry.name)
+        usual = default_of(entry) if default is None else getattr(default, entry.name)
+        if around is not None and inherits(entry):
+            usual = getattr(around, entry.name)
+        if (further := flattened_types(kinds[entry.name])) is not None:
+            table |= {name: written(each, further[name], name) for name, each in value.items()}
+        elif entry.name not in ELSEWHERE and value is not None and value != usual:
+            table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
+    return table
+
+
+def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
+    """Return a value as TOML can hold it, so that `value_type` reads it as the same.
+
+    Args:
+        value: Not None.
+        kind: The type of the field.
+        name: The name of the field, for messages.
+        default: The default of the field; what nested options share with it is left out.
+        around: The options that have the field.
+
+    Raises:
+        InputError: A file cannot hold it.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        members = [member for member in arguments if member is not types.NoneType]
+        return written(value, Path if Path in members else members[0], name, default, around)
+    marks = arguments[1:] if origin is Annotated else ()
+    if "text" in marks and isinstance(value, list | tuple):
+        return [written_text(_named(each, name)) for each in value]
+    if "named texts" in marks and isinstance(value, Mapping):
+        return {key: written_text(_named(each, name)) for key, each in value.items()}
+    if "text" in marks or "named texts" in marks:
+        return written_text(_named(value, name))
+    if "model" in marks:
+        return written_model(value)
+    if origin is Annotated:
+        return written(value, arguments[0], name, default, around)
+    if kind is Path:
+        return written_path(_named(value, name))
+    if is_dataclass(value):
+        return table_of(value, default if is_dataclass(default) else None, around)
+    if isinstance(value, tuple):
+        return [written(item, arguments[0] if arguments else Any, name, None, around) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _named(value: Any, name: str) -> str | Path:
+    if not isinstance(value, str | Path):
+        raise InputError(f"{name} is a {type(value).__name__}, which a recipe cannot hold: give the path of a file")
+    return value

@@ -122,6 +122,7 @@ def train(
     from relexify.systems.transfer.summary import compare_with_transfer
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
+    from relexify.training.trainable import check_trainable_name
 
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
@@ -130,6 +131,8 @@ def train(
         )
     if dry_run:
         WorkFolder(output, "training", overwrite=overwrite).check()
+        if not add_head:
+            check_trainable_name(model, options)
         print_plan([("model", model), *_planned(options), ("output", output)])
         return
     with bars():

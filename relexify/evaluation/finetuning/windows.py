@@ -65,7 +65,7 @@ def encode_passages(
     windows = []
     for number, passage in enumerate(encoded["overflow_to_sample_mapping"]):
         sides, offsets = encoded.sequence_ids(number), encoded["offset_mapping"][number]
-        spans = tuple(tuple(span) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
+        spans = tuple((span[0], span[1]) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
         windows.append(Window(passage, passages[passage].first, spans))
         start, end = _answer_tokens(passages[passage], spans)
         rows.append(

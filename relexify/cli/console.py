@@ -134,7 +134,8 @@ def print_table(shown: Table) -> None:
         plain = Console(file=StringIO(), width=UNLIMITED, emoji=False)
         title, shown.title = shown.title, None  # which would be wrapped at the width of the table
         with plain.capture() as captured:
-            plain.print(f"[bold]{title}[/]", highlight=False)
+            if title is not None:
+                plain.print(f"[bold]{title}[/]", highlight=False)
             plain.print(shown)
         lines = "\n".join(line.rstrip() for line in captured.get().splitlines())
         results.print(lines, markup=False, highlight=False, soft_wrap=True)

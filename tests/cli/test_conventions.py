@@ -55,6 +55,7 @@ def test_json_has_neither_nan_nor_paths_nor_arrays(monkeypatch, capsys):
 def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
     shown = relexify("methods").out
     assert not set("│┃─━┏╇") & set(shown)
+    assert shown.startswith("--method"), "this table has no title"
     rows = [line for line in shown.splitlines() if line.startswith("blend")]
     assert len(rows) == 1
     assert "the default" in rows[0]
@@ -106,11 +107,13 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
 
 def test_a_dry_run_of_a_training_validates_and_writes_nothing(world, transferred, tmp_path):
     folder, _ = transferred
-    command = ("train", folder, tmp_path / "out", "--corpus", world.corpus, "--steps", 40, "--dry-run")
+    options = ("--corpus", world.corpus, "--steps", 40, "--length", 16)
+    command = ("train", folder, tmp_path / "out", *options, "--dry-run")
     plan = json.loads(relexify(*command, "--json").out)["plan"]
     assert plan["stage everything"] == "40 steps, trains everything"
     assert list(tmp_path.iterdir()) == []
     assert relexify("train", folder, folder, "--corpus", world.corpus, "--dry-run").status == 2
+    assert "length = 100000 is more than" in relexify(*command, "--length", 100_000).err
 
 
 def test_messages_spell_options_as_the_command_does():

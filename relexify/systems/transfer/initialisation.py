@@ -40,7 +40,7 @@ __all__ = [
     "target_tokenizer",
 ]
 
-_SLOW: tuple[Input, ...] = ("vectors", "donor", "model")
+_SLOW: tuple[Input, ...] = ("vectors", "bitext", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
@@ -116,7 +116,7 @@ def method_inputs(
 
 
 def initialise(method: str, inputs: Inputs) -> Initialisation:
-    """Build the initialisation of a method; one that takes word vectors or another model is cached: it is slow."""
+    """Build the initialisation of a method; if it takes vectors, parallel text or another model, it is cached."""
     chosen = METHODS[method]
     if not any(chosen.takes(kind) for kind in _SLOW):
         return chosen.initialise(inputs)

@@ -121,6 +121,13 @@ def run_transfer(
         logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
     counted = prior_text(options, model, evidence) if shortage is None else None
     prior = add_prior(options, result, counted)
+    if prior is not None:
+        logger.info(
+            "the unigram prior, how often the text has each token, changes %s: %.2f bits per token, from %.2f",
+            prior.changed if prior.changed == "nothing" else f"the {prior.changed}",
+            prior.bits_after,
+            prior.bits_before,
+        )
     scored = options.score and shortage is None
     extension = check_extension(options, inputs, model, result.model, scored=scored)
     if scored:

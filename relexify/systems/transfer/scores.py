@@ -22,7 +22,7 @@ from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.initialisation import PriorText, add_prior
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.start import ORIGINAL
+from relexify.systems.transfer.start import BASELINES, ORIGINAL
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -50,6 +50,11 @@ def score_start(
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
+    if torch.device(options.device).type == "cpu":
+        logger.info(
+            "scoring the original model, two baselines and the result may take minutes on a CPU; the first three are "
+            "cached, and `score=false` leaves all of them out"
+        )
     original = _scored(model, source, text, options.device)  # for all keys, since it hashes the whole model
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}
@@ -79,8 +84,10 @@ def _score_baseline(
 ) -> float:
     """Return bits per byte of the model with rows that no evidence was used for."""
     baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
-    add_prior(options, baseline, counted)
-    return _measure(f"{mixture.method} rows", baseline.model, inputs.target, text, options.device)
+    title = BASELINES[mixture.method]
+    with report_under(title):
+        add_prior(options, baseline, counted)
+    return _measure(title, baseline.model, inputs.target, text, options.device)
 
 
 def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:

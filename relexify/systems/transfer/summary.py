@@ -40,7 +40,7 @@ SAME = 0.005
 _ORIGINS = {
     "special": "special: that of the same role",
     "copied": "copied: the model has the same token",
-    "mixed": "mixed: mean of tokens of related meaning",
+    "mixed": "mixed: weighted mean of several tokens",
     "pieces": "pieces: mean of the tokens that spell it",
     "precomputed": "computed by the method, not mixed",
 }
@@ -129,7 +129,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     if start.bits_per_byte:
         rows = [
             [BASELINES.get(name, name) + _MEANINGS.get(name, ""), f"{value:.3f}"]
-            for name, value in start.bits_per_byte.items()
+            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
         ]
         scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
         title = f"Before training{scored} (lower is better)"

@@ -69,6 +69,8 @@ def judge(start: Start) -> Verdict:
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if praise := _praise(start):
         others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
+        if gain is not None and gain < 0:
+            others += " That they need less says little, because good rows usually overtake them early in training."
         return Verdict("good", praise + _compared_with_original(start) + others)
     if doubt := _doubt(start):
         return Verdict("open", doubt)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
@@ -16,6 +18,7 @@ from relexify.methods.baselines import random
 from relexify.methods.registry import Initialisation
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained import runnable
+from relexify.progress import report_to
 from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
@@ -149,9 +152,15 @@ def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_p
     assert result.graft.report.origins["mixed"] > 0
 
 
-def test_only_methods_with_word_vectors_are_cached(options, cache):
+def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
     run_transfer(replace(options, method="fvt"))
     assert not (cache / "mixture").exists()
+    pairs = zip(pico.sentences(50), pico.sentences(50, words=pico.foreign_words()), strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (tmp_path / "links.txt").write_text("0-0\n" * 50)
+    evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
+    run_transfer(replace(options, output=tmp_path / "aligned", method="ramen", source_corpus=None, **evidence))
+    assert [*(cache / "mixture").rglob("mixture.safetensors")]
 
 
 def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options, tmp_path):
@@ -237,6 +246,22 @@ def test_training_starts_with_the_score_of_the_transfer(options, tmp_path):
     scored = run_transfer(replace(options, method="fvt", score=True)).scores
     curve = train(options.output, tmp_path / "trained", options.corpus, Training(steps=1, batch=2, length=64)).curve
     assert curve.first.bits_per_byte == pytest.approx(scored["fvt"], abs=1e-6)
+
+
+def test_the_log_says_which_model_gets_a_prior_and_how_to_leave_out_scores(options, caplog):
+    descriptions: list[str] = []
+
+    @contextmanager
+    def reporter(description, total):
+        descriptions.append(description)
+        yield lambda amount, status="": None
+
+    with caplog.at_level(logging.INFO, "relexify"), report_to(reporter):
+        run_transfer(replace(options, unigram_prior=True, score=True))
+    added = [description for description in descriptions if description.startswith("adding a unigram prior")]
+    assert added == [f"adding a unigram prior{model}" for model in ("", ": random rows", ": shuffled rows")]
+    assert caplog.text.count("the unigram prior, how often the text has each token, changes the") == 1
+    assert "`score=false` leaves all of them out" in caplog.text
 
 
 def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog):

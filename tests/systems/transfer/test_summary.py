@@ -86,9 +86,7 @@ NOTES = {**START.as_notes(), "method": "blend", "graft": {"origins": START.origi
 def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_text():
     *tables, verdict = summarise_notes(NOTES)
     rows = {table.title: table.rows for table in tables}
-    assert ["mixed: mean of tokens of related meaning", "8", "80.0%", "96.0%"] in rows[
-        "Origin of the target embeddings"
-    ]
+    assert ["mixed: weighted mean of several tokens", "8", "80.0%", "96.0%"] in rows["Origin of the target embeddings"]
     assert rows["Length of 30,000 bytes of held-out text with each tokenizer"][1:] == [
         ["original", "12,827", "3.21", "2.34"],
         ["target", "6,111", "1.53", "4.91"],

@@ -40,6 +40,11 @@ def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same()
     assert "related translations in 70.0% of 300 cases" in verdict.reason
     assert "it needs 2.800 bits per byte and 50% of the tokens; the original model needs 3.400 bits" in verdict.reason
     assert verdict.reason.endswith("Rows without evidence need 2.820.")
+    worse = judge(replace(GOOD, bits_per_byte={**EQUAL, "blend": 2.9}))
+    assert worse.start == "good"
+    assert worse.reason.endswith(
+        "That they need less says little, because good rows usually overtake them early in training."
+    )
 
 
 def test_an_original_model_that_predicts_the_text_better_is_not_concealed():

@@ -46,6 +46,7 @@ def run(
     from relexify.recipes.tasks import output_scores
     from relexify.reports import task_notes, task_result_rows
     from relexify.storage.work import read_notes
+    from relexify.systems.transfer.summary import compare_with_transfer
 
     if dry_run:
         prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
@@ -56,10 +57,14 @@ def run(
         return
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
+    notes = read_notes(read.output)
     *first, last = read.steps
     for step in first:
-        print_summary(step.summarise_notes(read_notes(read.output)))
+        print_summary(step.summarise_notes(notes))
     print_summary(last.summarise(result))
+    if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
+        transferred = {name: value for name, value in notes.items() if name != "training"}
+        print_summary(compare_with_transfer(transferred, result.curve))
     for step in read.steps:
         if step.scores is not None:
             print_measured(step.scores(read.output))
@@ -73,9 +78,9 @@ def run(
         table, languages = last.training.table, last.languages(read.tables[last.table])
         print_after_training(context, result, read.held_out, table=table, languages=languages)
     elif last.training is None:
-        is_poor = (read_notes(read.output).get("verdict") or {}).get("start") == "poor"
+        is_poor = (notes.get("verdict") or {}).get("start") == "poor"
         print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor)
-    emit(output=read.output, notes=read_notes(read.output), tasks=measured)
+    emit(output=read.output, notes=notes, tasks=measured)
 
 
 def compare(

@@ -33,6 +33,32 @@ from relexify.training.plan import PLANS, Training, plan_stages
 
 __all__ = ["train"]
 
+FirstLanguage = Annotated[
+    list[str] | None,
+    option(
+        "Text in the first language of a model with two, so that it is not forgotten: a quarter of the "
+        "sequences (--set source_share=0.25) are taken from it, and both languages are scored. Repeatable.",
+        TEXT,
+    ),
+]
+PeakRate = Annotated[
+    float | None,
+    option("Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]", PLAN),
+]
+PlanName = Annotated[
+    str,
+    typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
+]
+AddHead = Annotated[bool, option("Add a language-modelling head to a model without one.", RUN, "--add-head")]
+ReportTo = Annotated[
+    list[str] | None,
+    option(
+        "Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is installed). "
+        "Repeatable.",
+        RUN,
+    ),
+]
+
 
 def train(
     context: typer.Context,
@@ -40,38 +66,16 @@ def train(
     output: OutputFolder,
     corpus: Corpus,
     held_out: HeldOut = None,
-    source_corpus: Annotated[
-        list[str] | None,
-        option(
-            "Text in the first language of a model with two, so that it is not forgotten: a quarter of the "
-            "sequences (--set source_share=0.25) are taken from it, and both languages are scored. Repeatable.",
-            TEXT,
-        ),
-    ] = None,
+    source_corpus: FirstLanguage = None,
     source_held_out: SourceHeldOut = None,
     steps: Steps = Training.steps,
     batch: Batch = Training.batch,
     length: Length = Training.length,
-    learning_rate: Annotated[
-        float | None,
-        option("Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]", PLAN),
-    ] = None,
-    plan: Annotated[
-        str,
-        typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
-    ] = Training.plan,
+    learning_rate: PeakRate = None,
+    plan: PlanName = Training.plan,
     patience: Patience = None,
-    add_head: Annotated[
-        bool, option("Add a language-modelling head to a model without one.", RUN, "--add-head")
-    ] = False,
-    report_to: Annotated[
-        list[str] | None,
-        option(
-            "Where to log the training: tensorboard, wandb, trackio or none (default: tensorboard, if it is "
-            "installed). Repeatable.",
-            RUN,
-        ),
-    ] = None,
+    add_head: AddHead = False,
+    report_to: ReportTo = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     dry_run: DryRun = False,
@@ -118,6 +122,7 @@ def train(
     from relexify.systems.transfer.summary import compare_with_transfer
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
+    from relexify.training.trainable import check_trainable_name
 
     if not add_head and not has_head(config := load_config(model)):
         raise InputError(
@@ -126,6 +131,8 @@ def train(
         )
     if dry_run:
         WorkFolder(output, "training", overwrite=overwrite).check()
+        if not add_head:
+            check_trainable_name(model, options)
         print_plan([("model", model), *_planned(options), ("output", output)])
         return
     with bars():

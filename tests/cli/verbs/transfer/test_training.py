@@ -120,6 +120,8 @@ def test_run_transfers_and_trains_in_one_go(recipe, tmp_path):
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
     assert notes["method"] == "fvt"
     assert notes["training"]["steps"] == 4
+    assert re.search("Do not compare these scores with|On the same text in the target language", outcome.out)
+    assert outcome.out.index("random rows: drawn") < outcome.out.index("\nfvt "), "in the order of relexify transfer"
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"], "work was left behind"
     assert relexify("inspect", tmp_path / "out").status == 0
 

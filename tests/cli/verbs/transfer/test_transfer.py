@@ -29,7 +29,7 @@ def test_output_loads_with_auto_classes_and_computes(world, transferred):
 
 def test_summary_is_on_stdout_and_everything_else_on_stderr(transferred):
     folder, outcome = transferred
-    for word in ("special", "copied", "mixed: mean of", "the tokens that spell it", "no evidence"):
+    for word in ("special", "copied", "mixed: weighted mean of", "the tokens that spell it", "no evidence"):
         assert word in outcome.out
     for word in (
         "bits per byte",

@@ -11,6 +11,7 @@ STAMP := .venv/.installed
 install: $(STAMP)
 
 $(STAMP): Makefile pyproject.toml constraints.txt
+	@echo "installing into .venv, which takes some minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,frequencies,gguf,lora,plots,tensorboard,translation]'

@@ -65,7 +65,7 @@ def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
     if faulty:
         found = f"{path}: {faulty} of {faulty + pairs} lines do not have two sides (first: line {first_faulty})"
         if faulty > pairs:
-            raise InputError(f"{found}: put one pair on each line, with a tab between the word and its translation")
+            raise InputError(f"{found}: put one pair on each line, with a tab, not a comma, between the two")
         logger.warning("%s; they are skipped", found)
 
 

@@ -148,7 +148,11 @@ def _changed_command(context: typer.Context, table: str, **changes: object) -> s
         value = changes.get(name, context.params.get(name))
         source = context.get_parameter_source(name)
         if name == "settings":  # they win over options
-            kept = [text for text in value or () if text.partition("=")[0].strip() not in {*keys, *keys.values()}]
+            kept = [
+                text
+                for text in context.params[name] or ()
+                if text.partition("=")[0].strip() not in {*keys, *keys.values()}
+            ]
             changed = [f"{keys[change]}={changes[change]}" for change in changes if change not in options]
             words += repeated_option(parameter.opts[0], [*kept, *changed])
         elif parameter.param_type_name == "argument":

@@ -74,17 +74,18 @@ def check_extension(
     if not options.keep_source or held_out is None:
         return None
     kept = len(vocabulary_of(source))
-    scores = {}
+    scores: dict[str, float] = {}
     if scored:
         text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
         # Both share their inner parameters: they have to be on one device.
         original, extended = original.to(options.device), extended.to(options.device)
-        with report_under("source language"):
-            scores = {
-                "original model": bits_per_byte(original, source, text).value,
-                "extended model, source tokens": bits_per_byte(extended, source, text, tokens=kept).value,
-                "extended model, all tokens": bits_per_byte(extended, inputs.target, text).value,
-            }
+        for name, model, tokenizer, tokens in (
+            ("original model", original, source, None),
+            ("extended model, source tokens", extended, source, kept),
+            ("extended model, all tokens", extended, inputs.target, None),
+        ):
+            with report_under(f"source language, {name}"):
+                scores[name] = bits_per_byte(model, tokenizer, text, tokens=tokens).value
     extension = extend_vocabulary(options, source, inputs.evidence)
     lines = [make_encodable(line)[0] for line in held_out]
     added = len(extension.saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from relexify.errors import InputError
 from relexify.grafting import check
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.progress import report_to
 from relexify.steps import ResultTable
 from relexify.systems.transfer.checks import prepare_transfer, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
@@ -38,7 +40,14 @@ def options(tmp_path, cache):
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, tmp_path, family):
     pico.saved(family, tmp_path / "model")
-    result = run_transfer(options)
+    tasks = []
+
+    def record(description, total):
+        tasks.append(description)
+        return nullcontext(lambda amount, status="": None)
+
+    with report_to(record):
+        result = run_transfer(options)
     before, after = load_model(tmp_path / "model"), load_model(tmp_path / "out")
     tokens = len(load_tokenizer(tmp_path / "model"))
     for name, value in before.state_dict().items():
@@ -52,6 +61,8 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     scores = found.source_bits_per_byte
     assert scores["extended model, source tokens"] == scores["original model"]
     assert scores["extended model, all tokens"] > scores["original model"]
+    for name in scores:
+        assert sum(task.endswith(f"source language, {name}") for task in tasks) == 1
     assert found.tokens_per_byte[0][1] > found.tokens_per_byte[-1][1]
     assert not any(each.problems for each in check(tmp_path / "out"))
     assert "50 tokens" in (tmp_path / "out" / "README.md").read_text()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["GPUS", "USABLE", "Gpu", "utilisation_of"]
 
 MEASURED_UTILISATION = ((576, 0.35), (2048, 0.56))
-"""Widths of models, and the share of a GPU's bfloat16 peak (data sheet) that training them reaches. Measured on one H200
+"""Widths of models, and the share of a GPU's bfloat16 peak (data sheet) that training them reaches. Measured on an H200
 with 64 × 512 tokens per step: 400,197 tokens/s with the plan `direct` and the shape of SmolLM2-135M-Instruct, at 0.86
 billion operations per token, are 344 of 989 TFLOP/s; 54,304 tokens/s with 1.68 billion parameters are 554."""
 USABLE = 0.92
@@ -39,8 +39,10 @@ GPUS: Mapping[str, Gpu] = {
 
 
 def utilisation_of(width: int) -> float:
-    """Return the share of a GPU's peak that training reaches: linear in the logarithm of the width between the measured
-    ones, and constant beyond them. Small micro-batches reach less."""
+    """Return the share of a GPU's peak that training a model of some width reaches; small micro-batches reach less.
+
+    It is linear in the logarithm of the width between the measured ones, and constant beyond them.
+    """
     (narrow, least), (wide, most) = MEASURED_UTILISATION
     position = math.log(max(1, width) / narrow) / math.log(wide / narrow)
     return least + (most - least) * min(1.0, max(0.0, position))

@@ -26,6 +26,7 @@ __all__ = [
     "TrainingError",
     "VocabularyError",
     "check_number",
+    "check_positive",
     "first_line",
 ]
 
@@ -90,6 +91,20 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
         raise InputError(f"{name} = {value} is not possible: give {least} or more")
     if value is not None and value > most:
         raise InputError(f"{name} = {value} is not possible: give {most} or less")
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Validate the value of an option, if it is given, that may be any finite number above 0.
+
+    Args:
+        name: The option, for the message.
+        value: Its value.
+
+    Raises:
+        InputError: It is out of range.
+    """
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError(f"{name} = {value} is not possible: give a number above 0")
 
 
 def first_line(error: BaseException) -> str:

@@ -6,6 +6,7 @@ predicts the same has learned nothing. This module does not import torch, so tha
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ __all__ = [
     "accuracy",
     "accuracy_alone",
     "accuracy_and_f1",
+    "answer_scores",
     "confusion",
     "correlations",
     "entity_scores",
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 Labels = Sequence[str]
+
+_WORD = re.compile(r"[\u3040-\u9fff]|[^\W\u3040-\u9fff]+")
+"""A word: a single kana or Chinese character, or a run of other letters and digits."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,27 @@ def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Scor
     share, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task)
     mean = (share.value + harmonic.value) / 2
     return _score(task, "mean of accuracy and F1", mean, len(gold)), share, harmonic
+
+
+def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) -> tuple[Score, Score]:
+    """Return the share of answers that match exactly, and the mean F1 of their words.
+
+    Answers are compared as lists of words in lower case, so punctuation does not count. Of several right answers, the
+    one with the best score counts.
+    """
+    _check(gold, predicted)
+    scores = [
+        max(_compare_answers(_WORD.findall(right.lower()), _WORD.findall(said.lower())) for right in answers)
+        for answers, said in zip(gold, predicted, strict=True)
+    ]
+    exact, overlap = (sum(each) / len(scores) for each in zip(*scores, strict=True))
+    return _score(task, "exact matches", exact, len(gold)), _score(task, "F1 of words", overlap, len(gold))
+
+
+def _compare_answers(right: list[str], said: list[str]) -> tuple[bool, float]:
+    """Return whether two answers are the same, and the F1 of their words."""
+    common = (Counter(right) & Counter(said)).total()
+    return right == said, _share(2 * common, len(right) + len(said)) if right or said else 1.0
 
 
 def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:

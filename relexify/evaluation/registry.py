@@ -52,8 +52,8 @@ class Task:
     Attributes:
         summary: What it is and what it reports, in one line, for help and documentation.
         read: Reads a file of examples or annotated sentences.
-        predicts: What is predicted: a class or a number for a text or a pair, the right one of several answers, tags of
-            words, trees, or semantic roles.
+        predicts: What is predicted: a class or a number for a text or a pair, the right one of several answers, the
+            part of a text that answers a question, tags of words, trees, or semantic roles.
         metric: The scores that are reported.
         training: The default training options, from the paper that the task is taken from.
         table: Scores by label; None if there are no labels.
@@ -66,7 +66,7 @@ class Task:
 
     summary: str
     read: Callable[[str | Path], Sequence[Any]]
-    predicts: Literal["class", "number", "choice", "tags", "trees", "roles"]
+    predicts: Literal["class", "number", "choice", "answer", "tags", "trees", "roles"]
     metric: Metric
     training: FineTuning | ParserTraining
     table: Table | None = None

@@ -29,7 +29,7 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
-from relexify.training.hardware import GPUS, USABLE, UTILISATION, Gpu
+from relexify.training.hardware import GPUS, USABLE, Gpu, utilisation_of
 from relexify.training.loss.forward import COMPILED_CHUNK
 from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
@@ -91,6 +91,7 @@ class Estimate:
         operations: Operations of the whole training, on all GPUs together.
         memory: Memory of a GPU, in the stage that takes the most.
         fits: Whether the memory suffices.
+        utilisation: Share of the peak of a GPU that is reached.
         seconds: Duration, without scoring and checkpoints.
     """
 
@@ -104,6 +105,7 @@ class Estimate:
     operations: float
     memory: Memory
     fits: bool
+    utilisation: float
     seconds: float
 
     @property
@@ -118,7 +120,7 @@ def estimate(
     *,
     gpu: str | Gpu = "h200",
     gpus: int | None = None,
-    utilisation: float = UTILISATION,
+    utilisation: float | None = None,
 ) -> list[Estimate]:
     """Estimate GPUs, memory and hours of a training, as requested and with options that take less memory.
 
@@ -128,7 +130,7 @@ def estimate(
         training: The options.
         gpu: One of `GPUS`, or any other.
         gpus: The number of GPUs; if None, the fewest that suffice, a power of 2.
-        utilisation: Share of the peak of a GPU that is reached.
+        utilisation: Share of the peak of a GPU that is reached; if None, that of `utilisation_of`.
 
     Raises:
         InputError: Model or options are not possible.
@@ -146,6 +148,7 @@ def estimate(
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
         if changes not in ways and _is_possible(shaped, replace(training, **changes)):
             ways.append(changes)
+    utilisation = utilisation_of(_width(shaped)) if utilisation is None else utilisation
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
 
 
@@ -284,6 +287,7 @@ def _estimate(
         operations=operations,
         memory=memory,
         fits=bool(fitting),
+        utilisation=utilisation,
         seconds=operations / (number * gpu.operations * utilisation),
     )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["GPUS", "USABLE", "UTILISATION", "Gpu"]
+__all__ = ["GPUS", "USABLE", "Gpu", "utilisation_of"]
 
-UTILISATION = 0.35
-"""Share of a GPU's bfloat16 peak (data sheet) that training reaches. Measured on one H200 with the shape of
-SmolLM2-135M-Instruct and 64 × 512 tokens per step: 400,197 tokens/s with the plan `direct` (`docs/results.md`), at 0.86
-billion operations per token, are 344 of 989 TFLOP/s. The same share of Muon's operations predicts 383,000 tokens/s for
-the plan `relexify`, where 374,736 were measured. Wider matrices reach more, small micro-batches less."""
+MEASURED_UTILISATION = ((576, 0.35), (2048, 0.56))
+"""Widths of models, and the share of a GPU's bfloat16 peak (data sheet) that training them reaches. Measured on an H200
+with 64 × 512 tokens per step: 400,197 tokens/s with the plan `direct` and the shape of SmolLM2-135M-Instruct, at 0.86
+billion operations per token, are 344 of 989 TFLOP/s; 54,304 tokens/s with 1.68 billion parameters are 554."""
 USABLE = 0.92
 """Share of a GPU's memory that a training can use: the rest is for CUDA itself, and lost between allocations."""
 
@@ -36,3 +36,13 @@ GPUS: Mapping[str, Gpu] = {
     "l40s": Gpu(362e12, 48e9),
 }
 """The possible values of `gpu` in `estimate`."""
+
+
+def utilisation_of(width: int) -> float:
+    """Return the share of a GPU's peak that training a model of some width reaches; small micro-batches reach less.
+
+    It is linear in the logarithm of the width between the measured ones, and constant beyond them.
+    """
+    (narrow, least), (wide, most) = MEASURED_UTILISATION
+    position = math.log(max(1, width) / narrow) / math.log(wide / narrow)
+    return least + (most - least) * min(1.0, max(0.0, position))

@@ -16,7 +16,7 @@ from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
-from relexify.training.hardware import GPUS, USABLE
+from relexify.training.hardware import GPUS, USABLE, utilisation_of
 from relexify.training.measuring import CPU_BATCH, measure_training
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import Rates
@@ -31,6 +31,15 @@ SMOLLM2 = LlamaConfig(
     num_hidden_layers=30,
     num_attention_heads=9,
     num_key_value_heads=3,
+    tie_word_embeddings=True,
+)
+WIDE = LlamaConfig(
+    vocab_size=32_000,
+    hidden_size=2048,
+    intermediate_size=8192,
+    num_hidden_layers=24,
+    num_attention_heads=32,
+    num_key_value_heads=32,
     tie_word_embeddings=True,
 )
 LARGE = LlamaConfig(
@@ -114,13 +123,24 @@ def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_alloca
 
 
 @pytest.mark.parametrize(
-    ("training_plan", "speed", "gibibytes"), [("direct", 400_197, 20.9), ("relexify", 374_736, 20.4)]
+    ("shape", "training_plan", "speed", "gibibytes"),
+    [
+        ("smollm2", "direct", 400_197, 20.9),
+        ("smollm2", "relexify", 374_736, 20.4),
+        ("1.68 billion", "direct", 54_304, 85.4),
+    ],
 )
-def test_speed_and_memory_are_those_measured_on_an_h200(training_plan, speed, gibibytes):
-    found = estimate(shaped(SMOLLM2), Training(plan=training_plan))[0]
+def test_speed_and_memory_are_those_measured_on_an_h200(shape, training_plan, speed, gibibytes):
+    config = {"smollm2": SMOLLM2, "1.68 billion": WIDE}[shape]
+    found = estimate(shaped(config), Training(plan=training_plan))[0]
     assert found.tokens_per_second == pytest.approx(speed, rel=0.03)
-    assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=0.05)
+    assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=0.07)
     assert (found.gpus, found.micro_batch, found.is_sharded) == (1, 64, False)
+
+
+@pytest.mark.parametrize(("width", "share"), [(128, 0.35), (576, 0.35), (1086, 0.455), (2048, 0.56), (8192, 0.56)])
+def test_wider_models_reach_more_of_the_peak_of_a_gpu(width, share):
+    assert utilisation_of(width) == pytest.approx(share, abs=1e-3)
 
 
 def test_a_large_model_needs_several_gpus_or_less_memory():

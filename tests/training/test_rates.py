@@ -50,6 +50,11 @@ def test_rates_grow_with_the_root_of_the_tokens_per_step():
     assert (larger.inner, larger.embeddings) == pytest.approx((2 * rates.inner, 2 * rates.embeddings))
 
 
+def test_in_small_steps_the_rate_of_embeddings_falls_faster_than_that_of_inner_matrices():
+    rates, smaller = derive_rates(REFERENCE), derive_rates(replace(REFERENCE, tokens_per_step=TOKENS_PER_STEP // 16))
+    assert (smaller.inner, smaller.embeddings) == pytest.approx((rates.inner / 4, rates.embeddings / 8))
+
+
 def test_the_rate_of_inner_matrices_follows_the_width_and_that_of_embeddings_their_size():
     rates = derive_rates(REFERENCE)
     wide, large = (
@@ -105,6 +110,16 @@ def test_muon_is_used_from_the_step_size_on_at_which_it_costs_little(model, shar
 def test_plans_of_papers_keep_their_optimiser_and_rate(model, plan):
     settled = settle(replace(OWN, plan=plan), model)
     assert all((stage.learning_rate, stage.optimiser) == (5e-4, "adamw") for stage in plan_stages(settled))
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "is_named"),
+    [("bert", "relexify", True), ("bert", "direct", False), ("llama untied", "relexify", False)],
+)
+def test_the_plan_for_fine_tuning_is_named_when_an_encoder_is_trained_with_the_own_one(family, plan, is_named, caplog):
+    with caplog.at_level("INFO"):
+        settle(replace(OWN, plan=plan), pico.pair(family)[0])
+    assert ("to fine-tune this encoder" in caplog.text) == is_named
 
 
 def test_own_stages_are_trained_by_adamw_unless_they_say_otherwise(model):

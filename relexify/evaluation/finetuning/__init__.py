@@ -3,5 +3,6 @@
 run.py       fine-tune once for each seed, and score
 problem.py   the labels of a task, and validation of its data
 inputs.py    examples as model inputs, and tags of words from predictions
+windows.py   the same for texts with questions, and answers from predictions
 encoder.py   load the model, with a new layer for the task
 """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transformers import (
     AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PreTrainedConfig,
@@ -24,6 +25,7 @@ _CLASSES = {
     "class": (AutoModelForSequenceClassification, "single_label_classification"),
     "number": (AutoModelForSequenceClassification, "regression"),
     "choice": (AutoModelForMultipleChoice, None),
+    "answer": (AutoModelForQuestionAnswering, None),
     "tags": (AutoModelForTokenClassification, None),
 }
 """For what a task predicts: the class of the model, and the type of its loss as in the config of transformers."""
@@ -48,7 +50,7 @@ def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
 
 
 def load_classifier(model: str | Path, problem: Problem) -> PreTrainedModel:
-    """Load an encoder in float32 with a new output layer: for a class, a number, a choice, or the tags of words.
+    """Load an encoder in float32 with a new output layer: for a class, a number, a choice, an answer, or tags.
 
     Raises:
         InputError: It cannot be loaded, or lacks parameters.

@@ -16,10 +16,12 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
+from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
+from relexify.evaluation.finetuning.windows import Window, encode_passages
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import copy_backend, encode_words, make_encodable
 
@@ -48,16 +50,19 @@ class Inputs:
 
     Attributes:
         rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example; for a question,
-            lists of them, one for each answer.
-        gold: The label of each example, or the tags of each sentence.
+            lists of them, one for each answer; for a text with a question, one row for each window, with
+            `start_positions` and `end_positions` in place of `labels`.
+        gold: The label of each example, the tags of each sentence, or the right answers of each question.
         pieces: For sentences, their pieces; otherwise empty.
         answers: For questions, the number of answers to choose from; otherwise empty.
+        windows: For texts with questions, what each row shows of them; otherwise empty.
     """
 
     rows: list[dict[str, Any]]
     gold: list[Any]
     pieces: list[WordPieces] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
 
 
 def encode(
@@ -80,11 +85,15 @@ def encode(
     if problem.task.predicts == "choice":
         questions = [each for each in data if isinstance(each, Question)]
         return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
+    if problem.task.predicts == "answer":
+        passages = [each for each in data if isinstance(each, Passage)]
+        rows, windows = encode_passages(passages, tokenizer, length, token_types)
+        return Inputs(rows, [passage.answers for passage in passages], windows=windows)
     examples = [each for each in data if isinstance(each, Example)]
     gold = [example.label for example in examples]
     seconds = None if examples[0].second is None else [example.second or "" for example in examples]
     encoded = _encode_texts(tokenizer, [example.first for example in examples], seconds, length, token_types)
-    rows: list[dict[str, Any]] = [
+    rows = [
         {**arrays, "labels": label if problem.task.predicts == "number" else label_ids[str(label)]}
         for arrays, label in zip(encoded, gold, strict=True)
     ]
@@ -95,8 +104,8 @@ def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, tor
     """Stack rows into a batch, padded to the longest."""
     multiple = 8 if torch.cuda.is_available() else 1  # tensor cores prefer multiples of 8
     width = math.ceil(max(map(row_width, rows)) / multiple) * multiple
-    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
-    return {name: torch.tensor([_pad(row[name], width, fill[name]) for row in rows]) for name in rows[0]}
+    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0}
+    return {name: torch.tensor([_pad(row[name], width, fill.get(name, IGNORED)) for row in rows]) for name in rows[0]}
 
 
 def row_width(row: Mapping[str, Any]) -> int:

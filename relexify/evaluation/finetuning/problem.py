@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from relexify.errors import InputError
+from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
@@ -17,7 +18,7 @@ from relexify.evaluation.registry import TASKS, Task
 
 __all__ = ["Data", "Problem", "find_labels"]
 
-Data = Sequence[Example] | Sequence[Question] | Sequence[TaggedSentence]
+Data = Sequence[Example] | Sequence[Question] | Sequence[Passage] | Sequence[TaggedSentence]
 
 _OUTSIDE = "O"
 
@@ -32,7 +33,7 @@ class Problem:
         name: The name of the task.
         task: Its entry in the registry.
         labels: The labels in the order of the logits; a single one for a number, the positions of the answers for a
-            choice.
+            choice, the two ends of an answer in a text.
         default: The tag of words that the model does not see.
     """
 
@@ -58,6 +59,8 @@ def find_labels(name: str, data: TaskData) -> Problem:
         _check_numbers(parts)
         _check_pairs(parts)
         return Problem(name, task, ("number",), "")
+    if task.predicts == "answer":
+        return Problem(name, task, ("start", "end"), "")
     if task.predicts == "choice":
         most = max(len(each.options) for data in parts.values() for each in data if isinstance(each, Question))
         return Problem(name, task, tuple(map(str, range(most))), "")
@@ -89,7 +92,7 @@ def find_labels(name: str, data: TaskData) -> Problem:
 
 
 def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
-    expected: type = {"tags": TaggedSentence, "choice": Question}.get(task.predicts, Example)
+    expected: type = {"tags": TaggedSentence, "choice": Question, "answer": Passage}.get(task.predicts, Example)
     for part, data in parts.items():
         if not data:
             raise InputError(f"there is no {part} data: give at least one example")
@@ -104,10 +107,12 @@ def _labels(data: Data) -> Iterator[str]:
     for each in data:
         if isinstance(each, TaggedSentence):
             yield from each.tags
-        elif isinstance(each.label, str):
+        elif isinstance(each, Example):
+            if not isinstance(each.label, str):
+                raise InputError(
+                    f"{each.label} is a number, and the task takes classes: give their names, or another task"
+                )
             yield each.label
-        else:
-            raise InputError(f"{each.label} is a number, and the task takes classes: give their names, or another task")
 
 
 def _check_numbers(parts: Mapping[str, Data]) -> None:

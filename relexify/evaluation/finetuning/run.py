@@ -25,6 +25,7 @@ from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
 from relexify.evaluation.finetuning.inputs import Inputs, encode, row_width, stack_rows, word_tags
 from relexify.evaluation.finetuning.problem import Problem, find_labels
+from relexify.evaluation.finetuning.windows import find_answers
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
@@ -41,6 +42,9 @@ __all__ = ["FineTuner", "fine_tune"]
 
 DEV = "eval_score"
 """The name under which the Trainer knows the score on development data."""
+
+_TARGETS = ("labels", "start_positions", "end_positions")
+"""What a model is trained to predict, among the arrays of a batch."""
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +215,8 @@ class FineTuner:
             predicted = [float(each[0]) for each in logits]
         elif task.predicts == "class":
             predicted = [labels[int(each.argmax())] for each in logits]
+        elif task.predicts == "answer":
+            predicted = find_answers(data.windows, logits)
         elif task.predicts == "choice":  # the first `number` answers are the question's own
             predicted = [labels[int(each[:number].argmax())] for each, number in zip(logits, data.answers, strict=True)]
         else:
@@ -229,11 +235,11 @@ class FineTuner:
         return replace(result, table=table, confusion=confusion(gold, predicted), only_label=only)
 
     def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
-        """Return the logits of each example, [labels] or [pieces × labels]; examples of like length share a batch."""
+        """Return the logits of each row, [labels] or [pieces × labels]; rows of like length share a batch."""
         size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}
-        was_training = model.training
+        was_training, answers = model.training, self.problem.task.predicts == "answer"
         model.eval()
         with (
             torch.inference_mode(),
@@ -242,8 +248,10 @@ class FineTuner:
             for start in range(0, len(order), size):
                 indices = order[start : start + size]
                 batch = stack_rows([rows[index] for index in indices], padding)
-                batch.pop("labels")
-                output = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float()
+                given = {name: tensor.to(model.device) for name, tensor in batch.items() if name not in _TARGETS}
+                scores = model(**given)
+                output = torch.stack((scores.start_logits, scores.end_logits), -1) if answers else scores.logits
+                output = output.float()
                 if not bool(output.isfinite().all()):
                     raise TrainingError(
                         "the fine-tuned model produced NaN or infinite logits: "

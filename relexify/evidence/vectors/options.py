@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from relexify.errors import LARGEST_SEED, InputError, check_number
+from relexify.errors import LARGEST_SEED, InputError, check_number, check_positive
 
 __all__ = ["ResolvedTraining", "VectorTraining", "resolve_training", "validate_vector_training"]
 
@@ -81,10 +81,7 @@ def validate_vector_training(options: VectorTraining) -> None:
     for name, least in lowest.items():
         most = largest.get(name, 2**31 - 1)
         check_number(f"Training vectors with {name}", getattr(options, name), least, most)
-    if not 0 < options.learning_rate < math.inf:
-        raise InputError(
-            f"Training vectors with learning_rate = {options.learning_rate} is not possible: give a number above 0"
-        )
+    check_positive("Training vectors with learning_rate", options.learning_rate)
     if not 0 <= options.subsampling < 1:  # gensim treats 1 and more as a count
         raise InputError(
             f"Training vectors with subsampling = {options.subsampling} is not possible: give a share below 1"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from relexify.errors import InputError, check_number
+from relexify.errors import check_number, check_positive
 from relexify.methods.registry import METHODS, Initialisation, Method
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class Distillation:
         check_number("distillation_steps", self.distillation_steps)
         check_number("distillation_batch", self.distillation_batch)
         check_number("distillation_length", self.distillation_length, 2)
-        if not 0 < self.distillation_rate < float("inf"):
-            raise InputError(f"distillation_rate = {self.distillation_rate} is not possible: give a number above 0")
+        check_positive("distillation_rate", self.distillation_rate)
 
 
 def _build(inputs: Inputs) -> Initialisation:

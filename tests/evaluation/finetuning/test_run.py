@@ -17,6 +17,7 @@ import torch
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.evaluation import training as epoch_training
+from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
@@ -141,6 +142,27 @@ def test_an_answer_that_a_question_does_not_have_is_never_predicted(folder_of, t
     assert taught.mean[0].value > 0.9
     result = tune(folder_of("bert"), empty_is_right, two_answers, options, folder=tmp_path / "two")
     assert 0.2 < result.mean[0].value < 0.8
+
+
+def passages(count: int, seed: int = 0) -> list[Passage]:
+    """A colour in a text of several windows is the answer."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(count):
+        before, after = (" ".join(sentence(draw) for _ in range(draw.randrange(4))) for _ in range(2))
+        text = f"{before} green {after}".strip()
+        made.append(Passage(text, "which", ("green",), text.index("green")))
+    return made
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+def test_answers_are_found_in_texts_of_several_windows(folder_of, tmp_path, family):
+    options = how("answer", epochs=4, **QUICK)
+    result = tune(folder_of(family), passages(128), passages(40, seed=1), options, folder=tmp_path)
+    exact, overlap = result.mean
+    assert (exact.task, exact.metric, exact.examples) == ("answer", "exact matches", 40)
+    assert exact.value > 0.9
+    assert overlap.value >= exact.value
 
 
 def test_questions_are_not_examples_of_other_tasks(folder_of, tmp_path):

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.heads import (
     TriLayerForMultipleChoice,
+    TriLayerForQuestionAnswering,
     TriLayerForSequenceClassification,
     TriLayerForTokenClassification,
 )
@@ -68,6 +74,19 @@ def test_of_several_texts_the_one_with_the_highest_score_is_chosen(folder):
         found = model(texts, attention_mask=torch.ones_like(texts), labels=torch.tensor([0, 1, 1]))
     torch.testing.assert_close(found.logits, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.loss, cross_entropy(expected, torch.tensor([0, 1, 1])), rtol=1e-4, atol=1e-5)
+
+
+def test_an_answer_has_a_first_and_a_last_token(folder):
+    model = AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+    assert isinstance(model, TriLayerForQuestionAnswering)
+    start, end = torch.tensor([1, 2, 3]), torch.tensor([4, 4, 8])
+    with torch.no_grad():
+        scores = model.classifier(model.model(tokens()).last_hidden_state)
+        found = model(tokens(), start_positions=start, end_positions=end)
+    torch.testing.assert_close(found.start_logits, scores[..., 0])
+    torch.testing.assert_close(found.end_logits, scores[..., 1])
+    expected = (cross_entropy(scores[..., 0], start) + cross_entropy(scores[..., 1], end)) / 2
+    torch.testing.assert_close(found.loss, expected)
 
 
 def test_padding_changes_no_logit(folder):

@@ -15,7 +15,7 @@ from relexify.cli.summary import print_rows
 from relexify.errors import InputError
 from relexify.progress import format_duration
 from relexify.registry import choose
-from relexify.training.hardware import GPUS, UTILISATION
+from relexify.training.hardware import GPUS
 from relexify.training.plan import PLANS, Training, plan_stages
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def estimate(
     first = estimates[0]
     results.print(
         f"{_count(first.parameters)} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
-        f"{options.batch} x {options.length}; {gpu.upper()} at {UTILISATION:.0%} of its peak.",
+        f"{options.batch} x {options.length}; {gpu.upper()} at {first.utilisation:.0%} of its peak.",
         highlight=False,
         soft_wrap=True,
     )

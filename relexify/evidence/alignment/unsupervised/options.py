@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-from relexify.errors import InputError, check_number
+from relexify.errors import InputError, check_number, check_positive
 
 __all__ = ["AdversarialTraining", "resolve_options", "validate_adversarial_training"]
 
@@ -101,9 +100,7 @@ def validate_adversarial_training(options: AdversarialTraining) -> None:
         if not 0 < value <= 1:
             raise InputError(f"aligning with {name} = {value} is not possible: give a number above 0, and at most 1")
     for name in ("learning_rate", "frequency_spread"):
-        value = getattr(options, name)
-        if not 0 < value < math.inf:
-            raise InputError(f"aligning with {name} = {value} is not possible: give a number above 0")
+        check_positive(f"aligning with {name}", getattr(options, name))
 
 
 def resolve_options(options: AdversarialTraining | None, width: int) -> AdversarialTraining:

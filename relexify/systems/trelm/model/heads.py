@@ -17,11 +17,17 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
 from transformers.activations import ACT2FN
-from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.modeling_outputs import (
+    MultipleChoiceModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
 from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
@@ -34,6 +40,7 @@ __all__ = [
     "MaskedHead",
     "TriLayerForMaskedLM",
     "TriLayerForMultipleChoice",
+    "TriLayerForQuestionAnswering",
     "TriLayerForSequenceClassification",
     "TriLayerForTokenClassification",
     "TriLayerModel",
@@ -342,6 +349,37 @@ class TriLayerForTokenClassification(TriLayerPreTrainedModel):
         return TokenClassifierOutput(loss=loss, logits=logits)
 
 
+class TriLayerForQuestionAnswering(TriLayerPreTrainedModel):
+    """The first and the last token of an answer in a text."""
+
+    def __init__(self, config: TriLayerConfig) -> None:
+        super().__init__(config)
+        self.model = TriLayerModel(config)
+        self.classifier = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        start_positions: torch.Tensor | None = None,
+        end_positions: torch.Tensor | None = None,
+        **arrays: Any,
+    ) -> QuestionAnsweringModelOutput:
+        """Return the scores of all tokens to be the first and the last one [batch × tokens] each.
+
+        Args:
+            input_ids: Questions with texts [batch × tokens].
+            start_positions: Positions of the first tokens of the answers [batch].
+            end_positions: Positions of the last ones [batch].
+            **arrays: Whatever else `TriLayerModel` takes.
+        """
+        start, end = self.classifier(self.model(input_ids, **arrays).last_hidden_state).unbind(-1)
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = (cross_entropy(start, start_positions) + cross_entropy(end, end_positions)) / 2
+        return QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
+
+
 def _mean_nats(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the mean cross entropy of the labels; 0, not NaN, if there is none."""
     total = cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
@@ -357,5 +395,6 @@ AutoConfig.register(TriLayerConfig.model_type, TriLayerConfig, exist_ok=True)
 AutoModel.register(TriLayerConfig, TriLayerModel, exist_ok=True)
 AutoModelForMaskedLM.register(TriLayerConfig, TriLayerForMaskedLM, exist_ok=True)
 AutoModelForMultipleChoice.register(TriLayerConfig, TriLayerForMultipleChoice, exist_ok=True)
+AutoModelForQuestionAnswering.register(TriLayerConfig, TriLayerForQuestionAnswering, exist_ok=True)
 AutoModelForSequenceClassification.register(TriLayerConfig, TriLayerForSequenceClassification, exist_ok=True)
 AutoModelForTokenClassification.register(TriLayerConfig, TriLayerForTokenClassification, exist_ok=True)

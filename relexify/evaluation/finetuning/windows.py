@@ -1,0 +1,112 @@
+"""Texts with questions as model inputs, in windows that overlap, and the answers that a model finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from relexify.errors import InputError
+from relexify.evaluation.data.answers import Passage
+
+__all__ = ["Window", "encode_passages", "find_answers"]
+
+_SHORTEST = 16
+"""Tokens that a window must have at least."""
+_LONGEST_ANSWER = 50
+"""Tokens of the longest answer that is predicted."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a text after its question, as a model reads them.
+
+    Attributes:
+        passage: The number of the text with its question.
+        text: The whole text.
+        spans: For every token, where it starts and ends in the text; None for tokens that are not part of it.
+    """
+
+    passage: int
+    text: str
+    spans: tuple[tuple[int, int] | None, ...]
+
+
+def encode_passages(
+    passages: Sequence[Passage], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
+) -> tuple[list[dict[str, Any]], list[Window]]:
+    """Encode questions and texts; a long text becomes several windows, a quarter of which overlaps with the next one.
+
+    Returns:
+        For each window the arrays of the model, with the positions of the first and of the last token of the answer,
+        or 0 and 0 if the window does not have all of it; and the windows.
+
+    Raises:
+        InputError: The windows are too short.
+    """
+    if length < _SHORTEST:
+        raise InputError(f"length = {length} is too short for a question and a text: give {_SHORTEST} or more")
+    encoded = tokenizer(
+        [_shorten(passage.second, tokenizer, length // 4) for passage in passages],
+        [passage.first for passage in passages],
+        truncation="only_second",
+        max_length=length,
+        stride=length // 4,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    names = ["input_ids", "attention_mask"]
+    if "token_type_ids" in encoded and token_types > 1:
+        names.append("token_type_ids")
+    rows: list[dict[str, Any]] = []
+    windows = []
+    for number, passage in enumerate(encoded["overflow_to_sample_mapping"]):
+        sides, offsets = encoded.sequence_ids(number), encoded["offset_mapping"][number]
+        spans = tuple((span[0], span[1]) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
+        windows.append(Window(passage, passages[passage].first, spans))
+        start, end = _answer_tokens(passages[passage], spans)
+        rows.append(
+            {name: list(encoded[name][number]) for name in names} | {"start_positions": start, "end_positions": end}
+        )
+    return rows, windows
+
+
+def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> list[str]:
+    """Return the answer to every question: the part of its text whose ends have the highest sum of scores.
+
+    Args:
+        windows: At least one for each text.
+        logits: Scores of every token of a window to be the first and the last one [tokens × 2].
+    """
+    best: dict[int, tuple[float, str]] = {}
+    for window, scores in zip(windows, logits, strict=True):
+        places = [place for place, span in enumerate(window.spans) if span is not None]
+        found = -np.inf, ""
+        if places:
+            sums = scores[places, 0][:, None] + scores[places, 1][None]
+            distance = np.arange(len(places))[None] - np.arange(len(places))[:, None]
+            sums[(distance < 0) | (distance >= _LONGEST_ANSWER)] = -np.inf
+            first, last = divmod(int(sums.argmax()), len(places))
+            start, end = window.spans[places[first]][0], window.spans[places[last]][1]  # type: ignore[index]
+            found = float(sums[first, last]), window.text[start:end]
+        best[window.passage] = max(best.get(window.passage, found), found, key=lambda each: each[0])
+    return [best[passage][1] for passage in sorted(best)]
+
+
+def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:
+    """Return the beginning of a text that has at most this many tokens."""
+    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return text if len(offsets) <= tokens else text[: offsets[tokens - 1][1]]
+
+
+def _answer_tokens(passage: Passage, spans: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
+    """Return the positions of the first and the last token of the answer; 0 and 0 if it is not all there."""
+    start, end = passage.start, passage.start + len(passage.answers[0])
+    known = [(place, span) for place, span in enumerate(spans) if span is not None]
+    inside = [place for place, span in known if span[0] < end and span[1] > start]
+    if not inside or known[0][1][0] > start or known[-1][1][1] < end:
+        return 0, 0
+    return inside[0], inside[-1]

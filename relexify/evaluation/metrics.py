@@ -7,6 +7,7 @@ predicts the same has learned nothing. This module does not import torch, so tha
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,9 +41,6 @@ __all__ = [
 ]
 
 Labels = Sequence[str]
-
-_WORD = re.compile(r"[\u3040-\u9fff]|[^\W\u3040-\u9fff]+")
-"""A word: a single kana or Chinese character, or a run of other letters and digits."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +116,18 @@ def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) ->
     """
     _check(gold, predicted)
     scores = [
-        max(_compare_answers(_WORD.findall(right.lower()), _WORD.findall(said.lower())) for right in answers)
+        max(_compare_answers(_answer_words(right), _answer_words(said)) for right in answers)
         for answers, said in zip(gold, predicted, strict=True)
     ]
     exact, overlap = (sum(each) / len(scores) for each in zip(*scores, strict=True))
     return _score(task, "exact matches", exact, len(gold)), _score(task, "F1 of words", overlap, len(gold))
+
+
+def _answer_words(answer: str) -> list[str]:
+    """Return the words of an answer: single kana or Chinese characters, and runs of other letters, marks and digits."""
+    # `\w` would drop marks, which are the vowels of many scripts.
+    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in answer.lower())
+    return re.sub(r"([\u3040-\u9fff])", r" \1 ", kept).split()
 
 
 def _compare_answers(right: list[str], said: list[str]) -> tuple[bool, float]:

@@ -100,7 +100,7 @@ def open_evidence(
         training, measured = text.split(HELD_OUT_EVERY)
     else:
         training, measured = text, Corpus.open(held_out)
-        if set(training.sources) <= set(measured.sources):
+        if not measured.parts and set(training.sources) <= set(measured.sources):
             raise InputError(
                 f"{training.name} is both the corpus and the held-out text: leave out `held_out`, and one line in "
                 f"{HELD_OUT_EVERY} is held out, or give other text"

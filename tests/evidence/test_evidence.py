@@ -32,6 +32,14 @@ def test_a_corpus_that_is_held_out_completely_is_rejected(tmp_path):
     open_evidence([one, two], held_out=two)
 
 
+def test_two_parts_of_one_file_are_a_corpus_and_its_held_out_text(tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(100)))
+    text = Corpus.open(tmp_path / "text.txt")
+    corpus, held_out = text.split(4)
+    evidence = open_evidence(corpus, held_out=held_out)
+    assert sorted([*evidence.corpus, *evidence.held_out]) == sorted(text)
+
+
 def test_held_out_text_is_required_only_for_scores():
     short = Corpus.from_lines(["one line"])
     with pytest.raises(InputError, match=r"\(`held_out`\), or do not score \(`score=false`\)"):

@@ -9,6 +9,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.evaluation.data.examples import iterate_records
+from relexify.storage.files import missing_file
 from relexify.storage.json import read_json
 from relexify.tokens import make_encodable
 
@@ -55,6 +56,8 @@ def read_passages(source: str | Path) -> list[Passage]:
 
 def _nested_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the questions of a file of SQuAD's form as flat records, with their places for messages."""
+    if not path.is_file():
+        raise missing_file(path)
     try:
         paragraphs = [paragraph for article in read_json(path)["data"] for paragraph in article["paragraphs"]]
         for paragraph in paragraphs:
@@ -79,8 +82,8 @@ def _passage(record: Mapping[str, Any], where: str) -> Passage:
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
     context, question, *found = (make_encodable(str(text))[0] for text in (*texts, *given))
     starts = answers.get("answer_start") if isinstance(answers, Mapping) else None
-    start = starts[0] if starts else None
-    if not isinstance(start, int) or context[start : start + len(found[0])] != found[0]:
+    start = starts[0] if isinstance(starts, list) and starts else None
+    if not isinstance(start, int) or start < 0 or not context.startswith(found[0], start):
         start = context.find(found[0])  # positions of some data sets are off, or -1
     if start < 0:
         raise InputError(f"{where} has the answer {found[0][:80]!r}, which is no part of its context: correct it")

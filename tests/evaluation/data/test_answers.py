@@ -31,9 +31,9 @@ def test_records_and_the_nested_form_are_read_alike(tmp_path):
     assert read_passages(tmp_path / "dev.json") == [PASSAGE]
 
 
-@pytest.mark.parametrize("start", [-1, 3, 900])
-def test_a_position_that_is_off_is_corrected(tmp_path, start):
-    answers = {"text": ["Paris"], "answer_start": [start]}
+@pytest.mark.parametrize("starts", [[-1], [3], [900], [], 7, None])
+def test_a_position_that_is_off_or_missing_is_found(tmp_path, starts):
+    answers = {"text": ["Paris"], "answer_start": starts}
     assert read_passages(write(tmp_path, RECORD | {"answers": answers}))[0].start == 7
 
 
@@ -49,6 +49,11 @@ def test_a_position_that_is_off_is_corrected(tmp_path, start):
 def test_invalid_records_are_rejected(tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         read_passages(write(tmp_path, RECORD | change))
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"dev\.json does not exist"):
+        read_passages(tmp_path / "dev.json")
 
 
 def test_another_json_file_is_rejected(tmp_path):

@@ -72,7 +72,12 @@ def _check_existing(path: Path) -> Path:
 def _check_model(name: str) -> str:
     folder = Path(name)
     if folder.is_dir() and not (folder / "config.json").exists():
-        raise InputError(f"the folder {name} holds no model, since it has no config.json: give another folder or name")
+        from relexify.pretrained.packaged import PACKAGED
+
+        if name not in PACKAGED:  # such a name is never read as a folder
+            raise InputError(
+                f"the folder {name} holds no model, since it has no config.json: give another folder or name"
+            )
     return name
 
 

@@ -100,11 +100,8 @@ def open_evidence(
         training, measured = text.split(HELD_OUT_EVERY)
     else:
         training, measured = text, Corpus.open(held_out)
-        if not measured.parts and set(training.sources) <= set(measured.sources):
-            raise InputError(
-                f"{training.name} is both the corpus and the held-out text: leave out `held_out`, and one line in "
-                f"{HELD_OUT_EVERY} is held out, or give other text"
-            )
+        if scored:
+            training.ensure_not_held_out(measured)
     training.ensure_text()
     source_text = None if source_corpus is None else Corpus.open(source_corpus)
     source_measured = None if source_held_out is None else Corpus.open(source_held_out)

@@ -61,7 +61,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
         OutputError: The output cannot be written.
     """
     output = Path(output)
-    check_inputs(output, model, corpus)
+    check_inputs(output, model, texts=(corpus,))
     check_output(output, overwrite=overwrite)
     text = Corpus.open(corpus)
     text.ensure_text()

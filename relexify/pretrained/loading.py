@@ -39,6 +39,7 @@ from relexify.tokens import LARGEST_VOCABULARY
 __all__ = [
     "add_next_sentence_head",
     "check_loadable",
+    "headed_meta_model",
     "load_config",
     "load_model",
     "load_task_model",
@@ -113,6 +114,15 @@ def meta_model(name: str | Path) -> PreTrainedModel:
         if loader is AutoModelForCausalLM:
             return loader.from_config(config, trust_remote_code=False)
         return loader(config)
+
+
+def headed_meta_model(name: str | Path) -> PreTrainedModel:
+    """Build the model that `with_added_head` would write, on the meta device; raises what that raises."""
+    if _has_packaged_head(name):
+        return meta_model(name)
+    _check_headless(name, load_config(name))
+    with torch.device("meta"):
+        return add_head(meta_model(name))
 
 
 def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -267,11 +277,10 @@ def with_added_head(name: str | Path) -> Path:
     Raises:
         InputError: There is no such model, it has a head already, or none is known for it.
     """
-    if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
-        return unpacked(str(name))  # with its new head
+    if _has_packaged_head(name):
+        return unpacked(str(name))
     config = load_config(name)
-    if has_head(config):
-        raise InputError(f"{name} has a head already: leave out --add-head")
+    _check_headless(name, config)
     with torch.random.fork_rng(devices=[]):  # a missing pooler would be drawn at random; it is not used
         model, missing = _from_pretrained(name, model_class(config), check_loadable(name), dtype="auto")
     _check_complete(name, model, (key for key in missing if "pooler" not in key))
@@ -286,6 +295,15 @@ def with_added_head(name: str | Path) -> Path:
     folder = cached_folder("headed-model", key, write)
     logger.warning("a new %s was put on %s: its head is untrained", type(headed).__name__, name)
     return folder
+
+
+def _has_packaged_head(name: str | Path) -> bool:
+    return str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head
+
+
+def _check_headless(name: str | Path, config: PreTrainedConfig) -> None:
+    if has_head(config):
+        raise InputError(f"{name} has a head already: leave out --add-head")
 
 
 def _from_pretrained(

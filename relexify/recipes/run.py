@@ -26,7 +26,7 @@ from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 
-__all__ = ["PreparedRun", "inputs_of", "prepare_run", "run_identity", "run_recipe", "run_step", "run_steps"]
+__all__ = ["PreparedRun", "check_recipe_inputs", "prepare_run", "run_identity", "run_recipe", "run_step", "run_steps"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False)
         )
     held_out = None if recipe.held_out is None else Corpus.open(recipe.held_out)
     context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
-    check_inputs(recipe.output, *inputs_of(recipe))
+    check_recipe_inputs(recipe, recipe.output)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     work = WorkFolder(recipe.output, "work", run_identity(context), overwrite=overwrite)
     is_finished = not overwrite and work.is_finished() and recipe.steps[-1].load is not None
@@ -161,16 +161,16 @@ def run_step(step: Step, context: RunContext, model: str, output: Path) -> Any:
     return result if processes.is_main_process or step.load is None else step.load(output)
 
 
-def inputs_of(recipe: Recipe) -> list[Any]:
-    """Return everything that a recipe reads, and the recipe itself, none of which an output may replace."""
-    inputs: list[Any] = [recipe.model, recipe.corpus, recipe.held_out]
+def check_recipe_inputs(recipe: Recipe, output: Path) -> None:
+    """Validate that an output replaces nothing that a recipe reads, nor the recipe itself, as `check_inputs` does."""
+    inputs: list[Any] = [recipe.model]
     if recipe.source.is_file():
         inputs.append(recipe.source)
     for step in recipe.steps:
         inputs += step.inputs(recipe.tables[step.table])
     for task in recipe.tasks:
         inputs += [file for _, file in task.files.all]
-    return inputs
+    check_inputs(output, *inputs, texts=(recipe.corpus, recipe.held_out))
 
 
 def _is_evaluated(recipe: Recipe) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Annotated
 
 from relexify.errors import InputError
 from relexify.text.opening import describe_type, find_sources
-from relexify.text.sources import Lines, Source
+from relexify.text.sources import Lines, Source, TextFile
 
 __all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource"]
 
@@ -179,6 +179,20 @@ class Corpus:
         next(iter(self))
         return self
 
+    def ensure_not_held_out(self, held_out: Corpus) -> Corpus:
+        """Return the corpus if it has text besides the held-out text, as far as the names of their files tell.
+
+        Raises:
+            InputError: Each of its sources, or the same part of it, is also held-out text.
+        """
+        own, other = ({_resolved(source) for source in corpus.sources} for corpus in (self, held_out))
+        if own <= other and held_out.parts == self.parts[: len(held_out.parts)]:
+            raise InputError(
+                f"{self.name} is both the corpus and the held-out text: leave out the held-out text, and one line in "
+                f"{HELD_OUT_EVERY} is held out, or give other text"
+            )
+        return self
+
     def fingerprint(self) -> str:
         """Return the sha256 of the content, independent of file names; for one whole text file, that of the file."""
         return self._fingerprint
@@ -246,6 +260,11 @@ TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] 
 """What `Corpus.open` takes: a file, a data set of the Hub, several of them, records with text, or an opened corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
+
+
+def _resolved(source: Source) -> Source:
+    """Return a source whose path does not depend on how it was spelled; it is equal for equal files."""
+    return replace(source, path=source.path.resolve()) if isinstance(source, TextFile) else source
 
 
 def _lines(document: str) -> Iterable[str]:

@@ -78,7 +78,8 @@ def train(
         output,
         training,
         processes,
-        inputs=(model, corpus, held_out, training.source_corpus, training.source_held_out),
+        inputs=(model,),
+        texts=(corpus, held_out, training.source_corpus, training.source_held_out),
         overwrite=overwrite,
     )
 
@@ -90,6 +91,7 @@ def run_training(
     processes: PartialState,
     *,
     inputs: Sequence[Any] = (),
+    texts: Sequence[Any] = (),
     overwrite: bool = False,
 ) -> TrainingResult:
     """Train any job, as `train` does for an ordinary model; raises what `train` raises.
@@ -99,14 +101,15 @@ def run_training(
         output: The folder to write.
         training: The options.
         processes: The processes that train together.
-        inputs: Models and texts that are read; none of them may lie in a folder that is replaced or removed.
+        inputs: Models that are read; none of them may lie in a folder that is replaced or removed.
+        texts: Texts that are read, as for `check_inputs`.
         overwrite: Replace the output, and unfinished work of another run.
     """
     start, output = time.monotonic(), Path(output)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     work = WorkFolder(output, "training", overwrite=overwrite)
     for folder in (output, work.path):
-        check_inputs(folder, *inputs)
+        check_inputs(folder, *inputs, texts=texts)
     is_main = processes.is_main_process
     if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
         work.check()

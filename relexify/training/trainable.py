@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of, usable_length
-from relexify.pretrained.loading import meta_model
+from relexify.pretrained.loading import headed_meta_model, meta_model
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
 from relexify.training.plan import MUON, WHOLE_STATE, Training, plan_stages
@@ -18,17 +18,18 @@ from relexify.training.protocol import lexical_parameter_names
 __all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]
 
 
-def check_trainable_name(name: str | Path, training: Training) -> None:
+def check_trainable_name(name: str | Path, training: Training, *, add_head: bool = False) -> None:
     """Validate that a model can be trained as requested, by its config alone; a graft of it has the same shape.
 
     Args:
         name: As for `load_model`.
         training: The options.
+        add_head: Whether the model gets a new head first, as `with_added_head` adds it.
 
     Raises:
-        InputError: There is no such model, or it cannot be trained as requested.
+        InputError: There is no such model, or it cannot be trained as requested, or it cannot get a head.
     """
-    check_trainable(meta_model(name), training)
+    check_trainable(headed_meta_model(name) if add_head else meta_model(name), training)
 
 
 def check_trainable(model: PreTrainedModel, training: Training) -> None:

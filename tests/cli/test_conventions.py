@@ -6,6 +6,7 @@ import ast
 import inspect
 import io
 import json
+import shutil
 import subprocess
 import sys
 
@@ -116,6 +117,13 @@ def test_a_dry_run_of_a_training_validates_and_writes_nothing(world, transferred
     assert "length = 100000 is more than" in relexify(*command, "--length", 100_000).err
 
 
+def test_an_output_may_lie_in_the_folder_of_a_model(world, tmp_path):
+    model = shutil.copytree(world.gpt2, tmp_path / "gpt2")
+    for command in (("transfer", model, model / "out"), ("train", model, model / "out", "--length", 16)):
+        outcome = relexify(*command, "--corpus", world.corpus, "--dry-run")
+        assert outcome.status == 0, outcome.err
+
+
 def test_messages_spell_options_as_the_command_does():
     console.set_options_of_command(["held_out", "overwrite"])
     message = "give text (`held_out`), or do not score (`score=false`), or set `neighbours`; see `Corpus.open`"
@@ -141,6 +149,16 @@ def test_messages_spell_options_as_the_command_does():
             ("transfer", "gpt2", "out", "--corpus", "here.txt", "--held-out", "here.txt"),
             "both the corpus and the held-out",
         ),
+        (
+            ("train", "gpt2", "out", "--corpus", "here.txt", "--held-out", "./here.txt", "--dry-run"),
+            "both the corpus and the held-out",
+        ),
+        (
+            ("train", "gpt2", "out", "--corpus=here.txt", "--source-corpus=there.txt", "--source-held-out=there.txt"),
+            "there.txt is both the corpus and the held-out",
+        ),
+        (("transfer", "gpt2", "out", "--corpus", "."), "files in out would be read as text of ."),
+        (("transfer", "smollm2-135m", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),  # it is packaged
         (("check", "her.txt"), "did you mean 'here.txt'?"),
         (("inspect", "nope", "shule"), "nope does not exist: check the name"),
         (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
@@ -150,7 +168,9 @@ def test_messages_spell_options_as_the_command_does():
     ],
 )
 def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_path):
-    (tmp_path / "here.txt").write_text("one line\n" * 200)
+    (tmp_path / "smollm2-135m").mkdir()
+    for name in ("here.txt", "there.txt"):
+        (tmp_path / name).write_text("one line\n" * 200)
     tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
     (tmp_path / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
     code = (

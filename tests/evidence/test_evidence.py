@@ -30,6 +30,16 @@ def test_a_corpus_that_is_held_out_completely_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"one.txt is both the corpus and the held-out text"):
         open_evidence(one, held_out=[one, two])
     open_evidence([one, two], held_out=two)
+    open_evidence(one, held_out=one, scored=False)
+
+
+def test_a_corpus_is_known_to_be_held_out_however_its_path_is_spelled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(100)))
+    (tmp_path / "link.txt").symlink_to("text.txt")
+    for held_out in (tmp_path / "text.txt", "./text.txt", "link.txt", [tmp_path / "link.txt"]):
+        with pytest.raises(InputError, match=r"text.txt is both the corpus and the held-out text"):
+            open_evidence("text.txt", held_out=held_out)
 
 
 def test_two_parts_of_one_file_are_a_corpus_and_its_held_out_text(tmp_path):
@@ -38,6 +48,10 @@ def test_two_parts_of_one_file_are_a_corpus_and_its_held_out_text(tmp_path):
     corpus, held_out = text.split(4)
     evidence = open_evidence(corpus, held_out=held_out)
     assert sorted([*evidence.corpus, *evidence.held_out]) == sorted(text)
+    for same in (corpus, text):
+        with pytest.raises(InputError, match="both the corpus and the held-out text"):
+            open_evidence(corpus, held_out=same)
+    open_evidence(text, held_out=held_out)  # most of it is not held out
 
 
 def test_held_out_text_is_required_only_for_scores():

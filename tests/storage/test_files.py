@@ -271,14 +271,28 @@ def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatc
     check_inputs("wrap", "gpt2", "hf:wrap")
 
 
-def test_an_output_in_an_input_folder_is_rejected_because_the_next_run_would_read_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "text", ["texts", "link", "texts/**/*.txt", "link/*/*.txt", "texts/o*/*", "**", "texts/**/*.jsonl#body", "t*/**/*"]
+)
+def test_an_output_that_the_next_run_would_read_as_text_is_rejected(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("text")
-    with pytest.raises(OutputError, match="is in the input texts"):
-        check_inputs("texts/new/out", "gpt2", ["texts"])
-    check_inputs("texts/out", "texts/*.txt", "texts/a.txt", "*.txt")
-    check_inputs("texts/vectors.bin", "texts", file=True)
+    (tmp_path / "link").symlink_to("texts")
+    with pytest.raises(OutputError, match=rf"texts/out would be read as text of {re.escape(text.partition('#')[0])}"):
+        check_inputs("texts/out", "gpt2", texts=(None, [text]))
+    check_inputs("elsewhere" if "t" in text else "../elsewhere", texts=(text,))
+
+
+def test_an_output_beside_texts_and_in_the_folder_of_a_model_is_accepted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("texts/en/train.txt", "texts/out/vocab.txt", "texts/ax/b.txt", "[texts]/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("text")
+    texts = ("texts/*.txt", "texts/*", "texts/en", "texts/*/train.txt", "texts/**/en/*.txt", "[texts]", "hf:texts", "")
+    check_inputs("texts/out", "texts", texts=texts)
+    check_inputs("texts/ax/out", "texts/a*.txt")  # no name but those that match is an input
+    check_inputs("texts/ax", "texts/a*.txt", texts=("texts/a*.txt",))
 
 
 def test_overwriting_is_proposed_only_for_what_may_be_replaced(tmp_path):

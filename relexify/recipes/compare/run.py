@@ -15,7 +15,7 @@ from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
-from relexify.recipes.run import inputs_of, run_identity
+from relexify.recipes.run import run_identity
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
 from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
@@ -97,7 +97,7 @@ def plan_comparison(
         for size in compare.subsamples or (None,)
     }
     for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
-        check_trial(trial, inputs_of(recipe))
+        check_trial(trial, recipe)
     return trials, trained
 
 

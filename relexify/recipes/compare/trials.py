@@ -26,12 +26,13 @@ import torch
 from accelerate import PartialState
 
 from relexify.errors import InputError, OutputError
-from relexify.recipes.run import run_steps
+from relexify.recipes.recipe import Recipe
+from relexify.recipes.run import check_recipe_inputs, run_steps
 from relexify.recipes.tasks import TaskEntry, evaluate_entries, finished_scores
 from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.documents import write_documents
-from relexify.storage.files import check_inputs, is_written, write_file
+from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve
@@ -139,12 +140,12 @@ class Trial:
         return None in finished_scores(self.tasks, step, folder)
 
 
-def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
+def check_trial(trial: Trial, recipe: Recipe) -> None:
     """Reject before any work what would stop a trial in the middle.
 
     Args:
         trial: The trial.
-        inputs: Everything that its recipe reads, which must not be replaced.
+        recipe: The recipe, whose inputs must not be replaced.
 
     Raises:
         InputError: A step is impossible, or an older result or unfinished work is in the way.
@@ -159,7 +160,7 @@ def check_trial(trial: Trial, inputs: Sequence[Any]) -> None:
         reason = "belongs to another recipe, other texts or another model: choose another output, "
     if reason and not trial.work.overwrite:
         raise InputError(f"{trial.folder} {reason}or run it again with `overwrite`")
-    check_inputs(trial.folder, *inputs)
+    check_recipe_inputs(recipe, trial.folder)
     trial.work.check()
     trial.work.check_claim()
     for step in trial.steps:

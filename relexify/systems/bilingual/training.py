@@ -110,5 +110,12 @@ def train_bilingual(
             save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
         )
 
-    inputs = (source, target, source_corpus, source_held_out, corpus, held_out)
-    return run_training(prepare, output, training, processes, inputs=inputs, overwrite=overwrite)
+    return run_training(
+        prepare,
+        output,
+        training,
+        processes,
+        inputs=(source, target),
+        texts=(source_corpus, source_held_out, corpus, held_out),
+        overwrite=overwrite,
+    )

@@ -83,7 +83,8 @@ def prepare_transfer(options: Transfer) -> Evidence:
         OutputError: The output cannot be written.
         MissingExtra: As `check_transfer`.
     """
-    check_inputs(options.output, *transfer_inputs(options))
+    texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
+    check_inputs(options.output, *transfer_inputs(options), texts=texts)
     check_output(options.output, overwrite=options.overwrite)
     return check_transfer(options)
 

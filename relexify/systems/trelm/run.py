@@ -101,7 +101,7 @@ def run_trelm(
         MissingExtra: A package is needed to align, or to score translations.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
-    inputs = (model, corpus, held_out, *trelm_inputs(options))
+    inputs, texts = (model, *trelm_inputs(options)), (corpus, held_out, options.source_corpus, options.source_held_out)
     options = _validate_texts(options)
     identity = {
         "model": Path(model) if Path(model).is_dir() else str(model),
@@ -111,7 +111,7 @@ def run_trelm(
     }
     work = WorkFolder(output, "trelm", identity, overwrite=overwrite)
     for folder in (work.output, work.path):
-        check_inputs(folder, *inputs)
+        check_inputs(folder, *inputs, texts=texts)
     if not overwrite and work.is_finished():
         work.clear()  # the earlier run may have been killed before it did
         return TrelmResult(load_result(work.output), trelm_scores(work.output))

@@ -59,7 +59,7 @@ def align(
 
     if unsupervised and self_learning:
         raise InputError("--self-learning starts with a dictionary and --unsupervised has none: choose one of them")
-    check_inputs(output, source, target, dictionary, file=True)
+    check_inputs(output, source, target, dictionary)
     check_output(output, overwrite=overwrite, file=True)
     source_vectors, target_vectors = load_vectors(source), load_vectors(target)
     if source_vectors.width != target_vectors.width and not reduce:

@@ -56,7 +56,7 @@ def train(
     from relexify.systems.trelm.joint_vocabulary import joint_token_vectors
     from relexify.text import Corpus
 
-    check_inputs(output, corpus, tokenizer, file=True)
+    check_inputs(output, corpus, tokenizer)
     check_output(output, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     with bars():

@@ -78,7 +78,7 @@ def geometry(
     if len(set(plots)) < len(plots):
         raise InputError("two plots have the same name: give each of them its own")
     for plot in plots:
-        check_inputs(plot, models, text, *(vectors or ()), file=True)
+        check_inputs(plot, models, text, *(vectors or ()))
         check_output(plot, overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, Any]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}

@@ -113,9 +113,12 @@ def train(
     )
     options = apply_settings("training", options, settings)
     plan_stages(options)
-    check_inputs(output, model, corpus)  # with a new head, another folder is trained
-    for text in filter(None, (corpus, held_out, source_corpus, source_held_out)):
-        Text.open(text).ensure_text()
+    languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
+    check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
+    for text, scored_on in languages:
+        opened, measured = (Text.open(each).ensure_text() if each else None for each in (text, scored_on))
+        if opened is not None and measured is not None:
+            opened.ensure_not_held_out(measured)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
@@ -131,8 +134,7 @@ def train(
         )
     if dry_run:
         WorkFolder(output, "training", overwrite=overwrite).check()
-        if not add_head:
-            check_trainable_name(model, options)
+        check_trainable_name(model, options, add_head=add_head)
         print_plan([("model", model), *_planned(options), ("output", output)])
         return
     with bars():

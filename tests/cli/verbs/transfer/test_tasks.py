@@ -333,6 +333,9 @@ def test_train_adds_a_head_on_request(world, tmp_path):
     )
     command = ("train", tmp_path / "bare", tmp_path / "out", *options)
     assert_error(relexify(*command), "BertModel", "without a language-modelling head", "--add-head")
+    planned = relexify(*command, "--add-head", "--dry-run")
+    assert planned.status == 0, planned.err
+    assert_error(relexify(*command, "--add-head", "--dry-run", "--length", 100_000), "length = 100000 is more than")
     outcome = relexify(*command, "--add-head")
     assert outcome.status == 0, outcome.err
     assert "untrained" in outcome.err
@@ -340,4 +343,6 @@ def test_train_adds_a_head_on_request(world, tmp_path):
     assert json.loads((tmp_path / "out" / "relexify.json").read_text())["head_added_to"] == str(tmp_path / "bare")
     again = relexify(*command, "--add-head")
     assert "up to date" in again.err, "the same command should find its result"
-    assert_error(relexify("train", world.bert, tmp_path / "other", *options, "--add-head"), "has a head already")
+    for dry_run in ((), ("--dry-run",)):
+        command = ("train", world.bert, tmp_path / "other", *options, "--add-head", *dry_run)
+        assert_error(relexify(*command), "has a head already")

@@ -70,7 +70,7 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
     Raises:
         InputError: There is no such model, it is damaged, or a language must be chosen.
     """
-    if str(name) in PACKAGED and PACKAGED[str(name)].has_untrained_head:
+    if _has_packaged_head(name):
         logger.warning("the language-modelling head of %s is new and untrained", name)
     path = check_loadable(name)
     _check_size(name, path)

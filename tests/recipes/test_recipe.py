@@ -453,7 +453,7 @@ def test_all_files_that_a_recipe_lacks_are_named_at_once(monkeypatch):
     monkeypatch.delenv("RELEXIFY_DATA", raising=False)
     message = error("wechsel-gpt2", "transfer.dictionary=mine.tsv")
     assert message.startswith(
-        "wechsel-gpt2: the variable RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/sw.train.txt.xz, held_out "
+        "wechsel-gpt2: the variable RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/sw.train.txt.xz, "
     )
     assert "transfer.target_vectors is $RELEXIFY_DATA/vectors/cc.sw.300.bin: set it to the folder" in message
     assert "transfer.dictionary" not in message

@@ -133,7 +133,7 @@ def print_after_training(
 
 
 def _print_commands(title: str, commands: Sequence[str]) -> None:
-    results.print(title, highlight=False)
+    results.print(title, highlight=False, soft_wrap=True)
     for command in commands:
         results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 

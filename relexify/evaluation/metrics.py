@@ -116,8 +116,8 @@ def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) ->
     """
     _check(gold, predicted)
     scores = [
-        max(_compare_answers(_answer_words(right), _answer_words(said)) for right in answers)
-        for answers, said in zip(gold, predicted, strict=True)
+        max(_compare_answers(_answer_words(right), _answer_words(answer)) for right in answers)
+        for answers, answer in zip(gold, predicted, strict=True)
     ]
     exact, overlap = (sum(each) / len(scores) for each in zip(*scores, strict=True))
     return _score(task, "exact matches", exact, len(gold)), _score(task, "F1 of words", overlap, len(gold))
@@ -130,10 +130,10 @@ def _answer_words(answer: str) -> list[str]:
     return re.sub(r"([\u3040-\u9fff])", r" \1 ", kept).split()
 
 
-def _compare_answers(right: list[str], said: list[str]) -> tuple[bool, float]:
+def _compare_answers(right: list[str], predicted: list[str]) -> tuple[bool, float]:
     """Return whether two answers are the same, and the F1 of their words."""
-    common = (Counter(right) & Counter(said)).total()
-    return right == said, _share(2 * common, len(right) + len(said)) if right or said else 1.0
+    common = (Counter(right) & Counter(predicted)).total()
+    return right == predicted, _share(2 * common, len(right) + len(predicted)) if right or predicted else 1.0
 
 
 def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:

@@ -144,9 +144,11 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 
 
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
-    copies = (Origin.SPECIAL, Origin.COPIED)
-    if mixture.origin[first] in copies and mixture.origin[second] in copies:
-        return True  # copies of one row, or of two rows that are the same in the source model, which never trained them
+    origins = {mixture.origin[first], mixture.origin[second]}
+    if Origin.SPECIAL in origins and origins <= {Origin.SPECIAL, Origin.COPIED}:
+        return (
+            True  # copies of one row, or of rows that the source model never trained, so that they are the same in it
+        )
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:

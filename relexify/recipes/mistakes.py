@@ -80,11 +80,10 @@ def explain(error: ValidationError, origin: Origin) -> str:
         return f"{origin.of(_key(table))}: {_table_name(_key(table))} lacks {listed}: {add}"
     if first["type"] == UNSET:
         unset = [each for each in found if each["type"] == UNSET and each["ctx"] == first["ctx"]]
-        keys = ", ".join(_key(each["loc"]) for each in unset)
+        files = ", ".join(f"{_key(each['loc'])} is {each['input']}" for each in unset)
         return (
-            f"{origin.of(key)}: the variable {first['ctx']['variable']} is not set, and the paths of {keys} begin with "
-            f"it: set it to the folder of these files, or give paths of your own, such as `{key}=PATH`; `KEY=` leaves "
-            "out what is not required"
+            f"{origin.of(key)}: the variable {first['ctx']['variable']} is not set, but {files}: set it to the folder "
+            f"of these files, or give paths of your own, such as `{key}=PATH`; `KEY=` leaves out what is not required"
         )
     if first["type"] == _INVALID:
         return f"{origin.locate(key)}{first['msg']}"

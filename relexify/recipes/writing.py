@@ -1,4 +1,4 @@
-"""Write options as a table of a recipe: the way back of `schema.py`, without what the defaults say already."""
+"""Write options as a table of a recipe that `schema.py` reads as the same options; defaults are left out."""
 
 from __future__ import annotations
 

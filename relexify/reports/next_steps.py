@@ -13,7 +13,6 @@ from relexify.training.summary import judge_training
 
 __all__ = ["after_training", "after_transfer", "repeated_option"]
 
-
 SHORT = ("--steps", "20", "--batch", "8", "--length", "128")
 """A training that takes minutes on a CPU, where the default takes days."""
 

@@ -31,7 +31,7 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
         The address of the commit.
 
     Raises:
-        InputError: The folder is another one, or holds a broken graft, or the repository has no such name.
+        InputError: The folder is another one, or holds a broken graft, or `repository` is not the name of one.
         OutputError: The Hub rejects the upload, or cannot be reached.
     """
     folder = Path(folder)

@@ -257,7 +257,7 @@ class Corpus:
 
 
 TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus
-"""What `Corpus.open` takes: a file, a data set of the Hub, several of them, records with text, or an opened corpus."""
+"""What `Corpus.open` takes: files, data sets of the Hub or in memory, or an opened corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
 

@@ -16,7 +16,6 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import architecture_of
 from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 
@@ -193,11 +192,6 @@ def settle(training: Training, model: PreTrainedModel) -> Training:
         stages = tuple(_settle_rates(stage, stage.optimiser == MUON, model, training) for stage in training.stages)
         return replace(training, stages=stages)
     is_own, optimiser = training.plan == OWN_PLAN, training.optimiser
-    if is_own and architecture_of(model) == "encoder":
-        logger.info(
-            "to fine-tune this encoder on tasks afterwards, try plan = 'direct' too: in our measurements, the plan "
-            "relexify predicted masked tokens better, but gave models that scored lower after fine-tuning"
-        )
     if optimiser is None and is_own:
         optimiser = ADAM if training.lora_rank else choose_optimiser(measure(model, training))
         if optimiser == ADAM and not training.lora_rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from dataclasses import replace
@@ -180,6 +181,7 @@ def test_a_kept_encoder_starts_another_task_with_another_number_of_labels(colour
     (encoder,) = kept.encoders
     before, after = (load_model(folder) for folder in (tmp_path / "bert", encoder))
     assert type(before) is type(after)
+    assert json.loads((encoder / "tokenizer.json").read_text())["truncation"] is None, "left on by encoding"
     moved = [
         name
         for (name, old), (_, new) in zip(

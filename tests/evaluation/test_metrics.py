@@ -199,8 +199,8 @@ def test_seqeval_is_optional(monkeypatch):
 
 def test_answers_are_compared_by_words_with_the_best_of_several_right_ones():
     gold = [("the River", "a lake"), ("\u6771\u4eac\u90fd",), ("no",)]
-    said = ["The river!", "\u6771\u4eac", "yes"]
-    exact, overlap = answer_scores(gold, said, task="answer")
+    predicted = ["The river!", "\u6771\u4eac", "yes"]
+    exact, overlap = answer_scores(gold, predicted, task="answer")
     assert exact.value == pytest.approx(1 / 3)
     assert overlap.value == pytest.approx((1 + 4 / 5 + 0) / 3)  # two of three characters
     assert answer_scores([("a b c",)], [""], task="answer")[1].value == 0

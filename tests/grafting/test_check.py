@@ -101,8 +101,11 @@ def use_unknown_chat_token(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("<|im_start|>{{ messages[0].content }}")
 
 
-def copy_row(rows: torch.Tensor) -> None:
-    rows[300] = rows[301]
+def copy_row(token: int) -> Callable[[torch.Tensor], None]:
+    def change(rows: torch.Tensor) -> None:
+        rows[token] = rows[token + 1]
+
+    return change
 
 
 def forget_decoder(tokenizer: dict) -> None:
@@ -115,7 +118,8 @@ BROKEN = {
     "tokens are swapped": ("gpt2", change_tokenizer(swap_two_tokens), "vocabulary", "2 ids of the tokenizer"),
     "a row is NaN": ("gpt2", change_rows(lambda rows: rows[300].fill_(float("nan"))), "finite values", "in the rows"),
     "a row is zero": ("gpt2", change_rows(lambda rows: rows[300].fill_(0)), "zero rows", "of 1 tokens is zero"),
-    "two rows are equal": ("gpt2", change_rows(copy_row), "duplicate rows", "their mixtures differ"),
+    "two rows are equal": ("gpt2", change_rows(copy_row(300)), "duplicate rows", "their mixtures differ"),
+    "two copied rows are equal": ("gpt2", change_rows(copy_row(40)), "duplicate rows", "their mixtures differ"),
     "embeddings are untied": ("gpt2", untie, "tied embeddings", "are separate now"),
     "embeddings are tied": (
         "llama untied",

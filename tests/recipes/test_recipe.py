@@ -453,9 +453,9 @@ def test_all_files_that_a_recipe_lacks_are_named_at_once(monkeypatch):
     monkeypatch.delenv("RELEXIFY_DATA", raising=False)
     message = error("wechsel-gpt2", "transfer.dictionary=mine.tsv")
     assert message.startswith(
-        "wechsel-gpt2: the variable RELEXIFY_DATA is not set, and the paths of corpus, held_out, "
+        "wechsel-gpt2: the variable RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/sw.train.txt.xz, "
     )
-    assert "transfer.source_vectors, transfer.target_vectors begin with it" in message
+    assert "transfer.target_vectors is $RELEXIFY_DATA/vectors/cc.sw.300.bin: set it to the folder" in message
     assert "transfer.dictionary" not in message
 
 

@@ -123,18 +123,18 @@ def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_alloca
 
 
 @pytest.mark.parametrize(
-    ("shape", "training_plan", "speed", "gibibytes"),
+    ("shape", "training_plan", "speed", "gibibytes", "tolerance"),
     [
-        ("smollm2", "direct", 400_197, 20.9),
-        ("smollm2", "relexify", 374_736, 20.4),
-        ("1.68 billion", "direct", 54_304, 85.4),
+        ("smollm2", "direct", 400_197, 20.9, 0.05),
+        ("smollm2", "relexify", 374_736, 20.4, 0.05),
+        ("1.68 billion", "direct", 54_304, 85.4, 0.07),
     ],
 )
-def test_speed_and_memory_are_those_measured_on_an_h200(shape, training_plan, speed, gibibytes):
+def test_speed_and_memory_are_those_measured_on_an_h200(shape, training_plan, speed, gibibytes, tolerance):
     config = {"smollm2": SMOLLM2, "1.68 billion": WIDE}[shape]
     found = estimate(shaped(config), Training(plan=training_plan))[0]
     assert found.tokens_per_second == pytest.approx(speed, rel=0.03)
-    assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=0.07)
+    assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=tolerance)
     assert (found.gpus, found.micro_batch, found.is_sharded) == (1, 64, False)
 
 

@@ -112,16 +112,6 @@ def test_plans_of_papers_keep_their_optimiser_and_rate(model, plan):
     assert all((stage.learning_rate, stage.optimiser) == (5e-4, "adamw") for stage in plan_stages(settled))
 
 
-@pytest.mark.parametrize(
-    ("family", "plan", "is_named"),
-    [("bert", "relexify", True), ("bert", "direct", False), ("llama untied", "relexify", False)],
-)
-def test_the_plan_for_fine_tuning_is_named_when_an_encoder_is_trained_with_the_own_one(family, plan, is_named, caplog):
-    with caplog.at_level("INFO"):
-        settle(replace(OWN, plan=plan), pico.pair(family)[0])
-    assert ("to fine-tune this encoder" in caplog.text) == is_named
-
-
 def test_own_stages_are_trained_by_adamw_unless_they_say_otherwise(model):
     stages = (Stage("one", 3), Stage("two", 4, optimiser="muon"), Stage("three", 5, learning_rate=1e-5))
     one, two, three = plan_stages(settle(replace(OWN, steps=12, stages=stages), model))
@@ -205,3 +195,14 @@ def test_the_rates_are_logged_and_noted_and_the_same_rates_by_hand_are_the_same_
     with caplog.at_level("INFO"):
         run.train(replace(training, **rates))
     assert "up to date" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "is_named"), [("bert", "relexify", True), ("bert", "direct", False), ("gpt2", "relexify", False)]
+)
+def test_the_plan_for_fine_tuning_is_named_when_an_encoder_is_trained_with_the_own_one(
+    family, plan, is_named, run_of, caplog
+):
+    with caplog.at_level("INFO"):
+        run_of(family).train(replace(TRAINING, plan=plan, steps=2, save_every=None, keep_best=False))
+    assert ("to fine-tune this encoder" in caplog.text) == is_named

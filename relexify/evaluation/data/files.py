@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relexify.errors import InputError, MissingExtra
+from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.registry import TASKS
 
 __all__ = ["TaskData", "TaskFiles", "evenly_spaced", "find_files", "read_task"]
@@ -131,6 +132,8 @@ def _listed(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
 
 def _text_of(item: Any) -> tuple[str | None, ...]:
     """Return the words of a tagged sentence or a tree, or the texts of any other example."""
+    if isinstance(item, Passage):
+        return item.context, item.question
     return item.words if hasattr(item, "words") else (item.first, item.second)
 
 

@@ -25,8 +25,20 @@ from relexify.evaluation.finetuning.windows import Window, encode_passages
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import copy_backend, encode_words, make_encodable
 
-__all__ = ["Inputs", "WordPieces", "encode", "piece_labels", "row_width", "stack_rows", "tokenize_words", "word_tags"]
+__all__ = [
+    "TARGETS",
+    "Inputs",
+    "WordPieces",
+    "encode",
+    "piece_labels",
+    "row_width",
+    "stack_rows",
+    "tokenize_words",
+    "word_tags",
+]
 
+TARGETS = ("labels", "start_positions", "end_positions")
+"""What a model is trained to predict, among the arrays of a batch."""
 _BATCH = 10_000
 """Distinct words that are tokenized at a time."""
 
@@ -104,8 +116,8 @@ def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, tor
     """Stack rows into a batch, padded to the longest."""
     multiple = 8 if torch.cuda.is_available() else 1  # tensor cores prefer multiples of 8
     width = math.ceil(max(map(row_width, rows)) / multiple) * multiple
-    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0}
-    return {name: torch.tensor([_pad(row[name], width, fill.get(name, IGNORED)) for row in rows]) for name in rows[0]}
+    fill = {"input_ids": padding, "attention_mask": 0, "token_type_ids": 0} | dict.fromkeys(TARGETS, IGNORED)
+    return {name: torch.tensor([_pad(row[name], width, fill[name]) for row in rows]) for name in rows[0]}
 
 
 def row_width(row: Mapping[str, Any]) -> int:

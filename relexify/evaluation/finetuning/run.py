@@ -23,7 +23,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
-from relexify.evaluation.finetuning.inputs import Inputs, encode, row_width, stack_rows, word_tags
+from relexify.evaluation.finetuning.inputs import TARGETS, Inputs, encode, row_width, stack_rows, word_tags
 from relexify.evaluation.finetuning.problem import Problem, find_labels
 from relexify.evaluation.finetuning.windows import find_answers
 from relexify.evaluation.metrics import confusion
@@ -42,9 +42,6 @@ __all__ = ["FineTuner", "fine_tune"]
 
 DEV = "eval_score"
 """The name under which the Trainer knows the score on development data."""
-
-_TARGETS = ("labels", "start_positions", "end_positions")
-"""What a model is trained to predict, among the arrays of a batch."""
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +122,7 @@ class FineTuner:
             VocabularyError: The tokenizer is not the model's, or has no padding token.
         """
         self.model, self.problem, self.options = model, problem, options
-        self.tokenizer = tokenizer = load_tokenizer(model)
+        tokenizer = load_tokenizer(model)
         self.lexicon = None if through is None else load_lexicon(through)
         test_tokenizer = tokenizer if self.lexicon is None else self.lexicon.tokenizer
         for name, each in ((model, tokenizer), (through, test_tokenizer)):
@@ -204,7 +201,8 @@ class FineTuner:
         whole.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
         with write_folder(folder, internal=True) as beside:
             whole.save_pretrained(beside)
-            save_tokenizer(self.tokenizer, beside)
+            # Loaded again: encoding the examples left truncation on, which tokenizer.json would keep.
+            save_tokenizer(load_tokenizer(self.model), beside)
 
     def score(self, model: PreTrainedModel, data: Inputs, *, seed: int = 0, padding: int | None = None) -> SeedResult:
         """Score a model. All words count, also those that the model did not see."""
@@ -248,7 +246,7 @@ class FineTuner:
             for start in range(0, len(order), size):
                 indices = order[start : start + size]
                 batch = stack_rows([rows[index] for index in indices], padding)
-                given = {name: tensor.to(model.device) for name, tensor in batch.items() if name not in _TARGETS}
+                given = {name: tensor.to(model.device) for name, tensor in batch.items() if name not in TARGETS}
                 scores = model(**given)
                 output = torch.stack((scores.start_logits, scores.end_logits), -1) if answers else scores.logits
                 output = output.float()

@@ -16,8 +16,9 @@ __all__ = ["Window", "encode_passages", "find_answers"]
 
 _SHORTEST = 16
 """Tokens that a window must have at least."""
-_LONGEST_ANSWER = 50
-"""Tokens of the longest answer that is predicted."""
+_LONGEST_ANSWER = 200
+"""Characters of the longest answer that is predicted. A limit in tokens would be harder on a vocabulary that lacks the
+script of the text, such as that of a source model, which needs several tokens for a character."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def encode_passages(
     if length < _SHORTEST:
         raise InputError(f"length = {length} is too short for a question and a text: give {_SHORTEST} or more")
     encoded = tokenizer(
-        [_shorten(passage.second, tokenizer, length // 4) for passage in passages],
-        [passage.first for passage in passages],
+        [_shorten(passage.question, tokenizer, length // 4) for passage in passages],
+        [passage.context for passage in passages],
         truncation="only_second",
         max_length=length,
         stride=length // 4,
@@ -66,7 +67,7 @@ def encode_passages(
     for number, passage in enumerate(encoded["overflow_to_sample_mapping"]):
         sides, offsets = encoded.sequence_ids(number), encoded["offset_mapping"][number]
         spans = tuple((span[0], span[1]) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
-        windows.append(Window(passage, passages[passage].first, spans))
+        windows.append(Window(passage, passages[passage].context, spans))
         start, end = _answer_tokens(passages[passage], spans)
         rows.append(
             {name: list(encoded[name][number]) for name in names} | {"start_positions": start, "end_positions": end}
@@ -83,15 +84,15 @@ def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> lis
     """
     best: dict[int, tuple[float, str]] = {}
     for window, scores in zip(windows, logits, strict=True):
-        places = [place for place, span in enumerate(window.spans) if span is not None]
+        positions = [position for position, span in enumerate(window.spans) if span is not None]
         found = -np.inf, ""
-        if places:
-            sums = scores[places, 0][:, None] + scores[places, 1][None]
-            distance = np.arange(len(places))[None] - np.arange(len(places))[:, None]
-            sums[(distance < 0) | (distance >= _LONGEST_ANSWER)] = -np.inf
-            first, last = divmod(int(sums.argmax()), len(places))
-            start, end = window.spans[places[first]][0], window.spans[places[last]][1]  # type: ignore[index]
-            found = float(sums[first, last]), window.text[start:end]
+        if positions:
+            starts, ends = np.array([span for span in window.spans if span is not None]).T
+            sums = scores[positions, 0][:, None] + scores[positions, 1][None]
+            backwards = np.tri(len(positions), k=-1, dtype=bool)
+            sums[backwards | (ends[None] - starts[:, None] > _LONGEST_ANSWER)] = -np.inf
+            first, last = divmod(int(sums.argmax()), len(positions))
+            found = float(sums[first, last]), window.text[starts[first] : ends[last]]
         best[window.passage] = max(best.get(window.passage, found), found, key=lambda each: each[0])
     return [best[passage][1] for passage in sorted(best)]
 
@@ -105,8 +106,8 @@ def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:
 def _answer_tokens(passage: Passage, spans: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
     """Return the positions of the first and the last token of the answer; 0 and 0 if it is not all there."""
     start, end = passage.start, passage.start + len(passage.answers[0])
-    known = [(place, span) for place, span in enumerate(spans) if span is not None]
-    inside = [place for place, span in known if span[0] < end and span[1] > start]
+    known = [(position, span) for position, span in enumerate(spans) if span is not None]
+    inside = [position for position, span in known if span[0] < end and span[1] > start]
     if not inside or known[0][1][0] > start or known[-1][1][1] < end:
         return 0, 0
     return inside[0], inside[-1]

@@ -10,7 +10,7 @@ from relexify.evaluation.registry import TASKS, Task
 TASKS.add(
     "answer",
     Task(
-        summary="find the answer in a text: .json as SQuAD ships it, .jsonl or hf:NAME; exact matches, F1 of words",
+        summary="find the answer in a text: .json of SQuAD 1.1, .jsonl or hf:NAME; exact matches, F1 of words",
         read=read_passages,
         predicts="answer",
         metric=answer_scores,

@@ -193,7 +193,7 @@ def _finish_model(
 
 @contextmanager
 def _memory_advice(size: int, length: int) -> Iterator[None]:
-    """Say how to train with less memory if that of the GPU is too small for so many sequences of this length."""
+    """Say how to train with less memory if that of the GPU is too small for `size` sequences of `length` tokens."""
     try:
         yield
     except torch.OutOfMemoryError as error:

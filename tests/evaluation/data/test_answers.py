@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.evaluation.data.answers import Passage, read_passages
+from relexify.evaluation.data.files import TaskData
 
 ANSWERS = {"text": ["Paris", "in Paris"], "answer_start": [7, 4]}
 RECORD = {"context": "It is  Paris. Not Paris!", "question": "Where?", "answers": ANSWERS}
@@ -27,8 +30,20 @@ def test_records_and_the_nested_form_are_read_alike(tmp_path):
     answers = [{"text": text, "answer_start": start} for text, start in zip(*ANSWERS.values(), strict=True)]
     question = {"id": "q1", "question": "Where?", "answers": answers}
     nested = {"version": "1", "data": [{"paragraphs": [{"context": RECORD["context"], "qas": [question]}]}]}
-    (tmp_path / "dev.json").write_text(json.dumps(nested), encoding="utf-8")
+    (tmp_path / "dev.json").write_text(json.dumps(nested, indent=1), encoding="utf-8")
     assert read_passages(tmp_path / "dev.json") == [PASSAGE]
+    (tmp_path / "dev.json.gz").write_bytes(gzip.compress(json.dumps(nested).encode()))
+    assert read_passages(tmp_path / "dev.json.gz") == [PASSAGE]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_json_file_may_have_one_record_per_line(tmp_path, count):
+    path = write(tmp_path, *[RECORD] * count).rename(tmp_path / "dev.json")
+    assert read_passages(path) == [PASSAGE] * count
+
+
+def test_test_passages_that_are_trained_on_are_counted():
+    assert TaskData([PASSAGE], [PASSAGE, replace(PASSAGE, question="Who?")]).repeated_tests == 1
 
 
 @pytest.mark.parametrize("starts", [[-1], [3], [900], [], 7, None])
@@ -37,11 +52,23 @@ def test_a_position_that_is_off_or_missing_is_found(tmp_path, starts):
     assert read_passages(write(tmp_path, RECORD | {"answers": answers}))[0].start == 7
 
 
+@pytest.mark.parametrize(("start", "found"), [(0, 0), (1, 0), (4, 3), (7, 8), (11, 8), (12, 0)])
+def test_of_several_occurrences_the_nearest_is_the_answer(tmp_path, start, found):
+    record = {"context": "ab ab Paab s", "question": "What?", "answers": {"text": ["ab"], "answer_start": [start]}}
+    assert read_passages(write(tmp_path, record))[0].start == found
+
+
+def test_spaces_around_an_answer_are_no_part_of_it(tmp_path):
+    record = {"context": "ab ab ", "question": "What?", "answers": {"text": [" ab "], "answer_start": [2]}}
+    assert read_passages(write(tmp_path, record)) == [Passage("ab ab ", "What?", ("ab",), 3)]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"answers": {"text": ["Rome"], "answer_start": [0]}}, "'Rome', which is no part of its context"),
-        ({"answers": {"text": [], "answer_start": []}}, "line 1, has no answers"),
+        ({"answers": {"text": [], "answer_start": []}}, "line 1, has no answers.*SQuAD 2.0.*not supported"),
+        ({"answers": {"text": [" "], "answer_start": [0]}}, "something else than text"),
         ({"answers": "Paris"}, "line 1, has no answers"),
         ({"question": 3}, "something else than text"),
     ],
@@ -56,10 +83,17 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
         read_passages(tmp_path / "dev.json")
 
 
-def test_another_json_file_is_rejected(tmp_path):
-    (tmp_path / "other.json").write_text('{"data": [{"title": "a"}]}', encoding="utf-8")
-    with pytest.raises(InputError, match="is not of SQuAD's form"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"data": [{"title": "a"}]}', r"other\.json is not of SQuAD's form: give a file"),
+        ('[{"context_text": "a", "qas": []}]', "is not of SQuAD's form"),
+        ('{"data": []}', "is empty"),
+        ("", "is empty"),
+        ("no json", "line 1, is not json"),
+    ],
+)
+def test_another_json_file_is_rejected(tmp_path, text, message):
+    (tmp_path / "other.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
         read_passages(tmp_path / "other.json")
-    (tmp_path / "none.json").write_text('{"data": []}', encoding="utf-8")
-    with pytest.raises(InputError, match="is empty"):
-        read_passages(tmp_path / "none.json")

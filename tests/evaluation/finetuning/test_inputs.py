@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
-from relexify.evaluation.finetuning.inputs import WordPieces, piece_labels, tokenize_words, word_tags
+from relexify.evaluation.finetuning.inputs import WordPieces, piece_labels, stack_rows, tokenize_words, word_tags
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from tests import pico
 
@@ -105,3 +105,15 @@ def test_settings_from_earlier_calls_of_a_tokenizer_are_ignored():
 def test_no_room():
     with pytest.raises(InputError, match="length = 2 leaves no room"):
         tokenize_words(pico.wordpiece(), [("door",)], length=2)
+
+
+def test_rows_are_padded_by_the_names_of_their_arrays():
+    rows = [
+        {"input_ids": [5] * size, "attention_mask": [1] * size, "labels": [2] * size, "start_positions": 1}
+        for size in (8, 7)
+    ]
+    batch = {name: tensor.tolist() for name, tensor in stack_rows(rows, 9).items()}
+    assert [batch[name][1][-1] for name in ("input_ids", "attention_mask", "labels")] == [9, 0, IGNORED]
+    assert batch["start_positions"] == [1, 1]
+    with pytest.raises(KeyError, match="position_ids"):
+        stack_rows([{**row, "position_ids": row["labels"]} for row in rows], 9)

@@ -21,8 +21,8 @@ def tokenizer(request):
 
 def test_windows_cover_the_text_overlap_and_point_at_the_answer(tokenizer):
     rows, windows = encode_passages([LONG], tokenizer, 32, token_types=2)
-    covered = {place for window in windows for span in window.spans if span for place in range(*span)}
-    assert {place for place, character in enumerate(TEXT) if character != " "} <= covered
+    covered = {index for window in windows for span in window.spans if span for index in range(*span)}
+    assert {index for index, character in enumerate(TEXT) if character != " "} <= covered
     ends = [[span for span in window.spans if span][-1][1] for window in windows]
     starts = [next(span for span in window.spans if span)[0] for window in windows]
     assert all(start < end for start, end in zip(starts[1:], ends, strict=False)), "windows must overlap"
@@ -61,9 +61,9 @@ def test_the_answer_is_the_part_with_the_highest_sum_over_all_windows():
     assert find_answers(windows, [later, loud, other]) == ["b c", "d e f"]
 
 
-def test_an_answer_has_at_most_fifty_tokens():
-    text = "x" * 80
-    scores = np.zeros((80, 2))
-    scores[10, 0], scores[70, 1], scores[59, 1] = 5, 5, 1
-    window = Window(0, text, tuple((place, place + 1) for place in range(80)))
-    assert find_answers([window], [scores]) == ["x" * 50]
+@pytest.mark.parametrize("tokens", [1, 3])  # for each character
+def test_the_longest_answer_is_counted_in_characters(tokens):
+    scores = np.zeros((300 * tokens, 2))
+    scores[10 * tokens, 0], scores[210 * tokens, 1], scores[209 * tokens, 1] = 5, 5, 1
+    window = Window(0, "x" * 300, tuple((index, index + 1) for index in range(300) for _ in range(tokens)))
+    assert find_answers([window], [scores]) == ["x" * 200]

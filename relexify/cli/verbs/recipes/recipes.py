@@ -75,11 +75,13 @@ def run(
             results.print(escape(note), highlight=False)
     print_model_folder(read.output)
     if last.training is not None and last.training.table:
-        table, languages = last.training.table, last.languages(read.tables[last.table])
-        print_after_training(context, result, read.held_out, table=table, languages=languages)
+        languages = last.languages(read.tables[last.table])
+        print_after_training(context, result, read.held_out, table=last.training.table, languages=languages)
     elif last.training is None:
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor)
+        made = (notes.get("provenance") or {}).get("command", {})
+        kept = made.get("source_corpus") if made.get("keep_source") else None
+        print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor, source_corpus=kept)
     emit(output=read.output, notes=notes, tasks=measured)
 
 

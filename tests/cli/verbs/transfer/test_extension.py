@@ -28,3 +28,23 @@ def test_a_model_is_extended_trained_in_both_languages_and_pruned(world, tmp_pat
 def test_an_extension_needs_text_of_the_source_language(world, tmp_path):
     outcome = relexify("transfer", world.gpt2, tmp_path / "both", "--corpus", world.corpus, "--keep-source")
     assert_error(outcome, "--source-corpus")
+
+
+def test_the_next_command_after_a_recipe_that_extends_a_model_trains_both_languages(world, tmp_path, cache):
+    recipe = tmp_path / "extend.toml"
+    recipe.write_text(f"""
+title = "Extend"
+output = "both"
+model = "{world.gpt2}"
+corpus = "{world.corpus}"
+
+[transfer]
+method = "fvt"
+keep_source = true
+added_tokens = 40
+source_corpus = "{world.source_corpus}"
+score = false
+""")
+    outcome = relexify("run", recipe)
+    assert outcome.status == 0, outcome.err
+    assert f"--source-corpus {world.source_corpus}" in outcome.out

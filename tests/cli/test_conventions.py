@@ -163,7 +163,10 @@ def test_messages_spell_options_as_the_command_does():
         (("inspect", "nope", "shule"), "nope does not exist: check the name"),
         (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
         (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
-        (("compare", "smollm2-uyghur"), "RELEXIFY_DATA is not set, and the paths of corpus, transfer.dictionary"),
+        (
+            ("compare", "smollm2-uyghur"),
+            "RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/ug.txt.xz, transfer.dictionary is",
+        ),
         (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
     ],
 )

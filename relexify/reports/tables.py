@@ -83,21 +83,13 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
 
-def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list[list[str]]:
-    """Return how much training every run needs to reach the score of one of them.
+def effort_rows(comparison: Comparison) -> list[list[str]]:
+    """Return how much training every run needs to reach the score of the worst of them.
 
     The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper.
-
-    Args:
-        comparison: The runs.
-        reference: The run whose score is to be reached; by default the one with the worst score.
-
-    Raises:
-        InputError: There is no such run.
     """
-    if reference is None:
-        scores = {run: comparison.kept(run).mean for run in comparison.curves}
-        reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
+    scores = {run: comparison.kept(run).mean for run in comparison.curves}
+    reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
     kept = comparison.kept(reference)
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,9 +14,10 @@ from relexify.cli.options import Overwrite, Seed, option
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood
+    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood, Principal
 
 __all__ = ["geometry"]
 
@@ -59,7 +60,6 @@ def geometry(
     from relexify.pretrained.lexical import weight_rows
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.reports import (
-        Principal,
         layer_similarities,
         plot_embedding,
         plot_neighbourhoods,
@@ -80,7 +80,7 @@ def geometry(
     for plot in plots:
         check_inputs(plot, models, text, *(vectors or ()))
         check_output(plot, overwrite=overwrite, file=True)
-    panels: dict[str, tuple[Principal, Any]] = {}
+    panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
     near: dict[str, Neighbourhood] = {}
     for name, model in list(names.items())[: len(models)]:
@@ -142,7 +142,7 @@ def _states(
     return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
 
 
-def _token_neighbours(rows: Any, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
+def _token_neighbours(rows: np.ndarray, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
     from relexify.reports import neighbourhood
     from relexify.tokens import vocabulary_of
 
@@ -165,7 +165,9 @@ def _word_neighbours(file: Path, word: str) -> Neighbourhood:
     return neighbourhood(vectors.lookup(words), words, words.index(word))
 
 
-def _print(panels: Mapping[str, Any], similarities: Mapping[str, LayerSimilarities]) -> None:
+def _print(
+    panels: Mapping[str, tuple[Principal, np.ndarray | None]], similarities: Mapping[str, LayerSimilarities]
+) -> None:
     shown = table(
         "Geometry", "model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,6 +16,7 @@ from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
+    from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
 __all__ = ["evaluate"]
@@ -121,7 +122,7 @@ def _print_text_scores(scores: tuple[Score, ...]) -> None:
     print_table(shown)
 
 
-def _print_task_result(result: Any, title: str, details: bool) -> None:
+def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
     shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
     deviations = result.deviation or [None] * len(result.mean)
     for score, deviation in zip(result.mean, deviations, strict=True):

@@ -129,11 +129,9 @@ class Trial:
         if not self.work.is_finished():
             return False
         curve = _load_curve(self.folder / _CURVE, "training again")
-        return curve is not None and (is_written(self.folder / _MODEL) or not self.lacks_scores(curve))
-
-    def lacks_scores(self, curve: Curve) -> bool:
-        """Whether its result lacks scores of models that the last training wrote."""
-        return any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
+        if curve is None or is_written(self.folder / _MODEL):
+            return curve is not None
+        return not any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
 
     def missing(self, step: int | None, folder: Path) -> bool:
         """Whether scores on tasks after a step are not in a folder yet."""

@@ -17,7 +17,6 @@ from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
-    from relexify.scoring import Score
 
 __all__ = ["evaluate"]
 
@@ -71,9 +70,14 @@ def evaluate(
         scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
         Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
         scoring = replace(scoring, device=chosen_device(scoring.device))
+        from relexify.scoring import format_score
+
         with bars():
             scores = score_text(model, held_out, scoring)
-        _print_text_scores(scores)
+        shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
+        for score in scores:
+            shown.add_row(score.metric, format_score(score), score.measured_on)
+        print_table(shown)
         emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
@@ -111,15 +115,6 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
     if not all(name and file for name, file in pairs) or len(dict(pairs)) < len(pairs):
         raise InputError("several test sets need different names: give --test NAME=FILE for each")
     return dict(pairs)
-
-
-def _print_text_scores(scores: tuple[Score, ...]) -> None:
-    from relexify.scoring import format_score
-
-    shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score in scores:
-        shown.add_row(score.metric, format_score(score), score.measured_on)
-    print_table(shown)
 
 
 def _print_task_result(result: TaskResult, title: str, details: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +69,12 @@ def geometry(
     )
     from relexify.storage.files import check_inputs, check_output
 
-    names = _names([*models, *map(str, vectors or ())])
+    spaces = [*models, *map(str, vectors or ())]
+    if len(set(spaces)) < len(spaces):
+        raise InputError("a model or file is given twice: give each one once")
+    # A short name for each, or the full one if two folders have the same name.
+    short = [Path(space).name or space for space in spaces]
+    names = {name if short.count(name) == 1 else space: space for name, space in zip(short, spaces, strict=True)}
     if states and not text:
         raise InputError("--states plots hidden states of a text: give the text with --text")
     if vectors and not word:
@@ -107,14 +112,6 @@ def geometry(
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
     explained = {name: float(points.explained) for name, (points, _) in panels.items()}
     emit(plots=plots, explained_variance=explained, similarities=similarities)
-
-
-def _names(models: Sequence[str]) -> dict[str, str]:
-    """Return a short name for each model, or the full one if two folders have the same name."""
-    short = [Path(model).name or model for model in models]
-    if len(set(models)) < len(models):
-        raise InputError("a model or file is given twice: give each one once")
-    return {name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)}
 
 
 def _states(

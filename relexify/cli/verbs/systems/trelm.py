@@ -6,22 +6,9 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    TEXT,
-    Bitext,
-    Corpus,
-    HeldOut,
-    Languages,
-    OutputFolder,
-    Overwrite,
-    Seed,
-    Settings,
-    SourceCorpus,
-    SourceHeldOut,
-    option,
-    split_languages,
-)
+from relexify.cli.options import TEXT, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
 from relexify.systems.trelm.options import Trelm
@@ -35,14 +22,14 @@ def trelm(
     model: Annotated[
         str, typer.Argument(help="A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")
     ],
-    output: OutputFolder,
-    corpus: Corpus,
-    source_corpus: SourceCorpus,
-    bitext: Bitext = None,
-    held_out: HeldOut = None,
-    source_held_out: SourceHeldOut = None,
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
+    source_corpus: shared.SourceCorpus,
+    bitext: shared.Bitext = None,
+    held_out: shared.HeldOut = None,
+    source_held_out: shared.SourceHeldOut = None,
     test_bitext: Annotated[list[str] | None, option("Other sentence pairs, to measure BLEU on.", TEXT)] = None,
-    languages: Languages = "source,target",
+    languages: shared.Languages = "source,target",
     vocabularies: Annotated[
         str,
         typer.Option(
@@ -59,9 +46,9 @@ def trelm(
     until: Annotated[
         str, typer.Option(help="Last phase: specific, or commonality (needs no --bitext).", rich_help_panel=PHASES)
     ] = Trelm.until,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    settings: Settings = None,
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Move MODEL to a new language (TreLM) in three phases: both languages, translation both ways, target language.
 

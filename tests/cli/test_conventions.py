@@ -59,7 +59,7 @@ def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
     assert shown.startswith("--method"), "this table has no title"
     rows = [line for line in shown.splitlines() if line.startswith("blend")]
     assert len(rows) == 1
-    assert "the default" in rows[0]
+    assert "translations" in rows[0]
 
 
 def test_a_title_that_is_longer_than_its_table_stays_on_one_line_in_a_pipe(capsys):
@@ -100,7 +100,12 @@ def test_a_sample_shows_several_sources_of_each_token(transferred):
 def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run")
     assert outcome.status == 0, outcome.err
-    assert "blend: a token becomes" in outcome.out
+    assert "blend: a token becomes its source pieces, and its neighbours in aligned vectors" in outcome.out
+    translated = relexify(
+        "transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", world.dictionary, "--dry-run"
+    )
+    assert "blend: a token becomes its translations" in translated.out
+    assert "aligned vectors" not in translated.out
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2

@@ -25,19 +25,21 @@ from relexify.cli.options import (
     SourceHeldOut,
     Steps,
     existing,
+    named_model,
     option,
     split_languages,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
+from relexify.training.plan import plan_stages
 
 __all__ = ["bilingual", "export"]
 
 
 def bilingual(
-    source: Annotated[str, typer.Argument(help="The model of the source language: a folder or a Hub name.")],
-    target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
+    source: Annotated[str, named_model("The model of the source language: a folder or a Hub name.")],
+    target: Annotated[str, named_model("The same model in the target language, from relexify transfer.")],
     output: OutputFolder,
     corpus: Corpus,
     source_corpus: Annotated[list[str], option("Text in the source language. Repeatable.", TEXT)],
@@ -62,8 +64,6 @@ def bilingual(
     --source-corpus english.txt
     """
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.bilingual.training import train_bilingual
-    from relexify.training.summary import summarise_training
 
     options = replace(
         RAMEN,
@@ -75,6 +75,11 @@ def bilingual(
         seed=seed,
     )
     options = apply_settings("bilingual.training", options, settings)
+    plan_stages(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.bilingual.training import train_bilingual
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = train_bilingual(
             source,

@@ -19,12 +19,13 @@ from relexify.cli.options import (
     Settings,
     SourceCorpus,
     SourceHeldOut,
+    named_model,
     option,
     split_languages,
 )
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
-from relexify.systems.trelm.options import Trelm
+from relexify.systems.trelm.options import Trelm, check_trelm
 
 __all__ = ["trelm"]
 
@@ -32,9 +33,7 @@ PHASES = "Phases"
 
 
 def trelm(
-    model: Annotated[
-        str, typer.Argument(help="A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")
-    ],
+    model: Annotated[str, named_model("A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")],
     output: OutputFolder,
     corpus: Corpus,
     source_corpus: SourceCorpus,
@@ -76,8 +75,6 @@ def trelm(
     from dataclasses import replace
 
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.trelm.run import run_trelm
-    from relexify.training.summary import summarise_training
 
     usual = Trelm()
     options = replace(
@@ -97,6 +94,11 @@ def trelm(
         seed=seed,
     )
     options = apply_settings("trelm", options, settings)
+    check_trelm(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.trelm.run import run_trelm
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)
     print_summary(summarise_training(result.training))

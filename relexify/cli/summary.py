@@ -78,16 +78,7 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
 def print_next_training(
     model: Path, corpus: Any, held_out: Any, *, is_poor: bool, device: str, source_corpus: Any = None
 ) -> None:
-    """Print the commands that usually follow a transfer, ready to be pasted.
-
-    Args:
-        model: As for `after_transfer`, with the arguments that are not described here.
-        corpus: Likewise.
-        held_out: Likewise.
-        is_poor: Likewise.
-        device: The device of the transfer.
-        source_corpus: As for `after_transfer`.
-    """
+    """Print the commands that usually follow a transfer on a device; other arguments as for `after_transfer`."""
     from relexify.pretrained.architecture import usable_length
     from relexify.pretrained.loading import meta_model
     from relexify.reports.next_steps import after_transfer

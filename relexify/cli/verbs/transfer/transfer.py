@@ -113,14 +113,14 @@ def transfer(
     )
     options = apply_settings("transfer", options, settings)
     evidence = prepare_transfer(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    options = replace(options, device=chosen_device(options.device))
     if dry_run:
         _print_plan(options, evidence)
         return
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.transfer.run import run_transfer
     from relexify.systems.transfer.summary import summarise_transfer
 
-    options = replace(options, device=chosen_device(options.device))
     with bars():
         result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))

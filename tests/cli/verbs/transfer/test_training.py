@@ -172,7 +172,7 @@ def test_the_command_after_a_training_fits_its_verdict(world, transferred, tmp_p
     texts = ("--corpus", world.corpus, "--held-out", held_out)
     finished = relexify("train", transferred[0], tmp_path / "out", *texts, *SHORT)
     assert f"  relexify evaluate {tmp_path / 'out'} --held-out {held_out}" in finished.out
-    rates = ("--learning-rate", 0.5, "--set", "training.learning_rate=1")
+    rates = ("--plan", "direct", "--learning-rate", 0.5, "--set", "training.learning_rate=1")
     worse = relexify("train", world.gpt2, tmp_path / "fast", *texts, *SHORT, *rates)
     assert "Training made the model worse." in worse.out
     assert f"{tmp_path / 'fast'}-slower" in worse.out

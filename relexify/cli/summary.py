@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from relexify.scoring import Score
+    from relexify.text import TextInput
     from relexify.training.result import TrainingResult
 
 __all__ = [
@@ -76,7 +77,13 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
 
 
 def print_next_training(
-    model: Path, corpus: Any, held_out: Any, *, is_poor: bool, device: str, source_corpus: Any = None
+    model: Path,
+    corpus: TextInput,
+    held_out: TextInput | None,
+    *,
+    is_poor: bool,
+    device: str,
+    source_corpus: TextInput | None = None,
 ) -> None:
     """Print the commands that usually follow a transfer on a device; other arguments as for `after_transfer`."""
     from relexify.pretrained.architecture import usable_length
@@ -98,7 +105,7 @@ def print_next_training(
 def print_after_training(
     context: typer.Context,
     result: TrainingResult,
-    held_out: Any,
+    held_out: TextInput | None,
     *,
     table: str = "training",
     languages: Sequence[str] = (),

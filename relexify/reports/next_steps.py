@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import selected_step
@@ -20,12 +21,12 @@ _SHORT = ["--steps", "20", "--batch", "8", "--length", "128"]
 
 def after_transfer(
     model: Path,
-    corpus: Any,
-    held_out: Any,
+    corpus: TextInput | None,
+    held_out: TextInput | None,
     *,
     is_poor: bool,
     longest: int | None,
-    source_corpus: Any = None,
+    source_corpus: TextInput | None = None,
     on_cpu: bool = False,
 ) -> tuple[str, list[str]]:
     """Return what to do after a transfer, and the commands for it, ready to be pasted.
@@ -79,7 +80,7 @@ def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -
     return "Next, check that it is intact, and see what training has changed:", [checking, moved]
 
 
-def repeated_option(name: str, given: Any) -> list[str]:
+def repeated_option(name: str, given: object) -> list[str]:
     """Return the arguments that give an option one value or several; none for None."""
     values = given if isinstance(given, list | tuple) else [given]
     return [part for value in values if value is not None for part in (name, str(value))]

@@ -58,9 +58,7 @@ def _train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     from relexify.systems.trelm.joint_vocabulary import joint_tokenizer
 
-    return joint_tokenizer(
-        source, evidence, vocab_size=vocab_size, alphabet=options.alphabet, lowercase=options.lowercase
-    )
+    return joint_tokenizer(source, evidence, vocab_size=vocab_size, options=options)
 
 
 def _build(inputs: Inputs) -> Initialisation:

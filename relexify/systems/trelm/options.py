@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
@@ -156,7 +156,7 @@ def check_objective(objective: str) -> None:
         raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
 
 
-def trelm_inputs(options: Trelm) -> tuple[Any, ...]:
+def trelm_inputs(options: Trelm) -> tuple[TextInput | None, ...]:
     """Return the files and folders that the options name, which an output must not replace."""
     texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
     return (options.source_model, options.alignment, *texts)

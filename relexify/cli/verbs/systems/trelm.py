@@ -6,23 +6,9 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    TEXT,
-    Bitext,
-    Corpus,
-    HeldOut,
-    Languages,
-    OutputFolder,
-    Overwrite,
-    Seed,
-    Settings,
-    SourceCorpus,
-    SourceHeldOut,
-    named_model,
-    option,
-    split_languages,
-)
+from relexify.cli.options import TEXT, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
 from relexify.systems.trelm.options import Trelm, check_trelm
@@ -34,14 +20,14 @@ PHASES = "Phases"
 
 def trelm(
     model: Annotated[str, named_model("A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")],
-    output: OutputFolder,
-    corpus: Corpus,
-    source_corpus: SourceCorpus,
-    bitext: Bitext = None,
-    held_out: HeldOut = None,
-    source_held_out: SourceHeldOut = None,
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
+    source_corpus: shared.SourceCorpus,
+    bitext: shared.Bitext = None,
+    held_out: shared.HeldOut = None,
+    source_held_out: shared.SourceHeldOut = None,
     test_bitext: Annotated[list[str] | None, option("Other sentence pairs, to measure BLEU on.", TEXT)] = None,
-    languages: Languages = "source,target",
+    languages: shared.Languages = "source,target",
     vocabularies: Annotated[
         str,
         typer.Option(
@@ -58,9 +44,9 @@ def trelm(
     until: Annotated[
         str, typer.Option(help="Last phase: specific, or commonality (needs no --bitext).", rich_help_panel=PHASES)
     ] = Trelm.until,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    settings: Settings = None,
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Move MODEL to a new language (TreLM) in three phases: both languages, translation both ways, target language.
 

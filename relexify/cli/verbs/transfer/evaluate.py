@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,7 @@ from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
-    from relexify.scoring import Score
+    from relexify.evaluation.results import TaskResult
 
 __all__ = ["evaluate"]
 
@@ -70,9 +70,14 @@ def evaluate(
         scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
         Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
         scoring = replace(scoring, device=chosen_device(scoring.device))
+        from relexify.scoring import format_score
+
         with bars():
             scores = score_text(model, held_out, scoring)
-        _print_text_scores(scores)
+        shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
+        for score in scores:
+            shown.add_row(score.metric, format_score(score), score.measured_on)
+        print_table(shown)
         emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
@@ -115,16 +120,7 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
     return dict(pairs)
 
 
-def _print_text_scores(scores: tuple[Score, ...]) -> None:
-    from relexify.scoring import format_score
-
-    shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score in scores:
-        shown.add_row(score.metric, format_score(score), score.measured_on)
-    print_table(shown)
-
-
-def _print_task_result(result: Any, title: str, details: bool) -> None:
+def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
     shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
     deviations = result.deviation or [None] * len(result.mean)
     for score, deviation in zip(result.mean, deviations, strict=True):

@@ -27,6 +27,7 @@ __all__ = [
     "VocabularyError",
     "check_number",
     "check_positive",
+    "check_rate",
     "first_line",
 ]
 
@@ -105,6 +106,20 @@ def check_positive(name: str, value: float | None) -> None:
     """
     if value is not None and not 0 < value < float("inf"):
         raise InputError(f"{name} = {value} is not possible: give a number above 0")
+
+
+def check_rate(name: str, value: float | None) -> None:
+    """Validate a learning rate, if it is given.
+
+    Args:
+        name: The option, for the message.
+        value: Its value.
+
+    Raises:
+        InputError: It is not above 0, or above 1, with which no optimiser here learns.
+    """
+    if value is not None and not 0 < value <= 1:
+        raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1, such as 5e-4")
 
 
 def first_line(error: BaseException) -> str:

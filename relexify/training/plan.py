@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number, check_rate
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
@@ -403,9 +403,7 @@ def _check_stage(stage: Stage) -> None:
     if stage.steps < 1:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     for name in ("learning_rate", "embedding_learning_rate"):
-        rate = getattr(stage, name)
-        if rate is not None and not 0 < rate < math.inf:
-            raise InputError(f"{name} = {rate} is not possible: give a number above 0, such as 5e-4")
+        check_rate(name, getattr(stage, name))
     if stage.schedule not in SCHEDULES:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:

@@ -73,8 +73,7 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "trelm",
     Method(
-        becomes="its skip-gram vector, mapped into the embedding's space without any pairs; the vocabulary is a "
-        "WordPiece one over both languages",
+        becomes="its skip-gram vector, mapped into the embedding's space",
         evidence="text of both languages",
         paper="Li et al. 2021, section 3.1",
         build=_build,

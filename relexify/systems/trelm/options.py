@@ -11,7 +11,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.text import Corpus, TextInput
-from relexify.training.plan import ADAM, Training
+from relexify.training.plan import ADAM, Training, plan_stages
 
 __all__ = [
     "COMMONALITY",
@@ -143,6 +143,7 @@ def check_trelm(options: Trelm) -> None:
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")
+        plan_stages(getattr(options, name))
 
 
 def check_objective(objective: str) -> None:

@@ -10,17 +10,18 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, existing, option, split_languages
+from relexify.cli.options import TEXT, existing, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
+from relexify.training.plan import plan_stages
 
 __all__ = ["bilingual", "export"]
 
 
 def bilingual(
-    source: Annotated[str, typer.Argument(help="The model of the source language: a folder or a Hub name.")],
-    target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
+    source: Annotated[str, named_model("The model of the source language: a folder or a Hub name.")],
+    target: Annotated[str, named_model("The same model in the target language, from relexify transfer.")],
     output: shared.OutputFolder,
     corpus: shared.Corpus,
     source_corpus: Annotated[list[str], option("Text in the source language. Repeatable.", TEXT)],
@@ -45,8 +46,6 @@ def bilingual(
     --source-corpus english.txt
     """
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.bilingual.training import train_bilingual
-    from relexify.training.summary import summarise_training
 
     options = replace(
         RAMEN,
@@ -58,6 +57,11 @@ def bilingual(
         seed=seed,
     )
     options = apply_settings("bilingual.training", options, settings)
+    plan_stages(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.bilingual.training import train_bilingual
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = train_bilingual(
             source,

@@ -8,10 +8,10 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, option, split_languages
+from relexify.cli.options import TEXT, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
-from relexify.systems.trelm.options import Trelm
+from relexify.systems.trelm.options import Trelm, check_trelm
 
 __all__ = ["trelm"]
 
@@ -19,9 +19,7 @@ PHASES = "Phases"
 
 
 def trelm(
-    model: Annotated[
-        str, typer.Argument(help="A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")
-    ],
+    model: Annotated[str, named_model("A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")],
     output: shared.OutputFolder,
     corpus: shared.Corpus,
     source_corpus: shared.SourceCorpus,
@@ -63,8 +61,6 @@ def trelm(
     from dataclasses import replace
 
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.trelm.run import run_trelm
-    from relexify.training.summary import summarise_training
 
     usual = Trelm()
     options = replace(
@@ -84,6 +80,11 @@ def trelm(
         seed=seed,
     )
     options = apply_settings("trelm", options, settings)
+    check_trelm(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.trelm.run import run_trelm
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)
     print_summary(summarise_training(result.training))

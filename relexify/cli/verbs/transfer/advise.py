@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -77,7 +78,7 @@ def advise(
         donor=donor,
         held_out=held_out or None,
         vocab_size=vocab_size,
-        device=chosen_device(device),
+        device=device,
         seed=seed,
         overwrite=overwrite,
     )
@@ -93,8 +94,9 @@ def advise(
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice
 
+    transfer = replace(options.transfer, device=chosen_device(options.transfer.device))
     with bars():
-        advice = run_advise(options)
+        advice = run_advise(replace(options, transfer=transfer))
     command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
     results.print("\nThe command to run:", highlight=False)

@@ -81,7 +81,6 @@ def evaluate(
         emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
-    from relexify.evaluation.evaluate import evaluate_task
     from relexify.evaluation.options import Evaluation
 
     if held_out:
@@ -93,7 +92,11 @@ def evaluate(
         found = find_files(data)
         files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
-    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders, device=chosen_device(device))
+    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.evaluation.evaluate import evaluate_task
+
+    options = replace(options, device=chosen_device(device))
     with bars():
         result = evaluate_task(model, files, options, folder=output or Path(f"{Path(model).name}.{task}"))
     _print_task_result(result, f"{task} probe" if probe else task, details)

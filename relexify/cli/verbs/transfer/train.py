@@ -142,7 +142,7 @@ def train(
             held_out=held_out or None,
             overwrite=overwrite,
         )
-    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(model), result.curve)])
+    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(result.output), result.curve)])
     print_model_folder(result.output)
     print_after_training(context, result, held_out)
     emit(training=result, verdict=judge_training(result.curve, result.selected))

@@ -93,15 +93,16 @@ def transfer(
     )
     options = apply_settings("transfer", options, settings)
     evidence = prepare_transfer(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    options = replace(options, device=chosen_device(options.device))
     if dry_run:
         _print_plan(options, evidence)
         return
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.transfer.run import run_transfer
     from relexify.systems.transfer.summary import summarise_transfer
 
     with bars():
-        result = run_transfer(replace(options, device=chosen_device(options.device)), evidence=evidence)
+        result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
     print_next_training(
@@ -109,6 +110,7 @@ def transfer(
         corpus,
         held_out,
         is_poor=result.verdict.start == "poor",
+        device=options.device,
         source_corpus=source_corpus if keep_source else None,
     )
     emit(output=result.output, verdict=result.verdict, start=result.start)
@@ -118,8 +120,10 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     """Print what a valid transfer would do."""
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config
+    from relexify.systems.transfer.checks import given_translations
 
-    config = load_config(options.model)
+    config, method = load_config(options.model), METHODS[options.method]
+    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
     tokenizer = options.tokenizer or f"trained, {options.vocab_size:,} tokens"
@@ -132,7 +136,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
             ("model", f"{options.model} ({config.model_type})"),
             ("text", f"{evidence.corpus.size():,} bytes"),
             ("tokenizer", tokenizer),
-            ("method", f"{options.method}: a token becomes {METHODS[options.method].becomes}"),
+            ("method", f"{options.method}: a token becomes {becomes}"),
             ("evidence", ", ".join(given) or "the text alone"),
             ("scored", "yes" if options.score else "no"),
             ("output", options.output),

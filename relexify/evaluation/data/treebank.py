@@ -8,8 +8,8 @@ are skipped. Sentences whose heads are not a tree with one root are rejected, as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from relexify.errors import InputError, MissingExtra
 from relexify.text.decoding import read_blocks
 
-__all__ = ["ParsedSentence", "read_treebank", "universal_relation"]
+__all__ = ["ParsedSentence", "read_treebank", "sentence_lines"]
 
 COLUMNS = 10
 
@@ -51,31 +51,36 @@ class ParsedSentence:
     def __len__(self) -> int:
         return len(self.words)
 
-    def universal(self) -> ParsedSentence:
-        """Return the sentence with universal relations: `nmod` for `nmod:poss`."""
-        return replace(self, relations=tuple(universal_relation(relation) for relation in self.relations))
 
-
-def universal_relation(relation: str) -> str:
-    """Return a relation without its language-specific subtype."""
-    return relation.partition(":")[0]
-
-
-def read_treebank(path: str | Path, *, universal: bool = False) -> list[ParsedSentence]:
+def read_treebank(path: str | Path) -> list[ParsedSentence]:
     """Read the sentences of a CoNLL-U file.
-
-    Args:
-        path: The file.
-        universal: Strip the subtypes of relations.
 
     Raises:
         InputError: The file cannot be read, has no sentence, or a line is invalid.
         MissingExtra: The package `conllu` is not installed.
     """
-    sentences = [_sentence(lines, path) for lines in _blocks(path)]
+    read = _line_reader(path)
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
+    sentences = []
+    for block in sentence_lines(chain.from_iterable(read_blocks(file))):
+        if lines := [_Line(number, read(text, number)) for number, text in block.items() if not text.startswith("#")]:
+            sentences.append(_sentence(lines, path))
     if not sentences:
         raise InputError(f"{path} holds no sentences: give a treebank in CoNLL-U (.conllu)")
-    return [sentence.universal() for sentence in sentences] if universal else sentences
+    return sentences
+
+
+def sentence_lines(lines: Iterable[str]) -> Iterator[dict[int, str]]:
+    """Yield the lines of each sentence by their number, from 1; blank lines separate sentences."""
+    sentence: dict[int, str] = {}
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            sentence[number] = line
+        elif sentence:
+            yield sentence
+            sentence = {}
 
 
 @dataclass(frozen=True)
@@ -84,23 +89,6 @@ class _Line:
 
     number: int
     token: Any = field(repr=False)
-
-
-def _blocks(path: str | Path) -> Iterator[list[_Line]]:
-    """Yield the lines of each sentence, without comments."""
-    read = _line_reader(path)
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
-    block: list[_Line] = []
-    for number, text in enumerate(chain.from_iterable(read_blocks(file)), start=1):
-        if text.strip() and not text.startswith("#"):
-            block.append(_Line(number, read(text, number)))
-        elif not text.strip() and block:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
@@ -131,7 +119,15 @@ def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
 def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
     words = [line for line in lines if isinstance(line.token["id"], int)]
     for expected, line in enumerate(words, 1):
-        _check_word(line, expected, len(words), path)
+        id, head, where = line.token["id"], line.token["head"], f"{path}, line {line.number}"
+        if id != expected:
+            raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
+        if head is None:
+            raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
+        if not 0 <= head <= len(words):
+            raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {len(words)} words")
+        if line.token["deprel"] == "_":
+            raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
     if any(line.token["id"] is None for line in lines):
         number = next(line.number for line in lines if line.token["id"] is None)
         raise InputError(f"{path}, line {number}: the word has no number; number the words of a sentence from 1")
@@ -146,19 +142,6 @@ def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
         tuple(line.token["upos"] for line in words),
         _spaces(lines, [line.token["form"] for line in words], path),
     )
-
-
-def _check_word(line: _Line, expected: int, count: int, path: str | Path) -> None:
-    id, head, relation = line.token["id"], line.token["head"], line.token["deprel"]
-    where = f"{path}, line {line.number}"
-    if id != expected:
-        raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
-    if head is None:
-        raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
-    if not 0 <= head <= count:
-        raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {count} words")
-    if relation == "_":
-        raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
 
 
 def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:

@@ -90,7 +90,9 @@ def word_means(
     """
     reader = _reader(model, tokenizer, length)
     pieces = _pieces_of_words(reader.backend, sentences)
-    fitting = [_fitting(words, reader.room) for words in pieces]
+    # How many words of each sentence, from the first, fit together.
+    ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
+    fitting = [int(np.searchsorted(each, reader.room, side="right")) for each in ends]
     truncated = sum(bool(ids) for words, fit in zip(pieces, fitting, strict=True) for ids in words[fit:])
     _warn_of_truncated("words", truncated, sum(map(len, pieces)), reader)
     sequences = [
@@ -158,12 +160,6 @@ def _is_unspaced(sentence: Sequence[str]) -> bool:
     """Return whether most words that begin with a letter begin with one of a script without spaces."""
     begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
     return 2 * sum(map(is_unspaced, begins)) > len(begins)
-
-
-def _fitting(words: Sequence[Sequence[int]], room: int) -> int:
-    """Return how many words, from the first, fit together."""
-    ends = np.cumsum([len(ids) for ids in words])
-    return int(np.searchsorted(ends, room, side="right"))
 
 
 def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -> None:

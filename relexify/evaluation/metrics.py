@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
@@ -231,10 +231,8 @@ def _entity_counts(
 
 def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
     """Return type, sentence, first and last word of each entity, as seqeval finds them."""
-    try:
+    with importing("seqeval", "scoring names", "evaluation"):
         from seqeval.metrics.sequence_labeling import get_entities
-    except ImportError as error:
-        raise MissingExtra("seqeval", "scoring names", "evaluation") from error
     for tag in {tag for sentence in sentences for tag in sentence}:
         if not (tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)):
             raise InputError(f"the tag {tag!r} is not IOB2: give tags such as B-PER, I-PER and O, or score accuracy")

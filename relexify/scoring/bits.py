@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.runnable import check_finite
+from relexify.pretrained.runnable import check_finite, evaluating
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows
 from relexify.tokens import make_encodable
@@ -130,17 +130,12 @@ def language_model_scores(
         raise InputError(f"{type(model).__name__} has no language-modelling head: load it with one")
     check_fit(model, tokenizer)
     length = min(window, usable_length(model) or window)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            if kind == "encoder-decoder":
-                nats, count, size = _second_half_nats(model, tokenizer, paragraphs, length, batch, tokens)
-            else:
-                held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
-                nats, count, size = _window_nats(model, held_out, batch, tokens), held_out.tokens, held_out.bytes
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        if kind == "encoder-decoder":
+            nats, count, size = _second_half_nats(model, tokenizer, paragraphs, length, batch, tokens)
+        else:
+            held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
+            nats, count, size = _window_nats(model, held_out, batch, tokens), held_out.tokens, held_out.bytes
     if not math.isfinite(nats):
         check_finite(model)  # says which parameter is to blame; if none is, activations overflow
     return scores_of(nats, count, size, kind)

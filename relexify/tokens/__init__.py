@@ -26,6 +26,7 @@ from relexify.tokens.training import train_tokenizer_like
 from relexify.tokens.vocabulary import (
     LARGEST_VOCABULARY,
     AnyTokenizer,
+    AnyVocabulary,
     Vocabulary,
     backend_of,
     copy_backend,
@@ -37,6 +38,7 @@ __all__ = [
     "LARGEST_VOCABULARY",
     "ROLES",
     "AnyTokenizer",
+    "AnyVocabulary",
     "Encoder",
     "Extension",
     "Spelling",

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.storage.json import parse_json
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 from relexify.tokens import make_encodable
@@ -267,10 +267,8 @@ def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not parts[0] or len(parts) > 3:
         raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
     path, config, split = [*parts, "", ""][:3]
-    try:
+    with importing("datasets", f"reading {name}", "corpora"):
         from datasets import load_dataset
-    except ImportError as error:
-        raise MissingExtra("datasets", f"reading {name}", "corpora") from error
     try:
         data_set = load_dataset(path, config or None, split=split or "train")
     except (OSError, ValueError, RuntimeError) as error:

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.text.decoding import read_blocks
 
 __all__ = ["ParsedSentence", "read_treebank", "sentence_lines"]
@@ -93,11 +93,9 @@ class _Line:
 
 def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
     """Return a function that reads a numbered line with `conllu`; only the columns that are needed are parsed."""
-    try:
+    with importing("conllu", "reading treebanks", "evaluation"):
         from conllu.exceptions import ParseException
         from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
-    except ImportError as error:
-        raise MissingExtra("conllu", "reading treebanks", "evaluation") from error
     parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}
 
     def read(text: str, number: int) -> Any:

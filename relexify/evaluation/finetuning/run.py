@@ -34,6 +34,7 @@ from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.pretrained.runnable import evaluating
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
@@ -237,9 +238,9 @@ class FineTuner:
         size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}
-        was_training, answers = model.training, self.problem.task.predicts == "answer"
-        model.eval()
+        answers = self.problem.task.predicts == "answer"
         with (
+            evaluating(model),
             torch.inference_mode(),
             torch.autocast(model.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
         ):
@@ -256,7 +257,6 @@ class FineTuner:
                         "try a lower learning rate or a longer warm-up"
                     )
                 logits.update(zip(indices, output.cpu().numpy(), strict=True))
-        model.train(was_training)
         return [logits[index] for index in range(len(rows))]
 
 

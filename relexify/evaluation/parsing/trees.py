@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingError
+from relexify.errors import EvidenceError, InputError, TrainingError, importing
 from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch
@@ -137,10 +137,8 @@ def best_tree(scores: np.ndarray) -> list[int]:
     Raises:
         TrainingError: A score is NaN or infinite.
     """
-    try:
+    with importing("ufal.chu-liu-edmonds", "parsing", "evaluation"):
         from ufal.chu_liu_edmonds import chu_liu_edmonds
-    except ImportError as error:
-        raise MissingExtra("ufal.chu-liu-edmonds", "parsing", "evaluation") from error
     words = len(scores)
     if not words:
         return []

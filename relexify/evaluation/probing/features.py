@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.text import is_unspaced
 from relexify.tokens import copy_backend, encode_words, make_encodable
@@ -173,18 +174,14 @@ def _means(model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequenc
     """Return the means of each sequence's units, [units × d] float32; sequences of similar length share a batch."""
     means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), index) for index, each in enumerate(sequences) if each.pieces)
-    encoder, was_training = inner_encoder(model), model.training
-    model.eval()
-    try:
-        with track("reading", len(order)) as advance, torch.inference_mode():
-            for start in range(0, len(order), batch):
-                indices = [index for _, index in order[start : start + batch]]
-                found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
-                for index, rows in zip(indices, found, strict=True):
-                    means[index] = rows[: len(means[index])]
-                advance(len(indices))
-    finally:
-        model.train(was_training)
+    encoder = inner_encoder(model)
+    with evaluating(model), torch.inference_mode(), track("reading", len(order)) as advance:
+        for start in range(0, len(order), batch):
+            indices = [index for _, index in order[start : start + batch]]
+            found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
+            for index, rows in zip(indices, found, strict=True):
+                means[index] = rows[: len(means[index])]
+            advance(len(indices))
     return means
 
 

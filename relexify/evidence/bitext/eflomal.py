@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from relexify.errors import EvidenceError, InputError, MissingExtra
+from relexify.errors import EvidenceError, InputError, importing
 from relexify.evidence.bitext.encoding import EncodedBitext, Side
 from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links
 from relexify.progress import track
@@ -29,10 +29,8 @@ def import_eflomal() -> ModuleType:
     Raises:
         MissingExtra: It is not installed.
     """
-    try:
+    with importing("eflomal", "aligning parallel text", "alignment"):
         import eflomal
-    except ImportError as error:
-        raise MissingExtra("eflomal", "aligning parallel text", "alignment") from error
     module: ModuleType = eflomal
     return module
 

@@ -7,7 +7,6 @@ dictionary covers only the tokens that are whole words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -16,17 +15,14 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
-from relexify.tokens import encode_words, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyTokenizer, encode_words, vocabulary_of
 
 __all__ = ["check_columns", "translations"]
 
 
 def translations(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     lexicon: BilingualLexicon,
     *,
     frequencies: Mapping[str, float] | None = None,
@@ -65,9 +61,7 @@ def translations(
     )
 
 
-def check_columns(
-    source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast, lexicon: BilingualLexicon
-) -> None:
+def check_columns(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer, lexicon: BilingualLexicon) -> None:
     """Validate that a dictionary does not have its columns swapped, by the whole words of the two vocabularies.
 
     Raises:

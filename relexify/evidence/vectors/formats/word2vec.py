@@ -125,7 +125,14 @@ class _RowStore:
             where: "line" or "word", for messages.
             number: Number of the first line or word.
         """
-        words = self._decoded(raw, where, number)
+        words = []
+        for position, word in enumerate(raw, start=number):
+            try:
+                words.append(word.decode())
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{self.path}, {where} {position}: the word {word!r} is not UTF-8; convert it to UTF-8"
+                ) from error
         finite = np.isfinite(rows).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
@@ -135,9 +142,9 @@ class _RowStore:
             )
         start, self.read = len(self._words), self.read + len(words)
         fresh = []
-        for position, word in enumerate(words):
-            if word not in self._words:
-                self._words[word] = None
+        for position, text in enumerate(words):
+            if text not in self._words:
+                self._words[text] = None
                 fresh.append(position)
         if len(self._words) > len(self._matrix):
             first = _FIRST_BYTES // (4 * self.width)
@@ -160,17 +167,6 @@ class _RowStore:
             logger.warning("%s repeats words in %d rows: the first row of each is kept", self.path, repeated)
         self._matrix.resize((len(words), self.width), refcheck=False)
         return WordVectors(words, self._matrix)
-
-    def _decoded(self, raw: list[bytes], where: str, number: int) -> list[str]:
-        words = []
-        for position, word in enumerate(raw):
-            try:
-                words.append(word.decode())
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{self.path}, {where} {number + position}: the word {word!r} is not UTF-8; convert it to UTF-8"
-                ) from error
-        return words
 
 
 def _announced_shape(line: bytes) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tokenizers import AddedToken, Tokenizer, pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError, check_number, first_line
 from relexify.progress import Advance, track
@@ -49,14 +49,20 @@ def train_tokenizer_like(
     """
     check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
     spelling = vocabulary_of(like).spelling
-    added = _added_tokens(like)
+    # Added tokens that training drops: all but special ones. Unigram keeps them.
+    known = (
+        []
+        if type(backend_of(like).model).__name__ == "Unigram"
+        else backend_of(like).get_added_tokens_decoder().values()
+    )
+    added = [token for token in known if not token.special and not _PLACEHOLDER.fullmatch(token.content)]
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
     special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
     smallest = special + (256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1) + reserved
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with track("training the tokenizer", size) as advance:
-        if type(backend_of(like).model).__name__ == "WordPiece":
+        if model == "WordPiece":
             trained = train_wordpiece_like(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
         else:
             trained = _train(like, spelling.family, _batches(lines(), advance), vocab_size - reserved)
@@ -68,15 +74,6 @@ def train_tokenizer_like(
         raise EvidenceError("the text is too short to train a vocabulary on: give at least some thousand words")
     trained.chat_template = getattr(like, "chat_template", None)
     return trained
-
-
-def _added_tokens(like: PreTrainedTokenizerFast) -> list[AddedToken]:
-    """Return the added tokens that training drops: all but special ones, and none for Unigram, which keeps them."""
-    backend = backend_of(like)
-    if type(backend.model).__name__ == "Unigram":
-        return []
-    tokens = backend.get_added_tokens_decoder().values()
-    return [token for token in tokens if not token.special and not _PLACEHOLDER.fullmatch(token.content)]
 
 
 def _train(

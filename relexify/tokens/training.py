@@ -49,15 +49,12 @@ def train_tokenizer_like(
     """
     check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
     spelling = vocabulary_of(like).spelling
-    # Added tokens that training drops: all but special ones. Unigram keeps them.
-    known = (
-        []
-        if type(backend_of(like).model).__name__ == "Unigram"
-        else backend_of(like).get_added_tokens_decoder().values()
-    )
-    added = [token for token in known if not token.special and not _PLACEHOLDER.fullmatch(token.content)]
+    model, known = type(backend_of(like).model).__name__, backend_of(like).get_added_tokens_decoder().values()
+    # Training drops added tokens that are not special, except that of Unigram.
+    dropped = [token for token in known if not token.special and model != "Unigram"]
+    added = [token for token in dropped if not _PLACEHOLDER.fullmatch(token.content)]
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
-    special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
+    special: int = sum(token.special for token in known)
     smallest = special + (256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1) + reserved
     if vocab_size < smallest:
         raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")

@@ -8,7 +8,7 @@ are skipped. Sentences whose heads are not a tree with one root are rejected, as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -59,13 +59,30 @@ def read_treebank(path: str | Path) -> list[ParsedSentence]:
         InputError: The file cannot be read, has no sentence, or a line is invalid.
         MissingExtra: The package `conllu` is not installed.
     """
-    read = _line_reader(path)
+    with importing("conllu", "reading treebanks", "evaluation"):
+        from conllu.exceptions import ParseException
+        from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
+    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}  # the columns that are needed
     file = Path(path).expanduser()
     if not file.is_file():
         raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
     sentences = []
     for block in sentence_lines(chain.from_iterable(read_blocks(file))):
-        if lines := [_Line(number, read(text, number)) for number, text in block.items() if not text.startswith("#")]:
+        lines = []
+        for number, text in block.items():
+            if text.startswith("#"):
+                continue
+            if (found := text.count("\t") + 1) != COLUMNS:
+                raise InputError(
+                    f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
+                    "correct the line"
+                )
+            try:
+                # conllu also splits at two spaces, which a word may contain.
+                lines.append(_Line(number, parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)))
+            except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
+                raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
+        if lines:
             sentences.append(_sentence(lines, path))
     if not sentences:
         raise InputError(f"{path} holds no sentences: give a treebank in CoNLL-U (.conllu)")
@@ -89,29 +106,6 @@ class _Line:
 
     number: int
     token: Any = field(repr=False)
-
-
-def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
-    """Return a function that reads a numbered line with `conllu`; only the columns that are needed are parsed."""
-    with importing("conllu", "reading treebanks", "evaluation"):
-        from conllu.exceptions import ParseException
-        from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
-    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}
-
-    def read(text: str, number: int) -> Any:
-        found = text.count("\t") + 1
-        if found != COLUMNS:
-            raise InputError(
-                f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
-                "correct the line"
-            )
-        try:
-            # conllu also splits at two spaces, which a word may contain.
-            return parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
-        except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
-            raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
-
-    return read
 
 
 def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:

@@ -6,6 +6,7 @@ dictionary covers only the tokens that are whole words.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -42,7 +43,9 @@ def translations(
     pairs = [pair for one, other in lexicon.pairs for pair in ((one, other), (_capitalised(one), _capitalised(other)))]
     pairs = list(dict.fromkeys(pairs))
     sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
-    weights = _word_weights([word for _, word in pairs], frequencies)
+    # The frequency of each target word, divided by the number of its translations
+    counts, known = Counter(word for _, word in pairs), frequencies or {}
+    weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for _, word in pairs], dtype=np.float64)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
     for spelled in ([f" {word}" for _, word in pairs], [word for _, word in pairs]):
@@ -91,15 +94,6 @@ def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy
     )
     matrix.sum_duplicates()
     return matrix
-
-
-def _word_weights(words: list[str], frequencies: Mapping[str, float] | None) -> np.ndarray:
-    """Return the frequency of each target word, divided by the number of its translations."""
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    known = frequencies or {}
-    return np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
 
 
 def _capitalised(word: str) -> str:

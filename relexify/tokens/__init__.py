@@ -14,7 +14,7 @@ pruning.py         remove tokens that a text never uses
 rebuilding.py      change the vocabulary of a tokenizer, which the two above do
 """
 
-from relexify.tokens.encoding import Encoder, encodable_batches, encoder_of, make_encodable, separator_of
+from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
@@ -47,7 +47,6 @@ __all__ = [
     "Vocabulary",
     "backend_of",
     "copy_backend",
-    "encodable_batches",
     "encode_words",
     "encoder_of",
     "extend_tokenizer",

@@ -466,18 +466,22 @@ def _sweep(path: Path) -> None:
 
 def _is_left_over(temporary: Path, machine: str | None, process: int) -> bool:
     if machine == _machine():
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:  # it runs, for another user
-            pass
-        return False
+        return not _is_running(process)
     try:
         newest = max(entry.lstat().st_mtime for entry in (temporary, *temporary.rglob("*")))
     except OSError:  # another process is changing or removing it
         return False
     return time.time() - newest > _FOREIGN_AGE
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, for another user
+        pass
+    return True
 
 
 def sync_to_disk(path: Path) -> None:

@@ -205,7 +205,7 @@ class FineTuner:
             # Loaded again: encoding the examples left truncation on, which tokenizer.json would keep.
             save_tokenizer(load_tokenizer(self.model), beside)
 
-    def score(self, model: PreTrainedModel, data: Inputs, *, seed: int = 0, padding: int | None = None) -> SeedResult:
+    def score(self, model: PreTrainedModel, data: Inputs, *, padding: int | None = None) -> SeedResult:
         """Score a model. All words count, also those that the model did not see."""
         task, labels = self.problem.task, self.problem.labels
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)
@@ -223,7 +223,7 @@ class FineTuner:
                 word_tags(pieces, each.argmax(-1), labels, default=self.problem.default)
                 for pieces, each in zip(data.pieces, logits, strict=True)
             ]
-        result = SeedResult(seed, task.metric(data.gold, predicted, task=self.problem.name))
+        result = SeedResult(0, task.metric(data.gold, predicted, task=self.problem.name))
         if task.table is None:
             return result
         table = task.table(data.gold, predicted)

@@ -31,6 +31,7 @@ __all__ = [
     "check_choice",
     "check_number",
     "check_positive",
+    "check_rate",
     "first_line",
     "importing",
 ]
@@ -129,6 +130,20 @@ def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
     """
     if value not in choices:
         raise InputError(f"there is no {kind} {value!r}: choose one of {', '.join(choices)}")
+
+
+def check_rate(name: str, value: float | None) -> None:
+    """Validate a learning rate, if it is given.
+
+    Args:
+        name: The option, for the message.
+        value: Its value.
+
+    Raises:
+        InputError: It is not above 0, or above 1, with which no optimiser here learns.
+    """
+    if value is not None and not 0 < value <= 1:
+        raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1, such as 5e-4")
 
 
 def first_line(error: BaseException) -> str:

@@ -66,6 +66,7 @@ def _find(name: str | Path, field: str) -> list[Source]:
             files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _KINDS]
             if not files:
                 raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
+            _check_no_model(files)
         elif path.exists():
             files = [path]
         else:
@@ -74,6 +75,7 @@ def _find(name: str | Path, field: str) -> list[Source]:
                 raise missing_file(path)
             if not files:
                 raise InputError(f"{str(path)[:200]} matches no file: check the name")
+            _check_no_model(files)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
     found = [_file(file, own_field or field) for file in files]
@@ -92,6 +94,16 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
     if path.exists() or glob.glob(str(path), recursive=True):
         return name, None
     return bare, field
+
+
+def _check_no_model(files: Iterable[Path]) -> None:
+    """Reject files of a model among those of a folder or a pattern; its config.json would be read as text."""
+    for folder in sorted({file.parent for file in files}):
+        if (folder / "config.json").is_file() and (weights := sorted(folder.glob("*.safetensors"))):
+            raise InputError(
+                f"{folder} is a model folder, not text: it has config.json and {weights[0].name}; move it elsewhere, "
+                "or name the files with text"
+            )
 
 
 def _file(path: Path, field: str) -> Source:

@@ -7,6 +7,7 @@ normalisation.py   how a tokenizer normalises words
 encoding.py        encode running text
 pieces.py          split target tokens into source tokens
 training.py        train a tokenizer that is built like another
+marks.py           words with combining marks, which many tokenizers cut or delete
 wordpiece.py       train WordPiece such that the result depends on the text alone
 joint.py           one vocabulary for several languages
 extension.py, merges.py   add tokens of a second language, and learn their merges
@@ -18,6 +19,7 @@ from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separa
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
+from relexify.tokens.marks import has_marks, keep_marks
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
@@ -50,7 +52,9 @@ __all__ = [
     "encode_words",
     "encoder_of",
     "extend_tokenizer",
+    "has_marks",
     "interleave_lines",
+    "keep_marks",
     "make_encodable",
     "normaliser_of",
     "prune_tokenizer",

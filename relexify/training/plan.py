@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_rate
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
@@ -399,9 +399,7 @@ def _check_stage(stage: Stage) -> None:
     if stage.steps < 1:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     for name in ("learning_rate", "embedding_learning_rate"):
-        rate = getattr(stage, name)
-        if rate is not None and not 0 < rate < math.inf:
-            raise InputError(f"{name} = {rate} is not possible: give a number above 0, such as 5e-4")
+        check_rate(name, getattr(stage, name))
     check_choice("schedule", stage.schedule, SCHEDULES)
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
         raise InputError(f"final_rate = {stage.final_rate} is not a share of the peak: give 0 or more, and less than 1")

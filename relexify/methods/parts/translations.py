@@ -16,7 +16,8 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
-from relexify.tokens import AnyTokenizer, encode_words, vocabulary_of
+from relexify.text import is_unspaced
+from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, vocabulary_of
 
 __all__ = ["check_columns", "translations"]
 
@@ -44,14 +45,16 @@ def translations(
     pairs = list(dict.fromkeys(pairs))
     sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
     # The frequency of each target word, divided by the number of its translations
-    counts, known = Counter(word for _, word in pairs), frequencies or {}
-    weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for _, word in pairs], dtype=np.float64)
+    words = [word for _, word in pairs]
+    counts, known = Counter(words), frequencies or {}
+    weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
-    for spelled in ([f" {word}" for _, word in pairs], [word for _, word in pairs]):
-        ids = encode_words(target_tokenizer, spelled)
-        ids = [row if len(row) == 1 or not whole_words else [] for row in ids]
-        tokens = tokens + _averages(ids, weights, len(target)).T
+    alone = zip(encode_words(target_tokenizer, words), words, strict=True)
+    inside = [[target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids for ids, word in alone]
+    for ids in (encode_words(target_tokenizer, words, after_space=True), inside):
+        used = [row if len(row) == 1 or not whole_words else [] for row in ids]
+        tokens = tokens + _averages(used, weights, len(target)).T
     mixed = scipy.sparse.csr_array(tokens) @ meaning
     totals = np.asarray(mixed.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
@@ -82,6 +85,14 @@ def check_columns(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer
             f"words of the two vocabularies as they are and {swapped} the other way round; say so "
             "(`dictionary_swapped=true`, or BilingualLexicon.load(…, swapped=True))"
         )
+
+
+def _is_token(word: str, vocabulary: Vocabulary) -> bool:
+    """Whether a word of a script without spaces is a token that no space comes before.
+
+    Many tokenizers put a space before a text, so such a word, encoded alone, is not the token of running text.
+    """
+    return bool(word) and is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form
 
 
 def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy.sparse.csr_array:

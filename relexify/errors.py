@@ -31,7 +31,6 @@ __all__ = [
     "check_choice",
     "check_number",
     "check_positive",
-    "check_rate",
     "first_line",
     "importing",
 ]
@@ -108,18 +107,20 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
         raise InputError(f"{name} = {value} is not possible: give {most} or less")
 
 
-def check_positive(name: str, value: float | None) -> None:
+def check_positive(name: str, value: float | None, most: float = float("inf")) -> None:
     """Validate the value of an option, if it is given, that may be any finite number above 0.
 
     Args:
         name: The option, for the message.
         value: Its value.
+        most: The largest value that makes sense, such as 1 for a learning rate.
 
     Raises:
         InputError: It is out of range.
     """
-    if value is not None and not 0 < value < float("inf"):
-        raise InputError(f"{name} = {value} is not possible: give a number above 0")
+    if value is not None and not (0 < value <= most and value < float("inf")):
+        limit = "" if most == float("inf") else f", and at most {most:g}"
+        raise InputError(f"{name} = {value} is not possible: give a number above 0{limit}")
 
 
 def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
@@ -130,20 +131,6 @@ def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
     """
     if value not in choices:
         raise InputError(f"there is no {kind} {value!r}: choose one of {', '.join(choices)}")
-
-
-def check_rate(name: str, value: float | None) -> None:
-    """Validate a learning rate, if it is given.
-
-    Args:
-        name: The option, for the message.
-        value: Its value.
-
-    Raises:
-        InputError: It is not above 0, or above 1, with which no optimiser here learns.
-    """
-    if value is not None and not 0 < value <= 1:
-        raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1, such as 5e-4")
 
 
 def first_line(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
-from relexify.tokens.training import train_tokenizer_like
+from relexify.tokens.training import check_vocabulary_size, train_tokenizer_like
 from relexify.tokens.vocabulary import (
     LARGEST_VOCABULARY,
     AnyTokenizer,
@@ -48,6 +48,7 @@ __all__ = [
     "TokenizerFamily",
     "Vocabulary",
     "backend_of",
+    "check_vocabulary_size",
     "copy_backend",
     "encode_words",
     "encoder_of",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import mean_scores
@@ -125,11 +125,9 @@ def saved_figure(path: str | Path, width: float, height: float) -> Iterator[Figu
     kind = Path(path).suffix.lower()
     if kind not in _METADATA:
         raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(_METADATA)}")
-    try:
+    with importing("matplotlib", "drawing plots", "plots"):
         import matplotlib
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "drawing plots", "plots") from error
     buffer = io.BytesIO()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()

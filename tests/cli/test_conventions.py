@@ -196,6 +196,7 @@ TASK = ("--task", "pos", "--train", "here.txt", "--test", "there.txt")
             "RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/ug.txt.xz, transfer.dictionary is",
         ),
         (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
+        (("run", "smollm2-invented", "--set", "model=smolm2-135m"), "did you mean 'smollm2-135m'?"),
     ],
 )
 def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_path):

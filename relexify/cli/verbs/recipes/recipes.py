@@ -166,14 +166,16 @@ def recipes(
 
 
 def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
-    """Read a recipe and open its text; only then torch is imported, which takes seconds."""
+    """Read a recipe, and validate its model's name and its text; only then torch is imported, which takes seconds."""
     from relexify.recipes.named import find_recipe
 
     find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
+    from relexify.pretrained.names import check_name
     from relexify.recipes.recipe import read_recipe
     from relexify.text import Corpus
 
     read = read_recipe(recipe, settings or ())
+    check_name(read.model)
     Corpus.open(read.corpus).ensure_text()
     if read.held_out is not None:
         Corpus.open(read.held_out).ensure_text()

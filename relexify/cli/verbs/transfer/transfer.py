@@ -117,20 +117,24 @@ def transfer(
 
 
 def _print_plan(options: Transfer, evidence: Evidence) -> None:
-    """Print what a valid transfer would do."""
+    """Validate what needs the model's config and tokenizer, and print what the transfer would do."""
     from relexify.methods.registry import METHODS
-    from relexify.pretrained.loading import load_config
+    from relexify.pretrained.loading import load_config, load_tokenizer
     from relexify.systems.transfer.checks import given_translations
+    from relexify.tokens import check_vocabulary_size
 
-    config, method = load_config(options.model), METHODS[options.method]
+    config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
-    tokenizer = options.tokenizer or f"trained, {options.vocab_size:,} tokens"
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
-    elif options.donor is not None:
-        tokenizer = f"that of {options.donor}"
+    elif named := options.tokenizer or options.donor:
+        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
+    else:
+        tokenizer = f"trained, {options.vocab_size:,} tokens"
+        if method.train_tokenizer is None:
+            check_vocabulary_size(source, options.vocab_size)
     print_plan(
         [
             ("model", f"{options.model} ({config.model_type})"),

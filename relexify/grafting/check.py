@@ -146,9 +146,7 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
     origins = {mixture.origin[first], mixture.origin[second]}
     if Origin.SPECIAL in origins and origins <= {Origin.SPECIAL, Origin.COPIED}:
-        return (
-            True  # copies of one row, or of rows that the source model never trained, so that they are the same in it
-        )
+        return True  # copies of one row, or of rows that the source model never trained, so that they are the same
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:

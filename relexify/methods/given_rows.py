@@ -20,11 +20,9 @@ from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.storage.fingerprint import BY_CONTENT
-from relexify.tokens import Vocabulary, vocabulary_of
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import Inputs
 
 __all__ = ["GivenRowsOptions", "given_rows"]
@@ -43,8 +41,8 @@ class GivenRowsOptions:
 
 
 def given_rows(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
+    target_tokenizer: AnyVocabulary,
     rows: WordVectors,
     *,
     output: WordVectors | None = None,
@@ -94,9 +92,8 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "given-rows",
     Method(
-        becomes="its row in a file, such as a hypernetwork predicts it; other tokens that both vocabularies have are "
-        "copied",
-        evidence="rows of the target tokens by their spelling, and their tokenizer",
+        becomes="its row in a file, such as a hypernetwork predicts it",
+        evidence="rows of the target tokens, and their tokenizer",
         paper="Minixhofer et al. 2024 (ZeTT)",
         build=_build,
         needs=("token vectors",),

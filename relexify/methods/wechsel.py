@@ -13,10 +13,9 @@ from relexify.methods.parts.copying import special
 from relexify.methods.parts.token_space import Neighbours, TokenSpace, WordComposition, search_neighbours
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
+from relexify.tokens import AnyTokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import Inputs
 
 __all__ = [
@@ -28,8 +27,8 @@ __all__ = [
 
 
 def wechsel(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     source: WordVectors,
     target: WordVectors,
     *,
@@ -114,8 +113,8 @@ def _build(inputs: Inputs, subwords: Subwords, method: str) -> Initialisation:
 METHODS.add(
     "wechsel",
     Method(
-        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of n-grams",
-        evidence="vectors or text of both languages, a dictionary; fastText vectors, for their n-grams",
+        becomes="its nearest source tokens in aligned vectors, built from n-grams",
+        evidence="vectors or text of both languages, a dictionary",
         paper="Minixhofer et al. 2022, section 3",
         build=lambda inputs: _build(inputs, "auto", "wechsel"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),
@@ -125,9 +124,8 @@ METHODS.add(
 METHODS.add(
     "wechsel-tfr",
     Method(
-        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of the words they occur "
-        "in, by frequency",
-        evidence="vectors or text of both languages, a dictionary; any vectors",
+        becomes="its nearest source tokens in aligned vectors, built from words",
+        evidence="vectors or text of both languages, a dictionary",
         paper="Minixhofer et al. 2022, Appendix D",
         build=lambda inputs: _build(inputs, "words", "wechsel-tfr"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.neighbours import normalise_rows
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = [
     "EmbeddingChange",
@@ -170,12 +173,12 @@ def embedding_changes(before: np.ndarray, after: np.ndarray, *, groups: int = 10
 
 
 def hidden_states(
-    model: Any, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
+    model: PreTrainedModel, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> HiddenStates:
     """Run a model on text, and return the states of all positions in all layers.
 
     Args:
-        model: A transformers model; it is called with `output_hidden_states=True`.
+        model: It is called with `output_hidden_states=True`.
         windows: Tokens of pieces of text, each of any length.
         before: Special tokens before each window, such as [CLS], which the model reads, and whose states are left out.
         after: Special tokens after each window.
@@ -185,19 +188,18 @@ def hidden_states(
     """
     import torch
 
+    from relexify.pretrained.runnable import evaluating
+
     ids = np.concatenate([np.asarray(window) for window in windows]) if len(windows) else np.zeros(0, dtype=np.int64)
     if len(np.unique(ids)) < 2:
         raise EvidenceError("the text has fewer than two different tokens: give more of it")
     found: list[list[np.ndarray]] = []
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode():
+    with evaluating(model), torch.inference_mode():
         for window in windows:
             inputs = torch.tensor([[*before, *window, *after]], device=model.device)
             states = model(input_ids=inputs, output_hidden_states=True).hidden_states
             text = slice(len(before), len(before) + len(window))
             found.append([state[0, text].float().cpu().numpy() for state in states])
-    model.train(was_training)
     return HiddenStates(ids, tuple(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 

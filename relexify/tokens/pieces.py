@@ -74,30 +74,16 @@ class _PieceSplitter:
         attempts = [self._split_exactly(form)]
         if form.is_neutral and not form.is_byte:
             attempts.append(self._split_exactly(form._replace(starts_word=not form.starts_word)))
-            attempts.append(self._encode_alone(form))
+            if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # makes a word of every punctuation mark
+                attempts.append(list(self.backend.encode(form.text, add_special_tokens=False).ids))
         known = ([id for id in ids if id != self._unknown] for ids in attempts)
         return next((ids for ids in known if ids), [])
 
     def _split_exactly(self, form: TokenForm) -> list[int]:
-        if form.is_byte:
-            return self._split_bytes(form)
-        if self._normalise is not None:
-            form = form._replace(text=self._normalise(form.text))
-        return self._tokenise(form) if form.text else []
-
-    def _encode_alone(self, form: TokenForm) -> list[int]:
-        """Encode a form as a text of its own: WordPiece makes a word of every punctuation mark."""
-        if self.source.spelling.family is not TokenizerFamily.WORDPIECE:
-            return []
-        return list(self.backend.encode(form.text, add_special_tokens=False).ids)
-
-    def _split_bytes(self, form: TokenForm) -> list[int]:
-        if self.source.spelling.family is TokenizerFamily.BYTE_LEVEL:
-            return self._tokenise(form)
-        if self.source.spelling.byte_fallback:
+        spelling = self.source.spelling
+        if form.is_byte and spelling.family is not TokenizerFamily.BYTE_LEVEL:
             names = (f"<0x{byte:02X}>" for byte in form.surface.encode("utf-8", "surrogateescape"))
-            return [self.source.ids[name] for name in names if name in self.source.ids]
-        return []
-
-    def _tokenise(self, form: TokenForm) -> list[int]:
-        return [token.id for token in self.backend.model.tokenize(self.source.spelling.write(form))]
+            return [self.source.ids[name] for name in names if spelling.byte_fallback and name in self.source.ids]
+        if self._normalise is not None and not form.is_byte:
+            form = form._replace(text=self._normalise(form.text))
+        return [token.id for token in self.backend.model.tokenize(spelling.write(form))] if form.text else []

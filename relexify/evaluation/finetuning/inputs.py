@@ -90,10 +90,19 @@ def encode(
         token_types: Number of token types (first text, second text) that the model distinguishes.
     """
     label_ids = {label: number for number, label in enumerate(problem.labels)}
+    rows: list[dict[str, Any]]
     if problem.task.predicts == "tags":
-        return _encode_sentences(
-            [each for each in data if isinstance(each, TaggedSentence)], tokenizer, label_ids, length
-        )
+        sentences = [each for each in data if isinstance(each, TaggedSentence)]
+        pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
+        rows = [
+            {
+                "input_ids": list(tokenized.ids),
+                "attention_mask": [1] * len(tokenized.ids),
+                "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
+            }
+            for tokenized, sentence in zip(pieces, sentences, strict=True)
+        ]
+        return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
     if problem.task.predicts == "choice":
         questions = [each for each in data if isinstance(each, Question)]
         return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
@@ -232,24 +241,6 @@ def _encode_texts(
     if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
         names.append("token_type_ids")
     return [{name: list(encoded[name][index]) for name in names} for index in range(len(firsts))]
-
-
-def _encode_sentences(
-    sentences: Sequence[TaggedSentence],
-    tokenizer: PreTrainedTokenizerFast,
-    label_ids: Mapping[str, int],
-    length: int,
-) -> Inputs:
-    pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
-    rows: list[dict[str, Any]] = [
-        {
-            "input_ids": list(tokenized.ids),
-            "attention_mask": [1] * len(tokenized.ids),
-            "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
-        }
-        for tokenized, sentence in zip(pieces, sentences, strict=True)
-    ]
-    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
 
 
 def _pieces_of_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> dict[str, list[int]]:

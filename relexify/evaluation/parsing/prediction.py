@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Sentence, TokenizedSentence, tokenize_sentences
 from relexify.pretrained.architecture import check_fit, usable_length
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 
 __all__ = ["predict"]
@@ -43,15 +44,10 @@ def predict(
     tokenized = tokenize_sentences(tokenizer, sentences, usable_length(parser.encoder))
     order = sorted(range(len(sentences)), key=lambda index: len(tokenized[index].ids))
     predictions: dict[int, Prediction] = {}
-    was_training = parser.training
-    parser.eval()
-    try:
-        with torch.inference_mode(), track("parsing", len(sentences)) as advance:
-            for start in range(0, len(order), batch):
-                indices = order[start : start + batch]
-                found = decode([tokenized[index] for index in indices], [sentences[index] for index in indices])
-                predictions.update(zip(indices, found, strict=True))
-                advance(len(indices))
-    finally:
-        parser.train(was_training)
+    with evaluating(parser), torch.inference_mode(), track("parsing", len(sentences)) as advance:
+        for start in range(0, len(order), batch):
+            indices = order[start : start + batch]
+            found = decode([tokenized[index] for index in indices], [sentences[index] for index in indices])
+            predictions.update(zip(indices, found, strict=True))
+            advance(len(indices))
     return [predictions[index] for index in range(len(sentences))]

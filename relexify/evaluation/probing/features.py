@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.text import is_unspaced
 from relexify.tokens import copy_backend, encode_words, make_encodable
@@ -90,7 +91,9 @@ def word_means(
     """
     reader = _reader(model, tokenizer, length)
     pieces = _pieces_of_words(reader.backend, sentences)
-    fitting = [_fitting(words, reader.room) for words in pieces]
+    # How many words of each sentence, from the first, fit together.
+    ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
+    fitting = [int(np.searchsorted(each, reader.room, side="right")) for each in ends]
     truncated = sum(bool(ids) for words, fit in zip(pieces, fitting, strict=True) for ids in words[fit:])
     _warn_of_truncated("words", truncated, sum(map(len, pieces)), reader)
     sequences = [
@@ -160,12 +163,6 @@ def _is_unspaced(sentence: Sequence[str]) -> bool:
     return 2 * sum(map(is_unspaced, begins)) > len(begins)
 
 
-def _fitting(words: Sequence[Sequence[int]], room: int) -> int:
-    """Return how many words, from the first, fit together."""
-    ends = np.cumsum([len(ids) for ids in words])
-    return int(np.searchsorted(ends, room, side="right"))
-
-
 def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -> None:
     if truncated:
         logger.warning(
@@ -177,18 +174,14 @@ def _means(model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequenc
     """Return the means of each sequence's units, [units × d] float32; sequences of similar length share a batch."""
     means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), index) for index, each in enumerate(sequences) if each.pieces)
-    encoder, was_training = inner_encoder(model), model.training
-    model.eval()
-    try:
-        with track("reading", len(order)) as advance, torch.inference_mode():
-            for start in range(0, len(order), batch):
-                indices = [index for _, index in order[start : start + batch]]
-                found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
-                for index, rows in zip(indices, found, strict=True):
-                    means[index] = rows[: len(means[index])]
-                advance(len(indices))
-    finally:
-        model.train(was_training)
+    encoder = inner_encoder(model)
+    with evaluating(model), torch.inference_mode(), track("reading", len(order)) as advance:
+        for start in range(0, len(order), batch):
+            indices = [index for _, index in order[start : start + batch]]
+            found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
+            for index, rows in zip(indices, found, strict=True):
+                means[index] = rows[: len(means[index])]
+            advance(len(indices))
     return means
 
 

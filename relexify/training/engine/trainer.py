@@ -45,6 +45,7 @@ from transformers import (
 
 from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, estimate, track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
@@ -329,12 +330,9 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     ) -> dict[str, float]:
         """Score held-out text, each device its share of the windows; the score of two languages is their mean."""
         self._check_finite()
-        was_training = self.model_wrapped.training
-        self.model_wrapped.eval()
-        with self._averaged():
+        with evaluating(self.model_wrapped), self._averaged():
             scores = {language: self._scores(language, text) for language, text in self.data.held_out.items()}
             self._keep_snapshot()
-        self.model_wrapped.train(was_training)
         bits = {language: pair[0].value for language, pair in scores.items()}
         logarithms = [math.log(pair[1].value) for pair in scores.values()]
         metrics = {BITS: fmean(bits.values()), PERPLEXITY: math.exp(fmean(logarithms))}

@@ -37,6 +37,14 @@ def test_pieces_are_those_of_running_text(layout):
         assert [word.lower() for word in written] == [word.lower() for word in WORDS]
 
 
+def test_tags_of_a_script_without_spaces_are_on_words_and_not_on_spaces():
+    words = ("东京", "是", "首都", "。")
+    tokenizer = pico.roberta_tokenizer([*words] * 20)
+    (cut,) = tokenize_words(tokenizer, [words], length=64)
+    assert len(cut.ids) == len(words) + 2
+    assert [tokenizer.decode([cut.ids[index]]) for index in cut.first] == list(words)
+
+
 def test_pieces_are_those_of_transformers_itself():
     tokenizer = pico.wordpiece()
     theirs = tokenizer(list(WORDS), is_split_into_words=True)

@@ -21,7 +21,7 @@ from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
 from relexify.tokens.marks import has_marks, keep_marks
 from relexify.tokens.normalisation import normaliser_of
-from relexify.tokens.pieces import encode_words, source_pieces
+from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import check_vocabulary_size, train_tokenizer_like
@@ -50,6 +50,7 @@ __all__ = [
     "backend_of",
     "check_vocabulary_size",
     "copy_backend",
+    "encode_sentences",
     "encode_words",
     "encoder_of",
     "extend_tokenizer",

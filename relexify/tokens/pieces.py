@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import Tokenizer
 
+from relexify.text import is_unspaced
+from relexify.tokens.encoding import make_encodable
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, copy_backend, vocabulary_of
 
-__all__ = ["encode_words", "prepends_space", "source_pieces"]
+__all__ = ["encode_sentences", "encode_words", "prepends_space", "source_pieces"]
 
 BYTE_LEVEL_SPACE = "Ġ"
 
@@ -51,6 +55,32 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
     elif after_space:
         words = [f" {word.removeprefix(' ')}" for word in words]
     return [encoding.ids for encoding in backend.encode_batch_fast(words, add_special_tokens=False)]
+
+
+def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Encode the words of sentences, without special tokens; each distinct word is encoded once.
+
+    They are encoded as after a space, or as they are if most words of the sentence belong to a script without spaces.
+
+    Returns:
+        The ids of each word of each sentence.
+    """
+    spaced = [(sentence, not _is_unspaced(sentence)) for sentence in sentences]
+    known: dict[bool, dict[str, list[int]]] = {}
+    for after_space in (False, True):
+        words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
+        ids = encode_words(tokenizer, [make_encodable(word)[0] for word in words], after_space=after_space)
+        if not after_space:  # a space that the tokenizer puts before a text, as a token of its own, is not in the text
+            space = backend_of(tokenizer).token_to_id(METASPACE)
+            ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]
+        known[after_space] = dict(zip(words, ids, strict=True))
+    return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
+
+
+def _is_unspaced(sentence: Sequence[str]) -> bool:
+    """Return whether most words that begin with a letter begin with one of a script without spaces."""
+    begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
+    return 2 * sum(map(is_unspaced, begins)) > len(begins)
 
 
 def prepends_space(backend: Tokenizer) -> bool:

@@ -7,7 +7,7 @@ similar length are read together, padded on the right and masked, so that a row 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,7 @@ from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
-from relexify.text import is_unspaced
-from relexify.tokens import copy_backend, encode_words, make_encodable
+from relexify.tokens import copy_backend, encode_sentences, make_encodable
 
 __all__ = ["sentence_means", "word_means"]
 
@@ -90,7 +89,7 @@ def word_means(
         VocabularyError: The tokenizer is not the model's.
     """
     reader = _reader(model, tokenizer, length)
-    pieces = _pieces_of_words(reader.backend, sentences)
+    pieces = encode_sentences(reader.backend, sentences)
     # How many words of each sentence, from the first, fit together.
     ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
     fitting = [int(np.searchsorted(each, reader.room, side="right")) for each in ends]
@@ -144,23 +143,6 @@ def _reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: 
         raise InputError(f"length = {length} leaves no room for text beside the special tokens: give a longer one")
     padding = getattr(tokenizer, "pad_token_id", None)
     return _Reader(backend, before, after, 0 if padding is None else int(padding), room)
-
-
-def _pieces_of_words(backend: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[list[list[int]]]:
-    """Return the pieces of every word; each distinct word is tokenized once."""
-    spaced = [(sentence, not _is_unspaced(sentence)) for sentence in sentences]
-    known: dict[bool, dict[str, list[int]]] = {}
-    for after_space in (False, True):
-        words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
-        ids = encode_words(backend, [make_encodable(word)[0] for word in words], after_space=after_space)
-        known[after_space] = dict(zip(words, ids, strict=True))
-    return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
-
-
-def _is_unspaced(sentence: Sequence[str]) -> bool:
-    """Return whether most words that begin with a letter begin with one of a script without spaces."""
-    begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
-    return 2 * sum(map(is_unspaced, begins)) > len(begins)
 
 
 def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -> None:

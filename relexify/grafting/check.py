@@ -237,8 +237,8 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
 
 
 def _sample_words(vocabulary: Vocabulary) -> list[str]:
-    """Return the texts of tokens that start a word and consist of letters, spread over the vocabulary."""
-    words = [form.text for form in vocabulary.forms if form.text.isalpha() and form.starts_word and not form.is_special]
+    """Return the texts of tokens that are words, spread over the vocabulary."""
+    words = [form.text for form in vocabulary.forms if form.is_word]
     return words[:: -(-len(words) // _SAMPLE)] if words else ["a"]
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from relexify.text import is_unspaced
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -51,6 +53,13 @@ class TokenForm(NamedTuple):
         return bool(self.text) and (
             self.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in self.text)
         )
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it may be a whole word: letters and marks after a space, or of a script without spaces."""
+        if self.is_special or self.is_byte or not (self.starts_word or is_unspaced(self.text[:1] or " ")):
+            return False
+        return self.text[:1].isalpha() and all(unicodedata.category(each)[0] in "LM" for each in self.text)
 
 
 class TokenizerFamily(StrEnum):

@@ -70,6 +70,9 @@ def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]
     for after_space in (False, True):
         words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
         ids = encode_words(tokenizer, [make_encodable(word)[0] for word in words], after_space=after_space)
+        if not after_space:  # a space that the tokenizer puts before a text, as a token of its own, is not in the text
+            space = backend_of(tokenizer).token_to_id(METASPACE)
+            ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]
         known[after_space] = dict(zip(words, ids, strict=True))
     return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
 

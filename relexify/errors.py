@@ -93,18 +93,20 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
         raise InputError(f"{name} = {value} is not possible: give {most} or less")
 
 
-def check_positive(name: str, value: float | None) -> None:
+def check_positive(name: str, value: float | None, most: float = float("inf")) -> None:
     """Validate the value of an option, if it is given, that may be any finite number above 0.
 
     Args:
         name: The option, for the message.
         value: Its value.
+        most: The largest value that makes sense, such as 1 for a learning rate.
 
     Raises:
         InputError: It is out of range.
     """
-    if value is not None and not 0 < value < float("inf"):
-        raise InputError(f"{name} = {value} is not possible: give a number above 0")
+    if value is not None and not (0 < value <= most and value < float("inf")):
+        limit = "" if most == float("inf") else f", and at most {most:g}"
+        raise InputError(f"{name} = {value} is not possible: give a number above 0{limit}")
 
 
 def first_line(error: BaseException) -> str:

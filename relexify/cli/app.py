@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated, Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.markup import escape
@@ -126,7 +126,10 @@ def main() -> None:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _stop(*_explain(error))
+        message, status = _explain(error)
+        sentence = shorten(" ".join(message.split()))
+        console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        sys.exit(status)
     if status == INTERRUPTED:
         status, word = (128 + received[0], "terminated") if received else (INTERRUPTED, "interrupted")
         with suppress(OSError):  # the terminal may be closed
@@ -191,9 +194,3 @@ def _explain_usage(error: Any) -> str:
         sys.exit(2)
     context, message = getattr(error, "ctx", None), error.format_message().rstrip(".")
     return f"{message}: see {context.command_path} --help" if context else message
-
-
-def _stop(message: str, status: int) -> NoReturn:
-    sentence = shorten(" ".join(message.split()))
-    console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
-    sys.exit(status)

@@ -140,21 +140,16 @@ def print_table(shown: Table) -> None:
         lines = "\n".join(line.rstrip() for line in captured.get().splitlines())
         results.print(lines, markup=False, highlight=False, soft_wrap=True)
     elif Measurement.get(results, results.options.update(max_width=UNLIMITED), shown).minimum > results.width:
-        _print_records(shown)
+        if shown.title:
+            results.print(f"[bold]{shown.title}[/]")
+        # One block per row, with the name of the column before each cell.
+        names = [str(column.header) for column in shown.columns]
+        for first, *rest in zip(*(column.cells for column in shown.columns), strict=True):
+            results.print(f"[bold]{first}[/]", highlight=False)
+            for name, cell in zip(names[1:], rest, strict=True):
+                results.print(f"  {name}: {cell}" if name else f"  {cell}", highlight=False)
     else:
         results.print(shown)
-
-
-def _print_records(shown: Table) -> None:
-    """Print a table as one block per row, with the name of the column before each cell."""
-    if shown.title:
-        results.print(f"[bold]{shown.title}[/]")
-    names = [str(column.header) for column in shown.columns]
-    for row in zip(*(column.cells for column in shown.columns), strict=True):
-        first, *rest = row
-        results.print(f"[bold]{first}[/]", highlight=False)
-        for name, cell in zip(names[1:], rest, strict=True):
-            results.print(f"  {name}: {cell}" if name else f"  {cell}", highlight=False)
 
 
 def _plain(value: Any) -> Any:

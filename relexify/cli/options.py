@@ -42,6 +42,7 @@ __all__ = [
     "VocabularySize",
     "chosen_device",
     "existing",
+    "named_model",
     "option",
     "split_languages",
 ]
@@ -70,15 +71,9 @@ def _check_existing(path: Path) -> Path:
 
 
 def _check_model(name: str) -> str:
-    folder = Path(name)
-    if folder.is_dir() and not (folder / "config.json").exists():
-        from relexify.pretrained.packaged import PACKAGED
+    from relexify.pretrained.names import check_name
 
-        if name not in PACKAGED:  # such a name is never read as a folder
-            raise InputError(
-                f"the folder {name} holds no model, since it has no config.json: give another folder or name"
-            )
-    return name
+    return check_name(name)
 
 
 def existing(help: str) -> Any:
@@ -86,13 +81,14 @@ def existing(help: str) -> Any:
     return typer.Argument(help=help, show_default=False, callback=_check_existing)
 
 
+def named_model(help: str) -> Any:
+    """Return an argument that names a model, rejected before anything is imported if there is none of that name."""
+    return typer.Argument(help=help, show_default=False, callback=_check_model)
+
+
 Model = Annotated[
     str,
-    typer.Argument(
-        help="A model folder, a Hub name, or smollm2-135m (SmolLM2-135M-Instruct, dequantised from 4 bits).",
-        show_default=False,
-        callback=_check_model,
-    ),
+    named_model("A model folder, a Hub name, or smollm2-135m (SmolLM2-135M-Instruct, dequantised from 4 bits)."),
 ]
 OutputFolder = Annotated[Path, typer.Argument(help="The folder to write.", show_default=False)]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="The file to write.", show_default=False)]

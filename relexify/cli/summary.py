@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from relexify.scoring import Score
+    from relexify.text import TextInput
     from relexify.training.result import TrainingResult
 
 __all__ = [
@@ -75,15 +76,28 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: bool, source_corpus: Any = None) -> None:
-    """Print the commands that usually follow a transfer, ready to be pasted; arguments as for `after_transfer`."""
-    import torch
-
+def print_next_training(
+    model: Path,
+    corpus: TextInput,
+    held_out: TextInput | None,
+    *,
+    is_poor: bool,
+    device: str,
+    source_corpus: TextInput | None = None,
+) -> None:
+    """Print the commands that usually follow a transfer on a device; other arguments as for `after_transfer`."""
+    from relexify.pretrained.architecture import usable_length
+    from relexify.pretrained.loading import meta_model
     from relexify.reports.next_steps import after_transfer
 
-    on_cpu = not torch.cuda.is_available()
     title, commands = after_transfer(
-        model, corpus, held_out, is_poor=is_poor, source_corpus=source_corpus, on_cpu=on_cpu
+        model,
+        corpus,
+        held_out,
+        is_poor=is_poor,
+        longest=usable_length(meta_model(model)),
+        source_corpus=source_corpus,
+        on_cpu=device.startswith("cpu"),
     )
     _print_commands(title, commands)
 
@@ -91,7 +105,7 @@ def print_next_training(model: Path, corpus: Any, held_out: Any, *, is_poor: boo
 def print_after_training(
     context: typer.Context,
     result: TrainingResult,
-    held_out: Any,
+    held_out: TextInput | None,
     *,
     table: str = "training",
     languages: Sequence[str] = (),
@@ -113,11 +127,16 @@ def print_after_training(
         return [_changed_command(context, table, output=Path(f"{result.output}-{suffix}"), **changes)]
 
     outcome, notes = judge_training(result.curve, result.selected).outcome, read_notes(result.output)["training"]
-    steps, best = 4 * result.curve.last.step, result.curve.best.step
-    if outcome == "improving" and not notes["stages"]:
-        _print_commands("Next, train it for longer:", again(steps, steps=steps))
-    elif outcome == "overfitted" and not notes["stages"]:
-        _print_commands("Next, train it on more text, or for fewer steps:", again(best, steps=best))
+    if outcome in ("improving", "overfitted"):
+        advice, steps = "train it for longer", 4 * result.curve.last.step
+        if outcome == "overfitted":
+            advice, steps = "train it on more text, or for fewer steps", result.curve.best.step
+        if notes["stages"]:
+            _print_commands(f"Next, {advice}: change the steps of its stages.", [])
+        elif any(step >= steps for step in notes["snapshots"]):
+            _print_commands(f"Next, {advice}: leave out the snapshots from step {steps:,} on.", [])
+        else:
+            _print_commands(f"Next, {advice}:", again(steps, steps=steps))
     elif outcome == "worse" and notes["learning_rate"]:
         rate = f"{notes['learning_rate'] / 4:.1e}"
         _print_commands("Next, train it with a lower learning rate:", again("slower", learning_rate=rate))

@@ -19,7 +19,8 @@ from relexify.evaluation.options import Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import Candidate, SeedResult, TaskResult
 from relexify.pretrained.languages import language_folder, needs_language
-from relexify.pretrained.loading import load_model, load_tokenizer, resolve
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.names import resolve
 
 __all__ = ["check_evaluation", "check_model", "evaluate_task"]
 

@@ -56,7 +56,7 @@ class EpochTraining:
 
     def __post_init__(self) -> None:
         _check_counts(self, "epochs", "batch")
-        check_positive("learning_rate", self.learning_rate)
+        check_positive("learning_rate", self.learning_rate, 1)
         check_positive("clip", self.clip)
         if not 0 <= self.warmup <= 1:
             raise InputError(f"warmup = {self.warmup} is not a share: give a number from 0 to 1")
@@ -122,7 +122,7 @@ class ParserTraining(EpochTraining):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_counts(self, "arc_size", "label_size", "patience")
-        check_positive("score_learning_rate", self.score_learning_rate)
+        check_positive("score_learning_rate", self.score_learning_rate, 1)
         if self.pooling not in {"mean", "first"}:
             raise InputError(f"pooling is {self.pooling!r}: give 'mean' or 'first'")
 
@@ -204,8 +204,9 @@ class Evaluation:
         if self.probe and self.through is not None:
             raise InputError("a probe cannot be tested through another model's embeddings: leave out one of the two")
         _check_counts(self, "epochs", "batch", "examples")
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("score_learning_rate", self.score_learning_rate)
+        for rate in (self.learning_rate, *self.learning_rates):
+            check_positive("learning_rate", rate, 1)
+        check_positive("score_learning_rate", self.score_learning_rate, 1)
         check_seeds(self.seeds)
         if (self.learning_rate is not None and self.learning_rates) or (self.batch is not None and self.batches):
             raise InputError("a learning rate or batch is given beside those to choose from: leave out one of the two")

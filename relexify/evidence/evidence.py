@@ -15,6 +15,9 @@ from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 
 __all__ = ["Evidence", "open_evidence"]
 
+_FORM_BYTES = 1_000_000
+"""Bytes of text that show which Unicode form it is in."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -103,6 +106,8 @@ def open_evidence(
         if scored:
             training.ensure_not_held_out(measured)
     training.ensure_text()
+    if dictionary is not None:
+        dictionary = dictionary.spelled_like(training.sample_bytes(_FORM_BYTES))
     source_text = None if source_corpus is None else Corpus.open(source_corpus)
     source_measured = None if source_held_out is None else Corpus.open(source_held_out)
     if source_text is not None and source_measured is None and source_scored:

@@ -9,6 +9,8 @@ embedding along a direction b in which all final hidden states h agree, h · b �
 
     w_v ← w_v + (log p(v) - log q(v) - c) b          c = Σ_v p(v) (log p(v) - log q(v))
 
+If the model multiplies what its head returns (Granite, Cohere), b is divided by that factor.
+
 There is such a direction because final hidden states have a large common component. In a tied model these rows are the
 input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
 no softmax, makes the mean change of an input vector zero.
@@ -34,7 +36,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.grafting.graft import is_tied
-from relexify.pretrained.architecture import Architecture, architecture_of, check_fit, encoder_frame, usable_length
+from relexify.pretrained.architecture import (
+    Architecture,
+    architecture_of,
+    check_fit,
+    encoder_frame,
+    text_start,
+    usable_length,
+)
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.progress import Advance, track
 from relexify.tokens import encoder_of, make_encodable, separator_of
@@ -190,6 +199,7 @@ class _Predictions:
         mean: The mean predicted distribution [tokens].
         hidden: The mean of h [d].
         moments: The mean of h hᵀ [d × d].
+        scale: The factor between what the head returns and the logits.
         divergence: Kullback-Leibler divergence of the mean prediction from the unigram distribution, in nats.
         nats: Mean negative log likelihood of the labels.
     """
@@ -197,6 +207,7 @@ class _Predictions:
     mean: torch.Tensor
     hidden: torch.Tensor
     moments: torch.Tensor
+    scale: float
     divergence: float
     nats: float
 
@@ -285,7 +296,7 @@ def _adjust(
             else:
                 rows = model.get_output_embeddings().weight
                 direction = _direction(found[-1], in_source[-1] if in_source else None)
-                rows += torch.outer(correction, direction).to(rows)
+                rows += torch.outer(correction, direction / found[-1].scale).to(rows)
     return found, in_source
 
 
@@ -314,7 +325,9 @@ def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Archit
     """Return windows [windows × length] as a model of some architecture reads them."""
     tokens = torch.from_numpy(windows)
     if kind == "decoder":
-        read, written = tokens[:, :-1], tokens[:, 1:]
+        read, written = tokens[:, :-1].clone(), tokens[:, 1:]
+        if (start := text_start(tokenizer)) is not None:
+            read[:, 0] = start
         return _Batch({"input_ids": read}, torch.ones_like(written, dtype=torch.bool), written.flatten())
     if kind == "encoder-decoder":
         read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
@@ -345,15 +358,18 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     rows, width = head.weight.shape
     nats, mean = 0.0, torch.zeros(rows, dtype=torch.float64)
     hidden, moments = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
-    states: list[torch.Tensor] = []
-    hook = head.register_forward_pre_hook(lambda module, inputs: states.append(inputs[0]))
+    products = torch.zeros(2, dtype=torch.float64)  # of what the head returns: with the logits, and with itself
+    states: list[tuple[torch.Tensor, torch.Tensor]] = []
+    hook = head.register_forward_hook(lambda module, inputs, output: states.append((inputs[0], output)))
     try:
         for batch in batches:
             inputs = {name: ids.to(model.device) for name, ids in batch.inputs.items()}
             logits = model(**inputs).logits[batch.predicts.to(model.device)].float()
             nats += float(cross_entropy(logits, batch.labels.to(model.device), reduction="sum"))
             mean += logits.softmax(dim=-1).sum(dim=0).to("cpu", torch.float64)
-            state = states.pop().to("cpu", torch.float64)[batch.predicts]
+            read, returned = (each[batch.predicts.to(each.device)].float() for each in states.pop())
+            products += torch.stack([(returned * logits).sum(), (returned * returned).sum()]).to(products)
+            state = read.to("cpu", torch.float64)
             hidden += state.sum(dim=0)
             moments += state.T @ state
             advance(1)
@@ -363,4 +379,5 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     # The logarithm of a probability that underflows must be finite.
     mean = (mean / count).clamp(min=torch.finfo(torch.float32).tiny)
     divergence = float((goal.exp() * (goal - mean.log())).sum())
-    return _Predictions(mean, hidden / count, moments / count, divergence, nats / count)
+    scale = float(products[0] / products[1])
+    return _Predictions(mean, hidden / count, moments / count, scale, divergence, nats / count)

@@ -71,7 +71,7 @@ METHODS.add(
 METHODS.add(
     "fullrand",
     Method(
-        becomes="random, and every inner parameter too: an untrained model of the same shape, a baseline",
+        becomes="random, and every inner parameter too: a baseline",
         evidence="nothing",
         paper="Minixhofer et al. 2022, section 4",
         build=lambda inputs: replace(random(inputs.source, inputs.target), method="fullrand"),
@@ -92,8 +92,7 @@ METHODS.add(
 METHODS.add(
     "mean-resizing",
     Method(
-        becomes="a draw from N(μ, 1e-9 Σ) of the source rows, as transformers adds rows; shared tokens are copied: a "
-        "baseline",
+        becomes="nearly the mean of all source rows: a baseline",
         evidence="the two tokenizers alone",
         paper="Hewitt 2021",
         build=lambda inputs: mean_resizing(inputs.source, inputs.target),

@@ -170,13 +170,11 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
 METHODS.add(
     "blend",
     Method(
-        becomes="its translations and, a quarter, its source pieces (fvt); without a translation, its source pieces "
-        "and, a quarter, the translations of its neighbours in the target language, or, without a dictionary, its "
-        "neighbours in aligned vectors (wechsel), if these are reliable, or else, one half, what focus mixes; digits "
-        "and punctuation are copied: the default",
-        evidence="a dictionary or parallel text, and vectors or text of the target language; or vectors or text of "
-        "both languages; makes do with less",
+        becomes="its translations, or those of its neighbours, and its source pieces",
+        evidence="any of: dictionary, parallel text, vectors; or text alone",
         paper="relexify's own",
+        without_translations="its source pieces, and its neighbours in aligned vectors, if these are reliable, or else "
+        "among shared tokens",
         build=_build,
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},

@@ -78,9 +78,8 @@ def clp(
 METHODS.add(
     "clp",
     Method(
-        becomes="all tokens that both vocabularies have, by similarity in a model of the target language; shared "
-        "tokens are copied",
-        evidence="a small model of the target language, whose tokenizer the result has; vocabularies that share tokens",
+        becomes="all shared tokens, by similarity in a model of the target language",
+        evidence="a small model of the target language",
         paper="Ostendorff and Rehm 2023",
         build=lambda inputs: clp(
             inputs.source,

@@ -66,9 +66,8 @@ def focus(
 METHODS.add(
     "focus",
     Method(
-        becomes="a sparsemax over the tokens that both vocabularies have, in vectors of the target tokens; shared "
-        "tokens are copied",
-        evidence="text in the target language; vocabularies that share tokens",
+        becomes="shared tokens, by similarity in vectors of the target tokens",
+        evidence="text in the target language",
         paper="Dobler and de Melo 2023",
         build=lambda inputs: focus(
             inputs.source, inputs.target_token_vectors, overrides=inputs.overrides, device=inputs.device

@@ -43,7 +43,7 @@ def fvt(
 METHODS.add(
     "fvt",
     Method(
-        becomes="the mean of its source pieces; tokens that both vocabularies have are copied",
+        becomes="the mean of its source pieces",
         evidence="the two tokenizers alone",
         paper="Gee et al. 2022",
         build=lambda inputs: fvt(inputs.source, inputs.target, overrides=inputs.overrides),

@@ -94,9 +94,8 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "given-rows",
     Method(
-        becomes="its row in a file, such as a hypernetwork predicts it; other tokens that both vocabularies have are "
-        "copied",
-        evidence="rows of the target tokens by their spelling, and their tokenizer",
+        becomes="its row in a file, such as a hypernetwork predicts it",
+        evidence="rows of the target tokens, and their tokenizer",
         paper="Minixhofer et al. 2024 (ZeTT)",
         build=_build,
         needs=("token vectors",),

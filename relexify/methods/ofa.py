@@ -119,9 +119,8 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "ofa",
     Method(
-        becomes="a softmax over its nearest source tokens in multilingual word vectors, on request in an embedding of "
-        "lower rank; tokens that both vocabularies have are copied",
-        evidence="multilingual word vectors; or vectors or text of both languages, and a dictionary",
+        becomes="its nearest source tokens in multilingual word vectors",
+        evidence="multilingual word vectors; or as for wechsel",
         paper="Liu et al. 2024",
         build=_build,
         uses=("vectors", "dictionary", "neighbours", "embedding", "overrides"),

@@ -163,9 +163,8 @@ def _build(inputs: Inputs) -> Mixture:
 METHODS.add(
     "omp",
     Method(
-        becomes="the signed combination of shared tokens that is nearest to its row in a donor model; shared tokens "
-        "are copied",
-        evidence="a model of the target language, whose tokenizer the result has; vocabularies that share tokens",
+        becomes="the sum of shared tokens that is nearest to its row in a donor model",
+        evidence="a model of the target language",
         paper="Goddard and Fernandes Neto 2025",
         build=_build,
         needs=("donor",),

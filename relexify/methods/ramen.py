@@ -156,7 +156,7 @@ def _build_from_vectors(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "ramen",
     Method(
-        becomes="the source tokens it is aligned with in parallel text, by translation probability",
+        becomes="the source tokens it is aligned with, by translation probability",
         evidence="parallel text",
         paper="Tran 2020, section 2.1",
         build=_build_from_counts,
@@ -167,8 +167,8 @@ METHODS.add(
 METHODS.add(
     "ramen-vectors",
     Method(
-        becomes="a sparsemax over all source tokens in vectors that were aligned on words written alike",
-        evidence="vectors or text of both languages, which share some words",
+        becomes="all source tokens, by similarity in vectors aligned on equal words",
+        evidence="vectors or text of both languages",
         paper="Tran 2020, sections 2.1 and 3.2",
         build=_build_from_vectors,
         uses=("vectors", "overrides"),

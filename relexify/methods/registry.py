@@ -97,10 +97,11 @@ class Method:
     """An initialisation that a transfer can choose.
 
     Attributes:
-        becomes: What a target token becomes.
+        becomes: What a target token becomes, in one line.
         evidence: What it needs, for people.
         paper: Where it comes from.
         build: Returns the mixture; or an `Initialisation`, if there is more to say.
+        without_translations: What it becomes if there is neither a dictionary nor parallel text; as `becomes` if empty.
         needs: What a transfer must be given.
         uses: What it uses if a transfer is given it.
         replaced_by: For inputs that it uses only in the absence of others: those others.
@@ -117,6 +118,7 @@ class Method:
     evidence: str
     paper: str
     build: Callable[[Inputs], Mixture | Initialisation]
+    without_translations: str = ""
     needs: tuple[Input, ...] = ()
     uses: tuple[Input, ...] = ()
     replaced_by: Mapping[Input, tuple[Input, ...]] = field(default_factory=dict)

@@ -55,8 +55,7 @@ def trans_tokens(
 METHODS.add(
     "trans-tokens",
     Method(
-        becomes="the source tokens it is aligned with, by count; digits, punctuation and tokens that both vocabularies "
-        "have are copied",
+        becomes="the source tokens it is aligned with, by count",
         evidence="parallel text",
         paper="Remy et al. 2024",
         build=lambda inputs: trans_tokens(

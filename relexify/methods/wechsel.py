@@ -114,8 +114,8 @@ def _build(inputs: Inputs, subwords: Subwords, method: str) -> Initialisation:
 METHODS.add(
     "wechsel",
     Method(
-        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of n-grams",
-        evidence="vectors or text of both languages, a dictionary; fastText vectors, for their n-grams",
+        becomes="its nearest source tokens in aligned vectors, built from n-grams",
+        evidence="vectors or text of both languages, a dictionary",
         paper="Minixhofer et al. 2022, section 3",
         build=lambda inputs: _build(inputs, "auto", "wechsel"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),
@@ -125,9 +125,8 @@ METHODS.add(
 METHODS.add(
     "wechsel-tfr",
     Method(
-        becomes="a softmax over its nearest source tokens in aligned vectors, tokens composed of the words they occur "
-        "in, by frequency",
-        evidence="vectors or text of both languages, a dictionary; any vectors",
+        becomes="its nearest source tokens in aligned vectors, built from words",
+        evidence="vectors or text of both languages, a dictionary",
         paper="Minixhofer et al. 2022, Appendix D",
         build=lambda inputs: _build(inputs, "words", "wechsel-tfr"),
         uses=("vectors", "dictionary", "neighbours", "overrides"),

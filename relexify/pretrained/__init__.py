@@ -2,7 +2,8 @@
 
 architecture.py   what a model predicts, what it can read, where its parts are
 lexical.py        which parameters belong to the vocabulary
-loading.py        models and tokenizers by name: folder, Hub, package
+names.py          what a name means: folder, Hub, package
+loading.py        models and tokenizers by name
 packaged.py       weights that come in a Python package
 weight_files.py   save a model with links to the files that it shares with another
 kinds.py          kinds of models that relexify adds; systems register theirs

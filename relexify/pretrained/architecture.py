@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from relexify.errors import VocabularyError
@@ -21,6 +21,7 @@ __all__ = [
     "initial_deviation",
     "inner_encoder",
     "position_padding",
+    "text_start",
     "tokenizer_frame",
     "usable_length",
 ]
@@ -125,7 +126,16 @@ def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
     return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]
 
 
+def text_start(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Return the id of the beginning-of-text token if the tokenizer itself puts it before a text, else None.
+
+    Decoders such as Llama and Gemma always had it as their first token, and predict worse without it.
+    """
+    start: int | None = tokenizer.bos_token_id
+    return start if start is not None and tokenizer("a").input_ids[:1] == [start] else None
+
+
 def initial_deviation(config: PreTrainedConfig) -> float:
     """Return the standard deviation that a model's embeddings are initialised with."""
-    names = ("initializer_range", "init_std")
+    names = ("initializer_range", "init_std", "initializer_factor")  # the last one in T5 and its relatives
     return next((float(value) for value in (getattr(config, name, None) for name in names) if value), 0.02)

@@ -45,7 +45,6 @@ class ModelKind:
         needs_language: Whether a folder holds one model per language, and one of them must be chosen to load it.
         languages: Returns the languages of a folder that can be loaded or exported alone.
         load_language: Loads the model and the tokenizer of one language of a folder.
-        export_language: Writes one language of a folder as a model of its own: folder, language, output, overwrite.
         written_by: What writes a folder with several languages, for messages, such as `"relexify bilingual"`.
     """
 
@@ -61,7 +60,6 @@ class ModelKind:
     needs_language: bool = False
     languages: Callable[[str | Path], Sequence[str]] = lambda folder: ()
     load_language: Callable[[str | Path, str], tuple[PreTrainedModel, PreTrainedTokenizerFast]] | None = None
-    export_language: Callable[[str | Path, str, str | Path, bool], Path] | None = None
     written_by: str = ""
 
 

@@ -6,6 +6,7 @@ ones it has) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.pretrained.kinds import MODEL_KINDS, kind_of_folder
+from relexify.storage.files import MARKER, write_file, write_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -81,10 +83,10 @@ def language_folder(name: str | Path, language: str | None = None) -> Iterator[s
         yield name
         return
     kind = kind_of_folder(name)
-    if kind is None or kind.export_language is None or not kind.languages(name):
+    if kind is None or not kind.languages(name):
         raise _has_one_language(name, language)
     with TemporaryDirectory(prefix="relexify-") as folder:
-        yield kind.export_language(name, language, Path(folder) / language, False)
+        yield export_language(name, language, Path(folder) / language)
 
 
 def export_language(name: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
@@ -94,11 +96,20 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
         InputError: The folder does not hold several languages, or not this one.
         OutputError: The output cannot be written.
     """
+    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.tokenizers import save_tokenizer
+
     kind = kind_of_folder(name)
-    if kind is None or kind.export_language is None:
-        writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.export_language))
+    if kind is None or kind.load_language is None:
+        writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.load_language))
         raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
-    return kind.export_language(name, language, output, overwrite)
+    model, tokenizer = kind.load_language(name, language)
+    with write_folder(output, overwrite=overwrite) as folder:
+        save_model(model, folder)
+        save_tokenizer(tokenizer, folder)
+        notes = {"exported": {"language": language, "languages": list(kind.languages(name))}}
+        write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
+    return Path(output)
 
 
 def _has_one_language(name: str | Path, language: str) -> InputError:

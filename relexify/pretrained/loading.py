@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import constants, get_session
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -28,6 +26,7 @@ from transformers import (
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
+from relexify.pretrained.names import must_be_local, resolve, unknown_name
 from relexify.pretrained.packaged import PACKAGED, unpacked
 from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
@@ -46,13 +45,10 @@ __all__ = [
     "load_tokenizer",
     "meta_model",
     "model_class",
-    "must_be_local",
-    "resolve",
     "task_class",
     "with_added_head",
 ]
 
-_HUB_TIMEOUT = 5.0  # seconds
 _NUMBERS_PER_BYTE = 4  # more than any format stores
 _MOST_LAYERS = 10_000  # a model is built layer by layer, even without weights
 
@@ -186,33 +182,6 @@ def load_config(name: str | Path) -> PreTrainedConfig:
     if not isinstance(getattr(config, "architectures", None), list):
         config.architectures = None
     return config
-
-
-def resolve(name: str | Path) -> str:
-    """Return the folder or Hub name that `from_pretrained` understands.
-
-    Raises:
-        InputError: It is a file, a path that does not exist, or a packaged model whose package is not installed.
-    """
-    if str(name) in PACKAGED:
-        return str(unpacked(str(name)))
-    path, text = Path(name), str(name)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{name} is a file: give the folder of the model that it belongs to")
-    is_path = isinstance(name, Path) or text.count("/") > 1 or text.startswith((".", "/", "~")) or "\\" in text
-    if is_path and not path.is_dir():
-        raise InputError(f"there is no folder {name}: check the path")
-    return text
-
-
-def must_be_local(name: str | Path) -> bool:
-    """Return whether a model can only be loaded from this machine: it is a folder, or the Hub cannot be reached.
-
-    Checking first saves the half minute of retries that the Hub's client makes without a network.
-    """
-    if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
-        return True
-    return not _hub_answers(constants.ENDPOINT)
 
 
 def check_loadable(name: str | Path) -> str:
@@ -403,18 +372,4 @@ def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
     reason = first_line(error)
     if Path(name).is_dir():
         return f"the folder {name} holds no {what} that can be loaded ({reason}): check that it is complete"
-    if local:
-        return (
-            f"there is no {what} {str(name)!r} on this machine, neither as a folder nor in the Hub's cache, "
-            "and the Hub cannot be reached: check the name, or the network"
-        )
-    return f"there is no {what} {str(name)!r}: it is not a folder here, and the Hub does not have it ({reason})"
-
-
-@functools.cache  # a run loads several models and tokenizers
-def _hub_answers(endpoint: str) -> bool:
-    try:
-        get_session().head(endpoint, timeout=_HUB_TIMEOUT)
-    except Exception:  # of httpx, httpx2 or requests, depending on the version of huggingface_hub
-        return False
-    return True
+    return unknown_name(what, name, None if local else reason)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import TemplateError
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
-from relexify.tokens import train_joint_wordpiece, train_tokenizer_like
+from relexify.tokens import backend_of, has_marks, keep_marks, train_joint_wordpiece, train_tokenizer_like
 
 __all__ = ["default_system_prompt", "save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
@@ -23,13 +25,16 @@ _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
 """Three words in a row: names of roles and special tokens are shorter."""
 _ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
 
+logger = logging.getLogger(__name__)
+
 
 def train_tokenizer(
     corpus: str | Path | Corpus, *, like: str | Path | PreTrainedTokenizerFast, vocab_size: int
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
-    Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory.
+    Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory. If the
+    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so.
 
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
@@ -38,6 +43,9 @@ def train_tokenizer(
     """
     text = (corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)).bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
+    if has_marks(text) and (backend := keep_marks(backend_of(pattern))) is not None:
+        logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")
+        pattern = _wrapped(backend, pattern, unk_token=pattern.unk_token)
     return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 
 
@@ -67,14 +75,22 @@ def train_joint_tokenizer(
     trained = train_joint_wordpiece(
         pattern, [text.__iter__ for text in texts], vocab_size, alphabet=alphabet, lowercase=lowercase
     )
-    roles = {f"{role}_token": getattr(pattern, f"{role}_token", None) for role in _ROLES}
+    return _wrapped(trained, pattern, unk_token=trained.model.unk_token)
+
+
+def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: str | None) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of the general class with the settings of another.
+
+    Classes of single models, such as `GPT2Tokenizer`, load only a vocabulary, and build the rest themselves.
+    """
+    roles = {f"{role}_token": getattr(like, f"{role}_token", None) for role in _ROLES} | {"unk_token": unk_token}
     return PreTrainedTokenizerFast(
-        tokenizer_object=trained,
+        tokenizer_object=backend,
         **{role: token for role, token in roles.items() if token is not None},
-        unk_token=trained.model.unk_token,
-        model_max_length=pattern.model_max_length,
-        padding_side=pattern.padding_side,
-        chat_template=getattr(pattern, "chat_template", None),
+        model_max_length=like.model_max_length,
+        model_input_names=like.model_input_names,
+        padding_side=like.padding_side,
+        chat_template=getattr(like, "chat_template", None),
     )
 
 

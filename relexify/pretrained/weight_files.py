@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.pretrained.kinds import kind_of_folder
-from relexify.pretrained.loading import resolve
+from relexify.pretrained.names import resolve
 from relexify.pretrained.quiet import save_model
 from relexify.storage.files import sha256_of, write_file
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors

@@ -155,7 +155,11 @@ def run_demonstration(
     prompt = " ".join(words[:_PROMPT_WORDS])
     curves, samples = {}, {}
     with write_folder(options.output, overwrite=options.overwrite) as folder:
-        _write_material(material, folder)
+        texts = {"english": material.english, "invented": material.invented, "held-out": material.held_out}
+        for file, lines in texts.items():
+            write_file(folder / f"{file}.txt", "\n".join(lines) + "\n")
+        entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
+        write_file(folder / "dictionary.tsv", "".join(entries))
         for name, dictionary in (("random", None), (KEPT, material.lexicon)):
             report(f"transferring it with the method {name}, and training it for {options.training.steps} steps")
             start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
@@ -235,11 +239,3 @@ def _continue(
     text = tokenizer.decode(written[0, inputs.input_ids.shape[1] :], skip_special_tokens=True)
     text = " ".join(text.split())
     return Sample(text, language.gloss(text))
-
-
-def _write_material(material: Material, folder: Path) -> None:
-    """Write the text and the dictionary into the output folder."""
-    write_file(folder / "english.txt", "\n".join(material.english) + "\n")
-    write_file(folder / "invented.txt", "\n".join(material.invented) + "\n")
-    write_file(folder / "held-out.txt", "\n".join(material.held_out) + "\n")
-    write_file(folder / "dictionary.tsv", "".join(f"{source}\t{target}\n" for source, target in material.lexicon.pairs))

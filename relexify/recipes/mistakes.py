@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from relexify.errors import InputError
 
-__all__ = ["UNKNOWN", "UNSET", "Origin", "checked", "describe_value", "explain", "invalid"]
+__all__ = ["UNKNOWN", "UNSET", "Origin", "checked", "describe_value", "explain", "invalid", "located"]
 
 UNKNOWN, UNSET = "unknown", "unset"
 """Kinds of errors that validators raise: a key that a table does not have, and a variable that is not set."""
@@ -61,6 +62,15 @@ def checked(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except InputError as error:
         raise invalid(f": {error}") from error
+
+
+@contextmanager
+def located(key: str) -> Iterator[None]:
+    """Begin the message of an `InputError` that is raised inside with the key that it is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from error
 
 
 def explain(error: ValidationError, origin: Origin) -> str:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -36,8 +36,8 @@ import tomli_w
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
-from relexify.recipes.compare.options import RUNS, CompareOptions, Run
-from relexify.recipes.mistakes import Origin, explain, invalid
+from relexify.recipes.compare.options import RUNS, CompareOptions
+from relexify.recipes.mistakes import Origin, explain, invalid, located
 from relexify.recipes.named import find_recipe, folder_of_paths
 from relexify.recipes.overrides import override
 from relexify.recipes.schema import TOP, build, flattened_classes, keys_type, table_type, value_type
@@ -114,11 +114,18 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             if name in table and other in table:
                 raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
     try:
-        values = _file_adapter(*_table_types()).validate_python(table, context=folder_of_paths(file))
+        kinds = ((name, step.options, flattened_classes(step.options)) for name, step in STEPS.items())
+        values = _file_adapter(*kinds).validate_python(table, context=folder_of_paths(file))
     except ValidationError as error:
         raise InputError(explain(error, origin)) from error
     top = {name: values.get(name) for name in TOP}
-    tables = {name: _build_options(step, values[name], top, origin) for name, step in STEPS.items() if name in values}
+    tables: dict[str, Any] = {}
+    for name, step in STEPS.items():
+        if name in values:
+            own = {entry.name for entry in fields(step.options)} if is_dataclass(step.options) else ()
+            with located(origin.locate(name)):
+                given = {**values[name], **{key: value for key, value in top.items() if key in own}}
+                tables[name] = build(step.options, given)
     recipe = Recipe(
         title=values.get("title", file.stem),
         **top,
@@ -128,7 +135,8 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         source=file,
     )
     for step in reversed(recipe.steps):  # a later step may exclude what an earlier one still lacks
-        _validate(step, tables[step.table], recipe, origin)
+        with located(origin.locate(step.table)):
+            step.validate(tables[step.table], tables)
     _check_runs(recipe, origin)
     _check_tasks(recipe, origin)
     return recipe
@@ -146,7 +154,13 @@ def recipe_text(recipe: Recipe) -> str:
     table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
-        runs = [run.name if RUNS.get(run.name) == run else _written_run(recipe, run) for run in recipe.compare.runs]
+        runs: list[str | dict[str, Any]] = []
+        for run in recipe.compare.runs:
+            # Its changes are written as differences between options, so that paths in them are absolute.
+            tables = changed_tables(recipe, run.changes)
+            changes = {name: table_of(tables[name], recipe.tables[name]) for name in run.changes}
+            as_table = table_of(run) | ({"changes": changes} if changes else {})
+            runs.append(run.name if RUNS.get(run.name) == run else as_table)
         table["compare"] = table_of(recipe.compare) | {"runs": runs}
     if recipe.tasks:
         table["tasks"] = [table_of(entry) for entry in recipe.tasks]
@@ -180,13 +194,6 @@ def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
 
-def _written_run(recipe: Recipe, run: Run) -> dict[str, Any]:
-    """Return a run as a table; its changes as differences between options, so that paths in them are absolute."""
-    tables = changed_tables(recipe, run.changes)
-    changes = {name: table_of(tables[name], recipe.tables[name]) for name in run.changes}
-    return table_of(run) | ({"changes": changes} if changes else {})
-
-
 def _parse(file: Path) -> dict[str, Any]:
     try:
         if file.exists() and not file.is_file():
@@ -209,18 +216,13 @@ def _parse(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} has a number of thousands of digits: shorten it") from error
 
 
-def _table_types() -> Iterator[tuple[str, type[Any], tuple[type[Any], ...]]]:
-    """Yield the name of each table, its options, and the classes of further options that are keys of the same table."""
-    for name, step in STEPS.items():
-        yield name, step.options, flattened_classes(step.options)
-
-
 @cache
 def _file_adapter(*tables: tuple[str, type[Any], tuple[type[Any], ...]]) -> TypeAdapter[Any]:
     """Return what validates a whole file; building it takes a tenth of a second.
 
     Args:
-        *tables: As `_table_types` yields them.
+        *tables: The name of each table, its options, and the classes of further options that are keys of the same
+            table.
     """
     kinds = get_type_hints(Recipe, include_extras=True)
     keys: dict[str, Any] = {name: (value_type(kinds[name]), ...) for name in ("output", "model", "corpus")}
@@ -237,40 +239,25 @@ def _list_of_tables(tables: object) -> object:
     return tables
 
 
-def _build_options(step: Step, given: Mapping[str, Any], top: Mapping[str, Any], origin: Origin) -> Any:
-    names = [entry.name for entry in fields(step.options)] if is_dataclass(step.options) else []
-    try:
-        return build(step.options, {**given, **{name: top[name] for name in TOP if name in names}})
-    except InputError as error:
-        raise InputError(f"{origin.locate(step.table)}: {error}") from error
-
-
-def _validate(step: Step, options: Any, recipe: Recipe, origin: Origin) -> None:
-    try:
-        step.validate(options, recipe.tables)
-    except InputError as error:
-        raise InputError(f"{origin.locate(step.table)}: {error}") from error
-
-
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
     """Make sure that the changes of every run of a comparison are possible, and that its plan can train it."""
     step = recipe.last_training
     if recipe.compare is None or step is None:
         return
     for index, run in enumerate(recipe.compare.runs):
-        try:
+        with located(origin.locate(f"compare.runs[{index}].changes")):
             tables = changed_tables(recipe, run.changes)
             for name in run.changes:
                 STEPS[name].validate(tables[name], tables)
-        except InputError as error:
-            raise InputError(f"{origin.locate(f'compare.runs[{index}].changes')}: {error}") from error
     if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
         if run.plan is None:
             continue  # trained as the recipe says
         if "plan" in step.varies:
-            _validate(step, step.varies["plan"](recipe.tables[step.table], run.plan), recipe, origin)
+            planned = step.varies["plan"](recipe.tables[step.table], run.plan)
+            with located(origin.locate(step.table)):
+                step.validate(planned, recipe.tables)
         else:
             raise InputError(
                 f"{origin.locate(f'compare.runs[{index}]')} has the plan {run.plan}, and with [{step.table}] all runs "
@@ -293,10 +280,8 @@ def _check_tasks(recipe: Recipe, origin: Origin) -> None:
             )
         if entry.start is not None:
             first = recipe.tasks[titles.index(entry.start)]
-            try:
+            with located(f"{origin.locate(f'{key}.start')} is {first.title!r}"):
                 replace(first, keep_encoders=True)  # raises for a task that leaves no fine-tuned encoder
-            except InputError as error:
-                raise InputError(f"{origin.locate(f'{key}.start')} is {first.title!r}: {error}") from error
         for name in ("language", "through"):
             value = getattr(entry, name)
             if value is not None and not languages:

@@ -27,13 +27,13 @@ from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.registry import TASKS
+from relexify.recipes.mistakes import located
 from relexify.recipes.schema import FolderName
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
 from relexify.storage.json import read_json
 
 if TYPE_CHECKING:
-    from relexify.evaluation.results import TaskResult
     from relexify.reports import TaskScores
 
 __all__ = ["TaskEntry", "check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
@@ -102,10 +102,8 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
         for key, file in entry.files.all:
             if not str(file).startswith("hf:") and not Path(file).is_file():
                 raise InputError(f"{location}.{key} is {file}, which is not a file: check the path")
-        try:
+        with located(location):
             check_evaluation(model, entry.files, entry)
-        except InputError as error:
-            raise InputError(f"{location}: {error}") from error
 
 
 def evaluate_entries(
@@ -121,6 +119,7 @@ def evaluate_entries(
         folder: For scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
+    from relexify.evaluation.evaluate import evaluate_task
     from relexify.reports import TaskScores
 
     found = dict(zip((entry.title for entry in entries), finished_scores(entries, step, folder), strict=True))
@@ -136,7 +135,13 @@ def evaluate_entries(
         when = "at the end of training" if step is None else f"at step {step:,}"
         logger.info("Evaluating %s %s.", entry.title, when)
         start = model if entry.start is None else encoders[entry.start]
-        result = _evaluate(start, replace(entry, device=device, keep_encoders=entry.title in starts), work)
+        options = replace(entry, device=device, keep_encoders=entry.title in starts)
+        if isinstance(start, Path):
+            result = evaluate_task(start, entry.files, options, folder=work)
+        else:
+            through = None if entry.through is None else start[entry.through]
+            options = replace(options, language=None, through=through)
+            result = evaluate_task(start[str(entry.language)], entry.files, options, folder=work)
         if result.encoders:
             encoders[entry.title] = result.encoders[0]
         scores = TaskScores(
@@ -192,16 +197,6 @@ def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
         return replace(TaskScores.of_table(table), task=entry.title)  # type: ignore[arg-type]
     except (KeyError, TypeError, AttributeError, InputError):
         return None
-
-
-def _evaluate(model: Path | Mapping[str, str], entry: TaskEntry, work: Path) -> TaskResult:
-    from relexify.evaluation.evaluate import evaluate_task
-
-    if isinstance(model, Path):
-        return evaluate_task(model, entry.files, entry, folder=work)
-    through = None if entry.through is None else model[entry.through]
-    options = replace(entry, language=None, through=through)
-    return evaluate_task(model[str(entry.language)], entry.files, options, folder=work)
 
 
 def _works(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:

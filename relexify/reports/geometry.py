@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.neighbours import normalise_rows
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = [
     "EmbeddingChange",
@@ -170,12 +173,12 @@ def embedding_changes(before: np.ndarray, after: np.ndarray, *, groups: int = 10
 
 
 def hidden_states(
-    model: Any, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
+    model: PreTrainedModel, windows: Sequence[Sequence[int]], *, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> HiddenStates:
     """Run a model on text, and return the states of all positions in all layers.
 
     Args:
-        model: A transformers model; it is called with `output_hidden_states=True`.
+        model: It is called with `output_hidden_states=True`.
         windows: Tokens of pieces of text, each of any length.
         before: Special tokens before each window, such as [CLS], which the model reads, and whose states are left out.
         after: Special tokens after each window.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError, MissingExtra
-from relexify.reports.comparison import METRICS, Comparison
+from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import mean_scores
 from relexify.storage.files import write_file
@@ -49,8 +49,8 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: str = "bits_per_byte") -> Path:
-    """Draw held-out scores against steps, one panel a comparison.
+def plot_curves(comparisons: Sequence[Comparison], path: str | Path) -> Path:
+    """Draw held-out bits per byte against steps, one panel a comparison.
 
     A line is the mean over seeds, with a band of one standard deviation to both sides where there are several. A
     circle marks the best measurement of a run that became worse after it. Lines start at step 0; what lies above the
@@ -61,22 +61,17 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path, *, metric: 
     Args:
         comparisons: The panels, in order; a run of the same name has the same colour in all of them.
         path: The picture, `.svg` or `.png`.
-        metric: `"bits_per_byte"` or `"perplexity"`.
 
     Raises:
-        InputError: There is nothing to draw, or the name of the file or of the metric is not one of those.
+        InputError: There is nothing to draw, or the name of the file is not one of those.
         MissingExtra: matplotlib is not installed.
         OutputError: The picture cannot be written.
     """
     if not comparisons:
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
-    if metric not in METRICS:
-        raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
     dresses, legend = _dresses(comparisons)
     with _saved_panels(len(comparisons), Path(path)) as (figure, panels):
-        marked = [
-            _draw_panel(axis, comparison, metric, dresses) for axis, comparison in zip(panels, comparisons, strict=True)
-        ]
+        marked = [_draw_panel(axis, each, dresses) for axis, each in zip(panels, comparisons, strict=True)]
         _draw_legend(figure, legend, best=any(marked))
     return Path(path)
 
@@ -182,29 +177,25 @@ def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
     return runs, {**legend, **of_plans}
 
 
-def _draw_panel(axis: Axes, comparison: Comparison, metric: str, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
+def _draw_panel(axis: Axes, comparison: Comparison, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
     """Draw one comparison; True if a best measurement before the end was marked."""
     drawn: list[list[Statistic]] = []
     is_marked = False
     for run in comparison.curves:
         points = comparison.mean_curve(run).points
-        scores = [comparison.at_step(run, point.step, metric=metric) for point in points]
+        scores = [comparison.at_step(run, point.step) for point in points]
         if scores := [score for score in scores if math.isfinite(score.mean)]:
             drawn.append(scores)
-            is_marked |= _draw_run(axis, scores, dresses[run])
+            dress = dresses[run]
+            _draw_means(axis, scores, {**dress, "marker": "o"} if len(scores) == 1 else dress)
+            best = min(scores, key=lambda score: score.mean)
+            if best.mean < scores[-1].mean:
+                axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
+                is_marked = True
     if drawn:
         _set_limits(axis, drawn)
-    _dress_panel(axis, comparison.title, metric.replace("_", " "), comparison.step_size)
+    _dress_panel(axis, comparison.title, "bits per byte", comparison.step_size)
     return is_marked
-
-
-def _draw_run(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> bool:
-    """Draw the line of a run, and mark its best score if the last one is worse; True if it was marked."""
-    _draw_means(axis, scores, {**dress, "marker": "o"} if len(scores) == 1 else dress)
-    best = min(scores, key=lambda score: score.mean)
-    if best.mean < scores[-1].mean:
-        axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
-    return best.mean < scores[-1].mean
 
 
 def _draw_means(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> None:

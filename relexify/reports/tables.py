@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 
-from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
 from relexify.scoring import Score, format_perplexity
@@ -68,7 +68,11 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
     if comparison.costs:
-        columns += _cost_columns([comparison.costs.get(run, ()) for run in runs])
+        costs = [comparison.costs.get(run, ()) for run in runs]
+        seconds = [[cost.seconds for cost in found] for found in costs]
+        speeds = [[cost.tokens_per_second for cost in found if cost.tokens_per_second is not None] for found in costs]
+        columns.append(["time", *(f"{fmean(found):,.0f} s" if found else _NOTHING for found in seconds)])
+        columns.append(["tokens/s", *(f"{fmean(found):,.0f}" if found else _NOTHING for found in speeds)])
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -83,21 +87,13 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
 
-def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list[list[str]]:
-    """Return how much training every run needs to reach the score of one of them.
+def effort_rows(comparison: Comparison) -> list[list[str]]:
+    """Return how much training every run needs to reach the score of the worst of them.
 
     The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper.
-
-    Args:
-        comparison: The runs.
-        reference: The run whose score is to be reached; by default the one with the worst score.
-
-    Raises:
-        InputError: There is no such run.
     """
-    if reference is None:
-        scores = {run: comparison.kept(run).mean for run in comparison.curves}
-        reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
+    scores = {run: comparison.kept(run).mean for run in comparison.curves}
+    reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
     kept = comparison.kept(reference)
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps
@@ -105,8 +101,15 @@ def effort_rows(comparison: Comparison, *, reference: str | None = None) -> list
     tokens = {run: None if step is None else step * comparison.tokens_per_step(run) for run, step in steps.items()}
     least = min((count for count in tokens.values() if count), default=None)
     which = "best" if comparison.keeps_best else "end"
-    header = ["run", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]
-    return [header, *([run, *_effort(step, tokens[run], least)] for run, step in steps.items())]
+    rows = [["run", f"steps to reach {kept.mean:.3f}, the {which} of {reference}", "tokens", "effort"]]
+    for run, step in steps.items():
+        needed = tokens[run]
+        if step is None or needed is None:
+            rows.append([run, "never", _NOTHING, _NOTHING])
+        else:
+            effort = _factor(needed / least) if needed and least else "none"
+            rows.append([run, f"{_whole(step):,}", tokens_text(needed), effort])
+    return rows
 
 
 def stage_rows(comparison: Comparison) -> list[list[str]]:
@@ -196,16 +199,6 @@ def _score_column(label: str, scores: Sequence[Statistic]) -> list[str]:
     return [f"step {min(steps):,}" if len(steps) == 1 else label, *texts]
 
 
-def _cost_columns(costs: Sequence[Sequence[TrainingCost]]) -> list[list[str]]:
-    """Return wall-clock time and speed of training, the means over seeds."""
-    seconds = [f"{fmean(cost.seconds for cost in found):,.0f} s" if found else _NOTHING for found in costs]
-    speeds = [[cost.tokens_per_second for cost in found if cost.tokens_per_second is not None] for found in costs]
-    return [
-        ["time", *seconds],
-        ["tokens/s", *(f"{fmean(found):,.0f}" if found else _NOTHING for found in speeds)],
-    ]
-
-
 def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
 
@@ -226,13 +219,6 @@ def _reach_text(reach: Reach) -> str:
         return "never"
     step = f"step {_whole(reach.step):,}"
     return step if reach.factor is None else f"{step} ({_factor(reach.factor)})"
-
-
-def _effort(step: float | None, tokens: float | None, least: float | None) -> list[str]:
-    if step is None or tokens is None:
-        return ["never", _NOTHING, _NOTHING]
-    effort = _factor(tokens / least) if tokens and least else "none"
-    return [f"{_whole(step):,}", tokens_text(tokens), effort]
 
 
 def _factor(factor: float) -> str:

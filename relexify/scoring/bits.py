@@ -23,6 +23,7 @@ from relexify.pretrained.architecture import IGNORED, Architecture, architecture
 from relexify.pretrained.runnable import check_finite
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows
+from relexify.text import is_unspaced
 from relexify.tokens import make_encodable
 
 __all__ = [
@@ -258,8 +259,8 @@ def _second_half_nats(
     examples: list[tuple[list[int], list[int]]] = []
     size = 0
     for paragraph in (make_encodable(line)[0] for line in paragraphs):
-        middle = paragraph.find(" ", len(paragraph) // 2)
-        if middle <= 0:
+        middle = _middle(paragraph)
+        if middle is None:
             continue
         written = tokenizer(paragraph[middle:], add_special_tokens=False, verbose=False).input_ids[:length]
         examples.append((tokenizer(paragraph[:middle], verbose=False).input_ids[:length], written))
@@ -282,6 +283,17 @@ def _second_half_nats(
             count += int((labels != IGNORED).sum())
             advance(len(read))
     return nats, count, size
+
+
+def _middle(paragraph: str) -> int | None:
+    """Return where the second half of a paragraph begins: at a space, or at a letter of a script without spaces."""
+    half = len(paragraph) // 2
+    places = (
+        at
+        for at in range(max(1, half), len(paragraph))
+        if paragraph[at] == " " or (paragraph[at].isalpha() and is_unspaced(paragraph[at]))
+    )
+    return next(places, None)
 
 
 def _padded(rows: Sequence[list[int]], value: int) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 A text is a sequence of paragraphs. Each ends with the separator that training puts there, which stands for a line break
 and counts as one byte. No window is padded: the last one overlaps the one before it, and tokens that it repeats have no
-labels.
+labels. A decoder's windows begin with the token that its tokenizer puts before a text; if there is none, with the token
+before the first label.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame, text_start
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
 __all__ = ["MASK_STRIDE", "WINDOW", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
@@ -81,6 +82,8 @@ def held_out_windows(
     warn_about_unknown(tokenizer, stream)
     if kind == "decoder":
         inputs, labels = _decoder_windows(stream, separator, length)
+        if (start := text_start(tokenizer)) is not None:
+            inputs[:, 0] = start
         size += len(lines)  # a decoder predicts the line breaks too
     else:
         inputs, labels = _encoder_windows(tokenizer, stream, separator, length, mask_stride)

@@ -58,12 +58,11 @@ def _find(name: str | Path, field: str) -> list[Source]:
         path = Path(name).expanduser()
         if isinstance(name, str) and is_url(name):
             files = download_files(name, lambda file: format_suffix(file) in _KINDS)
-        elif path.is_dir():
-            files = _folder(path)
-        elif path.exists():
+        elif path.exists() and not path.is_dir():
             files = [path]
         else:
-            files = _pattern(path)
+            files = _folder(path) if path.is_dir() else _pattern(path)
+            _check_no_model(files)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
     found = [_file(file, own_field or field) for file in files]
@@ -100,6 +99,16 @@ def _pattern(path: Path) -> list[Path]:
             raise missing_file(path)
         raise InputError(f"{str(path)[:200]} matches no file: check the name")
     return files
+
+
+def _check_no_model(files: Iterable[Path]) -> None:
+    """Reject files of a model among those of a folder or a pattern; its config.json would be read as text."""
+    for folder in sorted({file.parent for file in files}):
+        if (folder / "config.json").is_file() and (weights := sorted(folder.glob("*.safetensors"))):
+            raise InputError(
+                f"{folder} is a model folder, not text: it has config.json and {weights[0].name}; move it elsewhere, "
+                "or name the files with text"
+            )
 
 
 def _file(path: Path, field: str) -> Source:

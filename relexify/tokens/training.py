@@ -20,7 +20,7 @@ from relexify.tokens.wordpiece import train_wordpiece_like
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["train_tokenizer_like"]
+__all__ = ["check_vocabulary_size", "train_tokenizer_like"]
 
 _BATCH = 1000  # lines
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -47,14 +47,9 @@ def train_tokenizer_like(
         InputError: The vocabulary is too small for the special tokens and the alphabet.
         EvidenceError: The text is too short to give a vocabulary at all.
     """
-    check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
-    spelling = vocabulary_of(like).spelling
-    added = _added_tokens(like)
+    smallest = check_vocabulary_size(like, vocab_size)
+    spelling, added = vocabulary_of(like).spelling, _added_tokens(like)
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)
-    special: int = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
-    smallest = special + (256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1) + reserved
-    if vocab_size < smallest:
-        raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
     with track("training the tokenizer", size) as advance:
         if type(backend_of(like).model).__name__ == "WordPiece":
             trained = train_wordpiece_like(like, lines, lambda text: _batches(text, advance), vocab_size - reserved)
@@ -68,6 +63,26 @@ def train_tokenizer_like(
         raise EvidenceError("the text is too short to train a vocabulary on: give at least some thousand words")
     trained.chat_template = getattr(like, "chat_template", None)
     return trained
+
+
+def check_vocabulary_size(like: PreTrainedTokenizerFast, vocab_size: int) -> int:
+    """Validate the size of a vocabulary, and return the least: what special tokens, added tokens and bytes need.
+
+    Args:
+        like: The tokenizer that one with this vocabulary is to be built like.
+        vocab_size: The size.
+
+    Raises:
+        InputError: It is too small or too large.
+    """
+    check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
+    spelling = vocabulary_of(like).spelling
+    special = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
+    alphabet = 256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1
+    smallest = special + alphabet + len(_added_tokens(like)) + (len(_BYTES) if spelling.byte_fallback else 0)
+    if vocab_size < smallest:
+        raise InputError(f"a vocabulary of {vocab_size} tokens is too small: this tokenizer needs at least {smallest}")
+    return smallest
 
 
 def _added_tokens(like: PreTrainedTokenizerFast) -> list[AddedToken]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number, check_positive
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
@@ -373,15 +373,12 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
         if (value is not None and not 0 <= value < limit) or (name == "clip" and value == 0):
             raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
-    if training.most_epochs is not None and not training.most_epochs > 0:
-        raise InputError(f"most_epochs = {training.most_epochs} is not possible: give a number above 0, such as 2")
-    for name, value in (("lookahead_alpha", training.lookahead_alpha), ("average", training.average)):
-        if value is not None and not 0 < value <= 1:
-            raise InputError(f"{name} = {value} is not possible: give a number above 0, and at most 1")
+    check_positive("most_epochs", training.most_epochs)
+    check_positive("lookahead_alpha", training.lookahead_alpha, 1)
+    check_positive("average", training.average, 1)
+    check_positive("lora_alpha", training.lora_alpha)
     if training.lora_rank and training.snapshots:
         raise InputError("snapshots cannot be taken of a model with adapters: leave out snapshots or lora_rank")
-    if training.lora_alpha is not None and not training.lora_alpha > 0:
-        raise InputError(f"lora_alpha = {training.lora_alpha} is not possible: give a number above 0")
     if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
         raise InputError(
             f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
@@ -403,9 +400,7 @@ def _check_stage(stage: Stage) -> None:
     if stage.steps < 1:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     for name in ("learning_rate", "embedding_learning_rate"):
-        rate = getattr(stage, name)
-        if rate is not None and not 0 < rate < math.inf:
-            raise InputError(f"{name} = {rate} is not possible: give a number above 0, such as 5e-4")
+        check_positive(name, getattr(stage, name), 1)
     if stage.schedule not in SCHEDULES:
         raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:

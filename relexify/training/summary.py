@@ -9,7 +9,7 @@ from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
 
-__all__ = ["TrainingVerdict", "judge_training", "summarise_training"]
+__all__ = ["TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
@@ -41,7 +41,7 @@ def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
     """
     first, last, kept = curve.first, curve.last, curve.at(selected)
     best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
-    scores = f"Held-out text takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} before training"
+    scores = f"Held-out text takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
     lost = last.bits_per_byte - best.bits_per_byte >= GAIN
     if lost and kept.step != last.step:
         scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
@@ -69,13 +69,13 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
     speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
     return [
-        _curve_table(result.curve, result.selected),
+        curve_table(result.curve, result.selected),
         f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}",
         judge_training(result.curve, result.selected).reason,
     ]
 
 
-def _curve_table(curve: Curve, selected: int) -> ResultTable:
+def curve_table(curve: Curve, selected: int) -> ResultTable:
     """Return about a dozen points, among them the first, the last, the best and the selected one."""
     from relexify.scoring import format_perplexity  # imports torch, which validating a recipe does not need
 

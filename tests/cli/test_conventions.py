@@ -6,6 +6,7 @@ import ast
 import inspect
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_tables_in_a_pipe_have_no_boxes_and_no_line_breaks():
     assert shown.startswith("--method"), "this table has no title"
     rows = [line for line in shown.splitlines() if line.startswith("blend")]
     assert len(rows) == 1
-    assert "the default" in rows[0]
+    assert "translations" in rows[0]
 
 
 def test_a_title_that_is_longer_than_its_table_stays_on_one_line_in_a_pipe(capsys):
@@ -100,7 +101,12 @@ def test_a_sample_shows_several_sources_of_each_token(transferred):
 def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run")
     assert outcome.status == 0, outcome.err
-    assert "blend: a token becomes" in outcome.out
+    assert "blend: a token becomes its source pieces, and its neighbours in aligned vectors" in outcome.out
+    translated = relexify(
+        "transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", world.dictionary, "--dry-run"
+    )
+    assert "blend: a token becomes its translations" in translated.out
+    assert "aligned vectors" not in translated.out
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2
@@ -132,33 +138,55 @@ def test_messages_spell_options_as_the_command_does():
     )
 
 
+MODEL = "smollm2-135m"
+"""A packaged model, whose name is known without a network; a folder of that name does not hide it."""
+TWO_TEXTS = ("--corpus", "here.txt", "--source-corpus", "there.txt")
+TASK = ("--task", "pos", "--train", "here.txt", "--test", "there.txt")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("transfer", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
-        (("transfer", "gpt2", "out", "--corpus", "here.txt", "--method", "magic"), "magic"),
-        (("transfer", "gpt2", "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
-        (("train", "gpt2", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
-        (("train", "gpt2", "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
-        (("evaluate", "gpt2", "--held-out", "nope.txt"), "nope.txt does not exist"),
+        (("transfer", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+        (("transfer", MODEL, "out", "--corpus", "here.txt", "--method", "magic"), "magic"),
+        (("transfer", MODEL, "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
+        (("train", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+        (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+        (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
         (
             ("transfer", ".", "out", "--corpus", "here.txt"),
             "the folder . holds no model, since it has no",
         ),
         (
-            ("transfer", "gpt2", "out", "--corpus", "here.txt", "--held-out", "here.txt"),
+            ("transfer", MODEL, "out", "--corpus", "here.txt", "--held-out", "here.txt"),
             "both the corpus and the held-out",
         ),
         (
-            ("train", "gpt2", "out", "--corpus", "here.txt", "--held-out", "./here.txt", "--dry-run"),
+            ("train", MODEL, "out", "--corpus", "here.txt", "--held-out", "./here.txt", "--dry-run"),
             "both the corpus and the held-out",
         ),
         (
-            ("train", "gpt2", "out", "--corpus=here.txt", "--source-corpus=there.txt", "--source-held-out=there.txt"),
+            ("train", MODEL, "out", "--corpus=here.txt", "--source-corpus=there.txt", "--source-held-out=there.txt"),
             "there.txt is both the corpus and the held-out",
         ),
-        (("transfer", "gpt2", "out", "--corpus", "."), "files in out would be read as text of ."),
-        (("transfer", "smollm2-135m", "out", "--corpus", "nope.txt"), "nope.txt does not exist"),  # it is packaged
+        (("transfer", MODEL, "out", "--corpus", "."), "files in out would be read as text of ."),
+        (("transfer", "nobody/nothing", "out", "--corpus", "here.txt"), "there is no model 'nobody/nothing' on this"),
+        (
+            ("train", MODEL, "out", "--corpus", "here.txt", "--learning-rate", "50"),
+            "learning_rate = 50.0 is not possible",
+        ),
+        (("train", MODEL, "out", "--corpus=here.txt", "--learning-rate=50", "--dry-run"), "above 0, and at most 1"),
+        (
+            ("train", MODEL, "out", "--corpus=here.txt", "--set", "embedding_learning_rate=2"),
+            "embedding_learning_rate =",
+        ),
+        (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
+        (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
+        (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
+        (("evaluate", MODEL, *TASK, "--seeds", "0"), "seeds = []"),
+        (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
+        (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
+        (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
         (("check", "her.txt"), "did you mean 'here.txt'?"),
         (("inspect", "nope", "shule"), "nope does not exist: check the name"),
         (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
@@ -168,6 +196,7 @@ def test_messages_spell_options_as_the_command_does():
             "RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/ug.txt.xz, transfer.dictionary is",
         ),
         (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
+        (("run", "smollm2-invented", "--set", "model=smolm2-135m"), "did you mean 'smollm2-135m'?"),
     ],
 )
 def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_path):
@@ -183,7 +212,8 @@ def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_p
         "print(status, sorted({'torch', 'transformers', 'scipy.sparse'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True, env=offline)
     assert reason in ended.stderr
     assert ended.stdout == "2 []\n"
 

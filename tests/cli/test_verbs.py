@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 
@@ -76,12 +77,26 @@ def test_without_a_verb_the_help_is_shown():
     assert "swap the lexicon" in outcome.out + outcome.err
 
 
-def test_methods_lists_initialisation_evidence_and_paper():
+def test_methods_lists_initialisations_with_their_evidence_and_marks_the_default():
     shown = relexify("methods").out
     for name, method in METHODS.items():
-        assert name in shown
-        assert method.becomes.split()[0] in shown
-        assert method.paper.split()[0] in shown
+        cells = (f"{name} (default)" if name == "blend" else name, method.becomes, method.evidence)
+        assert re.search(f"^{' +'.join(map(re.escape, cells))}$", shown, re.MULTILINE)
+
+
+def test_methods_fit_a_terminal_of_80_columns_with_three_lines_a_cell(monkeypatch):
+    from rich.console import Console
+
+    from relexify.cli import console
+    from relexify.cli.verbs.more import methods
+
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    monkeypatch.setattr(console, "results", terminal)
+    monkeypatch.setattr(methods, "results", terminal)
+    methods.methods()
+    rows = re.split("[┡├└][━─┩┤┴┼╇┘]+", terminal.file.getvalue())[1:-1]
+    assert len(rows) == len(METHODS)
+    assert max(row.strip().count("\n") for row in rows) < 3
 
 
 def test_trained_vectors_can_be_described_and_searched(world):

@@ -79,3 +79,11 @@ def test_the_fingerprint_follows_contents_and_not_names(tmp_path):
     assert fingerprint(open_evidence(text, scored=False)) != fingerprint(first)
     (tmp_path / "a.tsv").write_text("haus\tbuilding\n")
     assert fingerprint(open_evidence(text, dictionary=tmp_path / "a.tsv", scored=False)) != fingerprint(first)
+
+
+def test_a_dictionary_is_spelled_like_the_text(tmp_path):
+    (tmp_path / "dictionary.tsv").write_text("wax\tsáp\n", encoding="utf-8")
+    apart = "sa\u0301p"
+    text = Corpus.from_lines([f"{apart} {apart}", "ma\u0301y"])
+    evidence = open_evidence(text, held_out=Corpus.from_lines(["ba"]), dictionary=tmp_path / "dictionary.tsv")
+    assert evidence.lexicon.target_words == (apart,)

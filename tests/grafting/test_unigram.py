@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import BertModel
+from transformers import AutoModelForCausalLM, BertModel, CohereConfig, GraniteConfig
 
 from relexify.errors import InputError
 from relexify.grafting import add_unigram_prior, graft, sample_paragraphs
@@ -63,6 +63,21 @@ def test_every_family_predicts_the_text_better_and_keeps_its_inner_parameters(fa
     assert changed <= set(lexical_axes(model))
     if report.changed != "tied embedding":
         assert torch.equal(model.get_input_embeddings().weight, rows)
+
+
+@pytest.mark.parametrize(
+    "config", [GraniteConfig(**pico.SMALL, logits_scaling=8.0), CohereConfig(**pico.SMALL, logit_scale=0.0625)]
+)
+def test_models_that_scale_their_logits_get_the_whole_correction(config):
+    tokenizer = pico.byte_level(LINES)
+    config.update({"vocab_size": len(tokenizer), "tie_word_embeddings": True, "pad_token_id": None})
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        rows = model.get_input_embeddings().weight
+        rows += torch.randn(rows.shape[1])  # hidden states need a common direction, as those of trained models have
+    report = add_unigram_prior(model, tokenizer, LINES)
+    assert report.divergence_after < 0.1 * report.divergence_before
 
 
 def test_the_mean_prediction_is_the_distribution_of_tokens():

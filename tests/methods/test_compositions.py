@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random as random_numbers
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from relexify.methods.fvt import fvt, pieces
 from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.parts.translations import translations
 from relexify.mixture import Origin, first_of
-from relexify.tokens import vocabulary_of
+from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
 
 SOURCE = pico.byte_level()
@@ -169,3 +171,15 @@ def test_translations_of_word_parts_weight_words_by_frequency():
     mixture = translations(SOURCE, TARGET, lexicon, frequencies={words[0]: 3.0, words[1]: 1.0}, whole_words=False)
     found = dict(mixture.sources(id_of(TARGET, part)))
     assert found["Ġriver"] == pytest.approx(3 * found["Ġwater"], rel=1e-4)
+
+
+@pytest.mark.parametrize("layout", [pico.byte_level, pico.llama2_layout, pico.mistral_layout, pico.unigram])
+def test_a_word_of_a_script_without_spaces_is_translated_inside_a_text_too(layout):
+    draw, words = random_numbers.Random(0), ["河流", "书本", "学生", "早晨", "窗户", "大门", "房子", "老师"]
+    lines = ["".join(draw.choices(words, k=8)) for _ in range(1500)]
+    source = layout()
+    target = train_tokenizer_like(source, lambda: lines, 700)
+    known = translations(source, target, BilingualLexicon(tuple(("house", word) for word in words))).known
+    inside = [id for id, form in enumerate(vocabulary_of(target).forms) if form.text in words and not form.starts_word]
+    assert len(inside) == len(words)
+    assert known[inside].all()

@@ -13,6 +13,7 @@ from relexify.pretrained.architecture import (
     architecture_in_config,
     architecture_of,
     encoder_frame,
+    initial_deviation,
     inner_encoder,
     position_padding,
     tokenizer_frame,
@@ -90,6 +91,13 @@ def test_one_token_more_than_the_usable_length_is_an_error(family):
 def test_an_encoder_reads_the_special_tokens_that_it_was_trained_with(make: Callable[[], Any], frame):
     tokenizer = make()
     assert encoder_frame(tokenizer) == tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
+
+
+@pytest.mark.parametrize("family", ["t5", "gpt2", "bert", "bart"])
+def test_the_initial_deviation_is_that_of_an_untrained_model(family):
+    model, _ = pico.pair(family)
+    fresh = type(model)(model.config).get_input_embeddings().weight
+    assert initial_deviation(model.config) == pytest.approx(float(fresh.std()), rel=0.1)
 
 
 @pytest.mark.parametrize(("make", "frame"), [(pico.wordpiece, (["[CLS]"], ["[SEP]"])), (pico.byte_level, ([], []))])

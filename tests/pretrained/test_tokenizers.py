@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import random
+
+import pytest
+from transformers import AutoTokenizer
+
 from relexify.pretrained import tokenizers
 from relexify.text import Corpus
 from tests import pico
+
+HINDI = ["नदी", "किताब", "विद्यार्थी", "हिन्दी", "दरवाज़ा", "पढ़ता", "खिड़की", "छोटा"]
 
 
 def test_a_tokenizer_is_trained_on_a_sample_of_a_large_corpus(monkeypatch):
@@ -17,3 +25,38 @@ def test_a_tokenizer_is_trained_on_a_sample_of_a_large_corpus(monkeypatch):
     assert whole != sample
     monkeypatch.setattr(tokenizers, "MOST_TEXT", 3_000)
     assert trained(corpus) == sample
+
+
+@pytest.mark.parametrize("layout", [pico.byte_level, pico.llama3_layout, pico.qwen_layout, pico.wordpiece])
+def test_words_with_vowel_marks_are_neither_cut_nor_stripped(tmp_path, layout):
+    draw = random.Random(0)
+    lines = [" ".join(draw.choices(HINDI, k=8)) for _ in range(200)]
+    like = layout()
+    target = tokenizers.train_tokenizer(Corpus.from_lines(lines), like=like, vocab_size=len(like) + 200)
+    assert len(target.tokenize(lines[0])) == len(lines[0].split())  # every word is one token
+    assert target.decode(target(lines[0], add_special_tokens=False).input_ids) == lines[0]
+    tokenizers.save_tokenizer(target, tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)(lines[:20]).input_ids == target(lines[:20]).input_ids
+
+
+def test_a_tokenizer_of_a_class_that_builds_its_own_parts_keeps_marks_when_it_is_loaded(tmp_path):
+    pico.byte_level().save_pretrained(tmp_path / "old")
+    config = tmp_path / "old" / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"tokenizer_class": "GPT2Tokenizer"}))
+    like = AutoTokenizer.from_pretrained(tmp_path / "old")
+    assert type(like).__name__ == "GPT2Tokenizer"
+    lines = [" ".join(HINDI)] * 20
+    target = tokenizers.train_tokenizer(Corpus.from_lines(lines), like=like, vocab_size=500)
+    tokenizers.save_tokenizer(target, tmp_path / "new")
+    loaded = AutoTokenizer.from_pretrained(tmp_path / "new")
+    assert len(loaded.tokenize(lines[0])) == len(HINDI)
+    assert loaded.eos_token == like.eos_token
+    assert list(loaded(lines[0])) == list(like(lines[0]))  # no token types, which GPT-2 would read
+
+
+def test_a_text_without_marks_has_the_layout_of_the_source_tokenizer():
+    like = pico.wordpiece()
+    target = tokenizers.train_tokenizer(Corpus.from_lines(["Ein schöner Tag im Mai"] * 50), like=like, vocab_size=150)
+    parts = [json.loads(each.backend_tokenizer.to_str()) for each in (like, target)]
+    for name in ("normalizer", "pre_tokenizer"):
+        assert parts[0][name] == parts[1][name]

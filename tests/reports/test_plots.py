@@ -79,7 +79,7 @@ def test_the_start_does_not_flatten_the_rest():
 
     panel = compare(run={0: 30.0, 5: 20.0, 10: 3.0, 100: 1.0}, bad={0: 2.0, 10: 2.0, 100: 4.0})
     axis = Figure().subplots()
-    _draw_panel(axis, panel, "bits_per_byte", _dresses([panel])[0])
+    _draw_panel(axis, panel, _dresses([panel])[0])
     low, high = axis.get_ylim()
     assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
     assert list(axis.lines[0].get_xdata()) == [0, 5, 10, 100]
@@ -92,7 +92,7 @@ def test_the_start_of_a_short_training_is_seen():
 
     panel = compare(random={0: 2.6, 3: 2.3, 6: 2.1}, blend={0: 1.5, 3: 1.4, 6: 1.3})
     axis = Figure().subplots()
-    _draw_panel(axis, panel, "bits_per_byte", _dresses([panel])[0])
+    _draw_panel(axis, panel, _dresses([panel])[0])
     assert axis.get_ylim()[1] > 2.6
 
 
@@ -105,9 +105,9 @@ def test_odd_curves_are_drawn_too(tmp_path, recwarn, scores):
 def test_names_are_shown_as_they_are(tmp_path):
     names = ["_hidden", "<b> & $x$", *(f"run {index}" for index in range(20))]
     many = Comparison("5 $ < 6 $ & more", {name: (curve(FAST),) for name in names})
-    shown = texts(plot_curves([many] * 5, tmp_path / "curves.svg", metric="perplexity"))
+    shown = texts(plot_curves([many] * 5, tmp_path / "curves.svg"))
     assert set(names) <= set(shown)
-    assert shown.count("5 $ < 6 $ & more") == shown.count("perplexity") == 5
+    assert shown.count("5 $ < 6 $ & more") == shown.count("bits per byte") == 5
 
 
 def test_input_that_cannot_be_drawn_is_rejected(tmp_path):
@@ -115,8 +115,6 @@ def test_input_that_cannot_be_drawn_is_rejected(tmp_path):
         plot_curves([], tmp_path / "curves.svg")
     with pytest.raises(InputError, match=r"curves\.docx is not the name of a picture: it must end in \.svg or \.png"):
         plot_curves([compare(fast=FAST)], tmp_path / "curves.docx")
-    with pytest.raises(InputError, match="no metric 'accuracy'"):
-        plot_curves([compare(fast=FAST)], tmp_path / "curves.svg", metric="accuracy")
 
 
 def test_missing_matplotlib_is_reported(tmp_path, monkeypatch):

@@ -140,6 +140,13 @@ def test_unknown_tokens_give_a_warning(caplog):
     assert "unknown to the tokenizer: the scores are too good" in caplog.text
 
 
+def test_an_encoder_decoder_reads_text_of_a_script_without_spaces():
+    lines = ["河流书本学生早晨窗户", "老师房子大门很小很大"]
+    tokenizer = pico.unigram(lines * 20, size=60)
+    score = bits_per_byte(pico.t5(tokenizer), tokenizer, "\n".join(lines))
+    assert score.examples == sum(len(line[5:].encode()) for line in lines)  # the second halves
+
+
 def test_a_tokenizer_larger_than_the_model_is_rejected():
     model, _ = pico.pair("gpt2")
     larger = pico.byte_level(size=420)

@@ -70,6 +70,18 @@ def test_a_decoder_sees_the_token_before_the_one_it_predicts(paragraphs, length)
         assert labels[counted].tolist() == stream[start : start + width][counted].tolist()
 
 
+@pytest.mark.parametrize("layout", [pico.llama2_layout, pico.llama3_layout, pico.gemma_layout])
+def test_the_windows_of_a_decoder_begin_as_its_tokenizer_begins_a_text(layout):
+    tokenizer, lines = layout(), pico.sentences(5)
+    held_out = held_out_windows(tokenizer, lines, "decoder", length=20)
+    assert len(held_out.inputs) > 2
+    assert (held_out.inputs[:, 0] == tokenizer.bos_token_id).all()
+    assert held_out.inputs[0, 1:5].tolist() == tokenizer(lines[0]).input_ids[1:5]
+    labels = held_out.labels[held_out.labels != IGNORED].tolist()
+    ids = [tokenizer(line, add_special_tokens=False).input_ids for line in lines]
+    assert labels == [id for row in ids for id in (*row, tokenizer.eos_token_id)]  # every token is predicted once
+
+
 @settings(max_examples=150, deadline=None)
 @given(paragraphs=texts, length=st.integers(3, 140), stride=st.none() | st.integers(1, 12))
 def test_an_encoder_predicts_every_token_but_separators_once(paragraphs, length, stride):

@@ -292,6 +292,18 @@ def test_folders_without_text_and_pipes_are_rejected(tmp_path: Path) -> None:
         Corpus.open(tmp_path / "pipe.txt")
 
 
+def test_a_model_among_the_files_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "out" / "config.json").write_text("{\n}")
+    assert len(Corpus.open(tmp_path).sources) == 2, "a config alone is not a model"
+    (tmp_path / "out" / "model.safetensors").touch()
+    for name in (tmp_path, tmp_path / "**/*.json"):
+        with pytest.raises(InputError, match=r"out is a model folder, not text: it has config\.json and model\.safet"):
+            Corpus.open(name)
+    assert list(Corpus.open(tmp_path / "*.txt")) == ["one"]
+
+
 def test_lines_that_can_be_read_only_once_are_rejected() -> None:
     for lines in (iter(["a"]), "one text"):
         with pytest.raises(InputError, match="give a list of texts or a function"):

@@ -20,6 +20,8 @@ from tests import pico
 from tests.training.runs import packed_in
 
 LENGTH = 16
+WITHOUT_START = pico.byte_level()
+"""Puts no special token before a text."""
 
 
 def stream(tokens: Any) -> PackedText:
@@ -28,7 +30,7 @@ def stream(tokens: Any) -> PackedText:
 
 def counting(count: int, *, length: int = LENGTH, seed: int = 0) -> Blocks:
     """Blocks for a decoder of a text whose tokens are their own places, with one token to spare."""
-    return Blocks(stream(np.arange(count * length + 1)), None, "decoder", length=length, seed=seed)
+    return Blocks(stream(np.arange(count * length + 1)), WITHOUT_START, "decoder", length=length, seed=seed)
 
 
 def numbers(blocks: Blocks, positions: range) -> list[int]:
@@ -59,7 +61,7 @@ def unmasked(batch: dict[str, torch.Tensor]) -> torch.Tensor:
 @given(count=st.integers(1, 40), length=st.integers(1, 20), spare=st.integers(0, 19), seed=st.integers(0, 2**40))
 def test_every_block_comes_exactly_once_an_epoch(count, length, spare, seed):
     tokens = np.arange(count * length + 1 + spare % length)
-    blocks = Blocks(stream(tokens), None, "decoder", length=length, seed=seed)
+    blocks = Blocks(stream(tokens), WITHOUT_START, "decoder", length=length, seed=seed)
     assert blocks.count == count
     for epoch in range(3):
         assert sorted(numbers(blocks, range(epoch * count, (epoch + 1) * count))) == list(range(count))
@@ -84,6 +86,15 @@ def test_labels_are_the_next_tokens_with_the_one_after_the_block():
     assert batch["input_ids"].shape == batch["labels"].shape == (18, LENGTH)
     assert torch.equal(batch["labels"], batch["input_ids"] + 1)
     assert batch["labels"].max() == 9 * LENGTH, "the last token of the text is never predicted"
+
+
+def test_a_decoder_whose_tokenizer_begins_texts_with_a_token_has_it_in_every_sequence():
+    tokenizer = pico.llama3_layout()
+    batch = Blocks(stream(np.arange(5 * LENGTH + 1)), tokenizer, "decoder", length=LENGTH).batch([0, 1, 2])
+    plain = Blocks(stream(np.arange(5 * LENGTH + 1)), WITHOUT_START, "decoder", length=LENGTH).batch([0, 1, 2])
+    assert (batch["input_ids"][:, 0] == tokenizer.bos_token_id).all()
+    assert torch.equal(batch["input_ids"][:, 1:], plain["input_ids"][:, 1:])
+    assert torch.equal(batch["labels"], plain["labels"])
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])

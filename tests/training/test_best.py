@@ -108,7 +108,7 @@ def test_checkpoints_go_on_where_nothing_gets_better(run, result, tmp_path):
 
 def test_the_best_may_lie_in_an_earlier_stage(run_of):
     run = run_of()
-    stages = (Stage("gentle", 6, learning_rate=1e-2), Stage("wild", 6, learning_rate=50.0))
+    stages = (Stage("gentle", 6, learning_rate=1e-2), Stage("wild", 6, learning_rate=1.0))
     result = run.train(replace(TRAINING, stages=stages, steps=12, keep_best=True))
     assert result.selected == result.curve.best.step <= 6
     model, tokenizer = load_model(result.output), load_tokenizer(result.output)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn import Module
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from relexify.errors import InputError
+from relexify.training import measuring
 from relexify.training.cost import Estimate, estimate
+from relexify.training.engine import trainer
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
 from relexify.training.hardware import GPUS, USABLE, utilisation_of
-from relexify.training.measuring import CPU_BATCH, measure_training
+from relexify.training.measuring import CPU_BATCH, CPU_STEPS, measure_training
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
@@ -223,11 +226,40 @@ def test_a_few_steps_are_measured_from_a_config_alone(family, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
+class Clock:
+    """A clock that stands still unless it is advanced, in place of the module `time`."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+
 def test_the_optimiser_is_counted_once_per_step_of_the_training(tmp_path, monkeypatch):
     model, _ = pico.pair("gpt2")
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(tmp_path)
-    monkeypatch.setattr(MuonAdamW, "_muon_step", lambda *_: time.sleep(0.2))
-    measured = measure_training(tmp_path, replace(TINY, batch=64, optimiser="muon"))
+    clock, groups = Clock(), []
+    monkeypatch.setattr(trainer, "time", clock)
+    monkeypatch.setattr(measuring, "time", clock)
+    monkeypatch.setattr(measuring, "matrix_peak", lambda _: 1.0)
+
+    def optimise(*_: object) -> None:  # once per group of matrices
+        clock.now += 0.2
+        groups.append(clock.now)
+
+    def compute(module: Module, *_: object) -> None:
+        if isinstance(module, type(model.base_model)):
+            clock.now += 0.1
+
+    monkeypatch.setattr(MuonAdamW, "_muon_step", optimise)
+    hook = register_module_forward_pre_hook(compute)
+    try:
+        measured = measure_training(tmp_path, replace(TINY, batch=64, optimiser="muon"))
+    finally:
+        hook.remove()
     assert measured.batch == CPU_BATCH
-    assert measured.tokens_per_second > 2 * CPU_BATCH * LENGTH / 0.2
+    seconds = 0.2 * len(groups) / CPU_STEPS + 0.1 * 64 / CPU_BATCH
+    assert measured.tokens_per_second == pytest.approx(64 * LENGTH / seconds)

@@ -103,15 +103,19 @@ def test_a_missing_file_is_rejected(tmp_path):
         (
             [3.0, 2.0, 1.5, 1.4],
             "improving",
-            "improving. Held-out text takes 1.400 bits per byte, 3.000 before training and 1.5",
+            "improving. Held-out text takes 1.400 bits per byte, 3.000 at step 0 and 1.5",
         ),
         ([3.0, 2.0, 1.405, 1.4], "finished", "hardly improves any more."),
         (
             [3.0, 2.0, 1.4, 1.5],
             "overfitted",
-            "by heart. Held-out text takes 1.500 bits per byte, 3.000 before training and 1.4",
+            "by heart. Held-out text takes 1.500 bits per byte, 3.000 at step 0 and 1.4",
         ),
-        ([1.4, 2.0, 1.6, 1.5], "worse", "made the model worse. Held-out text takes 1.500 bits per byte, 1.400 before"),
+        (
+            [1.4, 2.0, 1.6, 1.5],
+            "worse",
+            "made the model worse. Held-out text takes 1.500 bits per byte, 1.400 at step 0",
+        ),
         ([1.4, 1.395, 1.5], "worse", "made the model worse."),
         ([1.0, 1.0, 1.0], "finished", "hardly improves any more."),
         ([1.0, 1.0002, 1.0003], "finished", "hardly improves any more."),
@@ -132,15 +136,15 @@ def test_a_training_is_judged_by_its_curve(scores, outcome, said):
         (
             [2.0, 1.0, 1.3, 1.2],
             "finished",
-            "no more after step 10. Held-out text takes 1.000 bits per byte, 2.000 before training and 1.200 at step "
-            "30, which was not kept",
+            "no more after step 10. Held-out text takes 1.000 bits per byte, 2.000 at step 0 and 1.200 at step 30, "
+            "which was not kept",
         ),
         (
             [1.4, 1.6, 1.5],
             "worse",
-            "Held-out text takes 1.400 bits per byte, 1.400 before training and 1.500 at step 20, which was not kept",
+            "Held-out text takes 1.400 bits per byte, 1.400 at step 0 and 1.500 at step 20, which was not kept",
         ),
-        ([3.0, 2.0, 1.399, 1.4], "finished", "takes 1.399 bits per byte, 3.000 before training and 1.399 at step 20"),
+        ([3.0, 2.0, 1.399, 1.4], "finished", "takes 1.399 bits per byte, 3.000 at step 0 and 1.399 at step 20"),
     ],
 )
 def test_a_training_that_keeps_its_best_model_is_judged_by_that(scores, outcome, said):

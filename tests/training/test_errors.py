@@ -202,14 +202,14 @@ def test_a_damaged_identity_of_the_run_is_rejected_and_starts_again_with_overwri
     assert_same_bits(run.train(overwrite=True).output, uninterrupted)
 
 
-EXPLODING = (Stage("wild", 20, learning_rate=1e38, warmup_steps=20),)
-"""The first step has no rate at all, the second one that nothing survives."""
+EXPLODING = replace(TRAINING, stages=(Stage("wild", 20, learning_rate=1.0, warmup_steps=20),), weight_decay=1e38)
+"""The first step has no rate at all, and no weight survives the decay of the second one."""
 
 
 def test_a_loss_that_is_nan_stops_training_and_names_the_last_good_checkpoint(run_of):
     run = run_of()
     with pytest.raises(TrainingError, match=r"NaN or infinite at step .*the last good checkpoint is") as error:
-        run.train(replace(TRAINING, stages=EXPLODING, save_every=1))
+        run.train(replace(EXPLODING, save_every=1))
     checkpoints = sorted(run.work().glob("*/checkpoint-*"))
     assert f"{checkpoints[-1]}; try a lower learning rate" in str(error.value)
     for checkpoint in checkpoints:
@@ -219,7 +219,7 @@ def test_a_loss_that_is_nan_stops_training_and_names_the_last_good_checkpoint(ru
 
 def test_a_loss_that_is_nan_is_reported_where_there_is_no_checkpoint_yet(run_of):
     with pytest.raises(TrainingError, match=r"NaN or infinite at step .*there is no checkpoint yet"):
-        run_of().train(replace(TRAINING, stages=EXPLODING, save_every=9))
+        run_of().train(replace(EXPLODING, save_every=9))
 
 
 def test_weights_that_are_nan_are_reported_before_the_first_step(run_of):

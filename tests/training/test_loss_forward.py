@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from relexify.pretrained.architecture import IGNORED
-from relexify.systems.compression import loss as factored_loss
+from relexify.systems.compression import embedding as sub_embedding
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.loss.forward import loss_forward, repeated_blocks
@@ -88,8 +88,8 @@ def test_loss_and_gradients_are_those_of_the_ordinary_logits(family):
 def test_the_codes_of_a_compressed_model_are_read_before_the_steps_and_in_none_of_them(monkeypatch):
     model = compressed(pico.pair("bert")[0], Compression(k=2))[0]
     inputs, labels = batch(model)
-    reads, plan = [], factored_loss.plan_prefixes
-    monkeypatch.setattr(factored_loss, "plan_prefixes", lambda *given: (reads.append(1), plan(*given))[1])
+    reads, plan = [], sub_embedding.plan_prefixes
+    monkeypatch.setattr(sub_embedding, "plan_prefixes", lambda *given: (reads.append(1), plan(*given))[1])
     with loss_forward(model):
         before = len(reads)
         for _ in range(3):

@@ -128,6 +128,7 @@ def test_notes_of_a_graft_are_kept(run_of):
     assert (run.output() / MIXTURE_FILE).read_bytes() == b"a mixture"
     assert (notes["method"], notes["seed"], notes["trained_from"]) == ("wechsel", 3, str(source))
     assert (notes["training"]["steps"], notes["training"]["selected_step"]) == (4, 4)
+    assert not notes["training"]["from_trained"]
 
 
 def test_the_next_sentence_head_of_a_bert_is_kept_as_it_was(run_of):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from relexify.errors import InputError
@@ -89,6 +89,25 @@ class BilingualLexicon:
     def swapped(self) -> BilingualLexicon:
         """Return the dictionary from the target language to the source language."""
         return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
+
+    def spelled_like(self, text: str) -> BilingualLexicon:
+        """Return the dictionary with its target words in the Unicode form of a text.
+
+        Not every text is in NFC. Some have all marks as characters of their own (NFD), and many texts in Hindi or
+        Bengali have letters with a dot as one character (U+095C), which NFC takes apart.
+        """
+        if unicodedata.is_normalized("NFC", text):
+            return self
+        is_apart = unicodedata.is_normalized("NFD", text)
+        pairs = [(unicodedata.normalize("NFC", each), each) for each in sorted(set(text))]
+        whole = {parts: each for parts, each in pairs if parts != each and text.count(each) > text.count(parts)}
+
+        def spelled(word: str) -> str:
+            for parts, each in whole.items():
+                word = word.replace(parts, each)
+            return unicodedata.normalize("NFD", word) if is_apart else word
+
+        return replace(self, pairs=tuple((source, spelled(target)) for source, target in self.pairs))
 
     def merged(self, other: BilingualLexicon) -> BilingualLexicon:
         """Return the pairs of both dictionaries, this one's first."""

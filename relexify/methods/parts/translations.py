@@ -16,7 +16,8 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
-from relexify.tokens import encode_words, vocabulary_of
+from relexify.text import is_unspaced
+from relexify.tokens import TokenForm, Vocabulary, encode_words, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -49,10 +50,12 @@ def translations(
     weights = _word_weights([word for _, word in pairs], frequencies)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
-    for spelled in ([f" {word}" for _, word in pairs], [word for _, word in pairs]):
-        ids = encode_words(target_tokenizer, spelled)
-        ids = [row if len(row) == 1 or not whole_words else [] for row in ids]
-        tokens = tokens + _averages(ids, weights, len(target)).T
+    words = [word for _, word in pairs]
+    alone = zip(encode_words(target_tokenizer, words), words, strict=True)
+    inside = [[target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids for ids, word in alone]
+    for ids in (encode_words(target_tokenizer, words, after_space=True), inside):
+        used = [row if len(row) == 1 or not whole_words else [] for row in ids]
+        tokens = tokens + _averages(used, weights, len(target)).T
     mixed = scipy.sparse.csr_array(tokens) @ meaning
     totals = np.asarray(mixed.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
@@ -85,6 +88,14 @@ def check_columns(
             f"words of the two vocabularies as they are and {swapped} the other way round; say so "
             "(`dictionary_swapped=true`, or BilingualLexicon.load(…, swapped=True))"
         )
+
+
+def _is_token(word: str, vocabulary: Vocabulary) -> bool:
+    """Whether a word of a script without spaces is a token that no space comes before.
+
+    Many tokenizers put a space before a text, so such a word, encoded alone, is not the token of running text.
+    """
+    return bool(word) and is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form
 
 
 def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy.sparse.csr_array:

@@ -11,6 +11,7 @@ from relexify.recipes.compare.options import Run
 from relexify.registry import choose
 from relexify.systems.transfer.checks import given_translations, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
+from relexify.training.plan import Training, plan_stages
 
 __all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]
 
@@ -42,8 +43,8 @@ class Advise:
     text_bytes: int = DEFAULT_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "length", "text_bytes"):
-            check_number(name, getattr(self, name))
+        plan_stages(Training(steps=self.steps, batch=self.batch, length=self.length, seed=self.transfer.seed))
+        check_number("text_bytes", self.text_bytes)
         for name in self.methods:
             choose(name, METHODS, "method")
 

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -36,6 +35,7 @@ from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve
+from relexify.training.result import TrainingResult
 from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
@@ -129,11 +129,9 @@ class Trial:
         if not self.work.is_finished():
             return False
         curve = _load_curve(self.folder / _CURVE, "training again")
-        return curve is not None and (is_written(self.folder / _MODEL) or not self.lacks_scores(curve))
-
-    def lacks_scores(self, curve: Curve) -> bool:
-        """Whether its result lacks scores of models that the last training wrote."""
-        return any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
+        if curve is None or is_written(self.folder / _MODEL):
+            return curve is not None
+        return not any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
 
     def missing(self, step: int | None, folder: Path) -> bool:
         """Whether scores on tasks after a step are not in a folder yet."""
@@ -216,7 +214,7 @@ def run_trial(trial: Trial) -> TrialResult:
             shutil.copytree(trial.folder / _TASKS, tasks, dirs_exist_ok=True)
         processes.wait_for_everyone()
         _evaluate_untrained(trial, tasks)
-        trainings: list[Any] = []
+        trainings: list[TrainingResult] = []
         if is_trained:
             model, curve = trial.folder / _MODEL, Curve.load(trial.folder / _CURVE)
         else:
@@ -256,7 +254,7 @@ def _evaluate_untrained(trial: Trial, folder: Path) -> None:
             evaluate_entries(models, trial.tasks, step, folder, device=trial.context.device)
 
 
-def _save_training(trial: Trial, model: Path, trainings: Sequence[Any], folder: Path) -> None:
+def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult], folder: Path) -> None:
     """Save curves, the cost of the last training, the quality of the evidence, and the model if it is to be kept."""
     *earlier, last = trainings
     last.curve.save(folder / _CURVE)

@@ -90,8 +90,14 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
         mixture: The mixture of a grafted model.
         embedding: The input embedding of the model [at least n × d], trained or not; None if it is not one matrix.
     """
-    counts, columns, weights = _heaviest(mixture)
-    used, source_ids = np.unique(columns, return_inverse=True)
+    matrix = mixture.weights
+    entries = np.diff(matrix.indptr)
+    rows_of_entries = np.repeat(np.arange(len(mixture)), entries)
+    order = np.lexsort((matrix.indices, -np.abs(matrix.data), rows_of_entries))
+    # The rank of an entry within its row, since rows stay together.
+    rank = np.arange(len(order)) - np.repeat(matrix.indptr[:-1], entries)
+    shown = order[rank < SOURCES]  # the heaviest of each row first
+    used, source_ids = np.unique(matrix.indices[shown], return_inverse=True)
     count = len(mixture)
     neighbours, cosines = np.zeros((count, 0), np.int64), np.zeros((count, 0))
     positions = np.zeros((0, 2))
@@ -103,9 +109,9 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
         tokens=[readable(token, mixture.target_spelling) for token in mixture.target_tokens],
         sources=[readable(mixture.source_tokens[id], mixture.source_spelling) for id in used],
         origins=mixture.origin,
-        source_counts=counts,
+        source_counts=np.minimum(entries, SOURCES),
         source_ids=source_ids,
-        source_weights=np.clip(np.round(weights / WEIGHT_UNIT), -(2**15), 2**15 - 1),
+        source_weights=np.clip(np.round(matrix.data[shown] / WEIGHT_UNIT), -(2**15), 2**15 - 1),
         neighbours=neighbours,
         cosines=np.round(np.clip(cosines, 0, 1) * 255),
         positions=np.round(positions * 65535),
@@ -127,17 +133,6 @@ def script_of(text: str) -> str:
             name = unicodedata.name(character, "other").split(" ")[0].split("-")[0]
             return {"CJK": "Chinese characters"}.get(name, name.capitalize())
     return "no letters"
-
-
-def _heaviest(mixture: Mixture) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of source tokens to show for each token, and their columns and weights, heaviest first."""
-    matrix = mixture.weights
-    entries = np.diff(matrix.indptr)
-    rows = np.repeat(np.arange(len(mixture)), entries)
-    order = np.lexsort((matrix.indices, -np.abs(matrix.data), rows))
-    rank = np.arange(len(rows)) - np.repeat(matrix.indptr[:-1], entries)  # within the row, since rows stay together
-    shown = order[rank < SOURCES]
-    return np.minimum(entries, SOURCES), matrix.indices[shown], matrix.data[shown]
 
 
 def _smallest(count: int) -> str:

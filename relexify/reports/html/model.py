@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from relexify.mixture import MIXTURE_FILE, Mixture, Origin
+from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.lexical import read_embedding
+from relexify.pretrained.loading import meta_model
 from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -31,13 +33,15 @@ from relexify.reports.html.elements import (
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
+from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
+from relexify.systems.transfer.summary import compare_with_transfer
 from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
-from relexify.training.summary import judge_training
+from relexify.training.summary import curve_table, judge_training
 
 __all__ = ["render_model"]
 
@@ -72,9 +76,9 @@ def render_model(folder: Path) -> str:
         Section("summary", "Summary", _summary(notes, scores, curve)),
         Section("next", "Next steps", _next_steps(folder, notes, command, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
-        Section("scores", "Scores before training", _scores(notes, scores)),
+        Section("training", "Training", _training(notes, curve)),
+        Section("scores", "Scores before training", _scores(notes, scores, is_trained=curve is not None)),
         Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
-        Section("training", "Training", _training(curve)),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
         Section("atlas", "Token atlas", _ATLAS if atlas is not None else ""),
         Section("evidence", "Evidence", _evidence(notes)),
@@ -94,16 +98,21 @@ def _summarise(notes: Mapping[str, Any]) -> list[ResultTable | str]:
 
 
 def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
-    judged = str((notes.get("verdict") or {}).get("start", "open"))
-    sentences = [notice(judged, str(part)) for part in _summarise(notes)[-1:]]
-    if curve is not None:
+    if curve is None:
+        sentences = _transfer_verdict(notes)
+    else:
         verdict = judge_training(curve, selected_step(notes, curve))
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
-        sentences = [notice(kind, verdict.reason), *sentences]
+        sentences = [notice(kind, verdict.reason)]
     if prompt := notes.get("system_prompt"):
         about = "Chats begin with a system prompt in the language of the source model"
         sentences.append(notice("open", f"{about}. It is: “{prompt}”."))
     return "".join(sentences) + figures(_key_figures(notes, scores, curve))
+
+
+def _transfer_verdict(notes: Mapping[str, Any]) -> list[str]:
+    judged = str((notes.get("verdict") or {}).get("start", "open"))
+    return [notice(judged, str(part)) for part in _summarise(notes)[-1:]]
 
 
 def _key_figures(
@@ -112,8 +121,9 @@ def _key_figures(
     """Return the numbers that the verdict rests on, each with its name and what to compare it with."""
     entries = []
     if curve is not None:
-        first, kept = curve.first.bits_per_byte, curve.best.bits_per_byte
-        entries.append((f"{kept:.3f}", "bits per byte at best", f"{first:.3f} before training"))
+        kept = curve.at(selected_step(notes, curve))
+        about = f"{curve.first.bits_per_byte:.3f} at step 0; lower is better"
+        entries.append((f"{kept.bits_per_byte:.3f}", f"bits per byte at step {kept.step:,} (selected)", about))
     elif own := scores.get(method := str(notes.get("method"))):
         # Without the method, which may be a baseline itself.
         others = [f"{BASELINES[name]} {scores[name]:.3f}" for name in BASELINES if name in scores and name != method]
@@ -140,8 +150,9 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
         source = command.get("source_corpus") if command.get("keep_source") else None
+        longest = usable_length(meta_model(folder))
         title, lines = after_transfer(
-            name, command["corpus"], command.get("held_out"), is_poor=is_poor, source_corpus=source
+            name, command["corpus"], command.get("held_out"), is_poor=is_poor, longest=longest, source_corpus=source
         )
     else:
         title, lines = after_training(name, notes, curve)
@@ -167,19 +178,22 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
     return "".join(blocks) + hint if blocks else ""
 
 
-def _scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
+def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
+    """Return the scores of the transfer, after its verdict if the summary is about a training."""
+    verdict = "".join(_transfer_verdict(notes)) if is_trained else ""
     if not scores:
-        return ""
+        return verdict
     method = str(notes.get("method", ""))
     ordered = {BASELINES.get(name, name): score for name, score in sorted(scores.items(), key=lambda entry: entry[1])}
     size = (notes.get("held_out_text") or {}).get("bytes")
     sample = f"{size:,} bytes of held-out text" if size else "held-out text"
     hint = (
-        f"Bits that the model needs to predict a byte, measured on {sample}; lower is better. Random rows are drawn at "
-        "random, shuffled rows are the model's own rows at random tokens. Both use no evidence, so the difference to "
-        "them is what the evidence gains. The order may change in training: rows without evidence learn more slowly."
+        f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens; "
+        "lower is better. Random rows are drawn at random, shuffled rows are the model's own rows at random tokens. "
+        "Both use no evidence, so the difference to them is what the evidence gains. The order may change in training: "
+        "rows without evidence learn more slowly."
     )
-    return bars(ordered, marked=BASELINES.get(method, method)) + f'<p class="hint">{hint}</p>'
+    return verdict + bars(ordered, marked=BASELINES.get(method, method)) + f'<p class="hint">{hint}</p>'
 
 
 def _lengths(extension: Mapping[str, Any] | None) -> str:
@@ -190,7 +204,7 @@ def _lengths(extension: Mapping[str, Any] | None) -> str:
     return draw_curves({"target language": points}, label="tokens per byte", unit="added token")
 
 
-def _training(curve: Curve | None) -> str:
+def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
     if curve is None:
         return ""
     languages = list(curve.first.by_language or ())
@@ -198,17 +212,11 @@ def _training(curve: Curve | None) -> str:
         language: [(point.step, (point.by_language or {})[language]) for point in curve.points]
         for language in languages
     } or {"held-out text": [(point.step, point.bits_per_byte) for point in curve.points]}
-    chosen = {curve.first.step, curve.best.step, curve.last.step}
-    rows = [["step", "tokens", "stage", "bits per byte", "perplexity"]]
-    for point in curve.points:
-        if point.step in chosen:
-            step = f"{point.step:,}" + (" (best)" if point.step == curve.best.step else "")
-            rows.append(
-                [step, f"{point.tokens:,}", point.stage, f"{point.bits_per_byte:.4f}", f"{point.perplexity:,.2f}"]
-            )
+    scores = table(curve_table(curve, selected_step(notes, curve)).rows)
+    hints = "".join(f'<p class="hint">{escape(hint)}</p>' for hint in compare_with_transfer(notes, curve))
     losses = [(point.step, point.loss) for point in curve.points if point.loss is not None]
     loss = draw_curves({"training loss": losses}, label="nats per token") if len(losses) > 1 else ""
-    return draw_curves(lines) + loss + table(rows)
+    return draw_curves(lines) + loss + scores + hints
 
 
 def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:

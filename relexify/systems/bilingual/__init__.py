@@ -2,7 +2,7 @@
 
     options.py   `BilingualOptions`, and how the paper trains
     model.py     `BilingualModel`: two ordinary models that share all but their vocabularies
-    folder.py    `BilingualBundle`: the model with both tokenizers, save and load, export of one language
+    folder.py    `BilingualBundle`: the model with both tokenizers, save and load
     training.py  train both languages together
     recipe.py, kind.py   what recipes and model loading find this system by
 

@@ -6,7 +6,6 @@ OUTPUT/languages/en, OUTPUT/languages/sw   the tokenizer and the generation conf
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.storage.files import MARKER, write_file, write_folder
+from relexify.storage.files import write_folder
 from relexify.systems.bilingual.kind import BILINGUAL
 from relexify.systems.bilingual.model import BilingualModel
 
@@ -94,21 +93,6 @@ class BilingualBundle:
             model = self.model.for_language(language)
             if model.can_generate():
                 model.generation_config.save_pretrained(path)
-
-    def export(self, language: str, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the model of one language, with its tokenizer, as an ordinary folder of transformers.
-
-        Raises:
-            InputError: The model does not have this language.
-            OutputError: The folder cannot be written.
-        """
-        model = self.model.for_language(language)
-        with write_folder(folder, overwrite=overwrite) as beside:
-            save_model(model, beside)
-            save_tokenizer(self.tokenizers[language], beside)
-            notes = {"exported": {"language": language, "languages": list(self.model.languages)}}
-            write_file(beside / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-        return Path(folder)
 
 
 def load_bilingual_model(folder: str | Path) -> BilingualModel:

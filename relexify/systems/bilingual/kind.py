@@ -28,12 +28,6 @@ def _load_language(folder: str | Path, language: str) -> tuple[PreTrainedModel, 
     return both.model.for_language(language), both.tokenizers[language]
 
 
-def _export_language(folder: str | Path, language: str, output: str | Path, overwrite: bool) -> Path:
-    from relexify.systems.bilingual.folder import BilingualBundle
-
-    return BilingualBundle.load(folder).export(language, output, overwrite=overwrite)
-
-
 BILINGUAL = MODEL_KINDS.add(
     "bilingual",
     ModelKind(
@@ -42,7 +36,6 @@ BILINGUAL = MODEL_KINDS.add(
         needs_language=True,
         languages=_languages,
         load_language=_load_language,
-        export_language=_export_language,
         written_by="relexify bilingual",
     ),
 )

@@ -103,8 +103,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         check_languages(languages)
         lexical = sorted(lexical_axes(source))
         lexical_axes(target)  # raises for a compressed model, whose tokens share parameters
-        _check_architecture(source, target)
-        _check_encoder(source, target, lexical)
+        _check_pair(source, target, lexical)
         config = BilingualConfig(_config_of(source, source.dtype), _config_of(target, source.dtype), languages, lexical)
         joined: BilingualModel = cls(config).to(source.dtype)
         own, foreign = source.state_dict(), target.state_dict()
@@ -247,8 +246,8 @@ def _share(
     return tensors, inside_modules
 
 
-def _check_architecture(source: PreTrainedModel, target: PreTrainedModel) -> None:
-    """Validate that two models have the same architecture, one that can be bilingual."""
+def _check_pair(source: PreTrainedModel, target: PreTrainedModel, lexical: Sequence[str]) -> None:
+    """Validate that two models of an architecture that can be bilingual share an encoder; warn if its values differ."""
     if type(source) is not type(target):
         raise GraftError(
             f"the models are a {type(source).__name__} and a {type(target).__name__}: give two of one family, "
@@ -264,10 +263,6 @@ def _check_architecture(source: PreTrainedModel, target: PreTrainedModel) -> Non
             f"{type(source).__name__} counts positions from its padding id, which is {source.config.pad_token_id} in "
             f"one model and {target.config.pad_token_id} in the other: give models with the same padding id"
         )
-
-
-def _check_encoder(source: PreTrainedModel, target: PreTrainedModel, lexical: Sequence[str]) -> None:
-    """Validate that two encoders have the same shapes, and warn if their values differ."""
     own, other = source.state_dict(), target.state_dict()
     for name in sorted({*own, *other} - set(lexical)):
         own_shape = tuple(own[name].shape) if name in own else None

@@ -7,7 +7,7 @@ i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
     codes.py      which code every token gets: digits of its index, random, or recursive k-means
     tables.py     the rows of the tables that keep most of a given embedding
     embedding.py  `SubEmbedding` and `FactoredHead` in place of `nn.Embedding` and the output `nn.Linear`
-    loss.py       the training loss of such a head without logits
+    loss.py       the logits of such a head, and its training loss without logits
     low_rank.py   an embedding as two factors instead, the factorised form of OFA
     model.py      any model of transformers with sub-embeddings: class, save and load, expand
     compress.py   compress a model or a folder, and report what was lost

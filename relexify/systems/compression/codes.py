@@ -343,6 +343,8 @@ def _number_by_similarity(
         count: Rows of the table.
         seed: Random seed of the rows to start with.
     """
+    from scipy.optimize import linear_sum_assignment
+
     sample = block[np.random.default_rng(seed).permutation(len(block))[:LLOYD_ROWS]]
     if count < len(sample):
         table = _k_means(sample, count, seed, start="random").cluster_centers_
@@ -352,7 +354,10 @@ def _number_by_similarity(
     for _ in range(NUMBERING_ROUNDS):
         for cell, (means, sizes, cluster_of_token) in zip(cells, clusters, strict=True):
             costs = squared_distances(means, table) * sizes[:, None]  # a cluster counts once for each of its tokens
-            digits[cell] = _distinct_columns(costs)[cluster_of_token]
+            # A different row of the table for every cluster, at the least total cost, or nearly so.
+            exact = costs.size <= EXACT_ASSIGNMENT
+            numbers = linear_sum_assignment(costs)[1] if exact else bounded_labels(costs, 1)
+            digits[cell] = numbers[cluster_of_token]
         table = block_means(block, digits, count, missing=table)
 
 
@@ -363,16 +368,6 @@ def _cluster_means(block: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
         return block[np.argsort(cluster_of_token)], np.ones(len(labels), np.float32), cluster_of_token
     sizes = np.bincount(cluster_of_token)
     return block_means(block, cluster_of_token, len(found)), sizes.astype(np.float32), cluster_of_token
-
-
-def _distinct_columns(costs: np.ndarray) -> np.ndarray:
-    """Return a different column for every row, at the least total cost, or nearly so if the matrix is large."""
-    if costs.size > EXACT_ASSIGNMENT:
-        return bounded_labels(costs, 1)
-    from scipy.optimize import linear_sum_assignment
-
-    columns: np.ndarray = linear_sum_assignment(costs)[1]
-    return columns
 
 
 def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -> np.ndarray:
@@ -390,7 +385,11 @@ def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -
     labels = np.zeros(len(rows), dtype=np.int64)
     for _ in range(EQUAL_SIZE_ROUNDS):
         labels = bounded_labels(squared_distances(rows, centres), capacity, seed=seed)
-        centres = _means(rows, labels, centres)
+        order = np.argsort(labels, kind="stable")
+        found, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+        centres = centres.copy()  # an empty cluster keeps its centre
+        for label, start, count in zip(found, starts, counts, strict=True):
+            centres[label] = rows[order[start : start + count]].mean(axis=0)
     return labels
 
 
@@ -476,13 +475,3 @@ def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
             prices += (softness * np.log(np.maximum(load, 1e-3))).astype(prices.dtype)
         softness /= 3
     return prices
-
-
-def _means(rows: np.ndarray, labels: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return the mean of each cluster [M × d]; an empty one keeps its centre."""
-    order = np.argsort(labels, kind="stable")
-    found, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
-    means = centres.copy()
-    for label, start, count in zip(found, starts, counts, strict=True):
-        means[label] = rows[order[start : start + count]].mean(axis=0)
-    return means

@@ -15,26 +15,35 @@ not even need the logits: see `loss.py`.
 
 from __future__ import annotations
 
-from itertools import accumulate
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import embedding, embedding_bag, linear
+from torch.nn.functional import embedding
 
 from relexify.errors import InputError
 from relexify.systems.compression.codes import check_codes, digit_codes, table_sizes
+from relexify.systems.compression.loss import (
+    CodePrefixes,
+    PrefixPlan,
+    code_prefixes,
+    factored_logits,
+    factored_nats,
+    plan_prefixes,
+)
 from relexify.systems.compression.tables import split_width
 
 if TYPE_CHECKING:
-    from relexify.systems.compression.low_rank import LowRankEmbedding
     from relexify.training.loss.chunked import ChunkLoss
 
-__all__ = ["FactoredHead", "SharedSubEmbedding", "SubEmbedding", "factored_logits", "stacked_rows"]
+__all__ = ["FactoredHead", "SubEmbedding"]
 
-MAX_LOGITS = 2**31 - 1
-"""Most logits computed at once: on a GPU, the gradient of `embedding_bag` counts in 32 bits and silently overflows."""
+CHUNK_LOGITS = 2**29
+"""Most logits of a chunk: on a GPU, summing their gradients takes twice their memory in addition."""
+CHUNK_PREFIX_SCORES = 2**28
+"""Most prefix scores of a chunk; a few times as many numbers are alive at once, in float32."""
 
 
 class SubEmbedding(nn.Module):
@@ -147,28 +156,6 @@ class SubEmbedding(nn.Module):
         return f"{self.num_embeddings}, {self.embedding_dim}, rows={self.rows}, padding_idx={self.padding_idx}"
 
 
-class SharedSubEmbedding(nn.Module):
-    """A second module of a model that looks tokens up in the same tables, such as a decoder's beside the encoder's.
-
-    It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
-    """
-
-    def __init__(self, shared: SubEmbedding | LowRankEmbedding, scale: float = 1.0) -> None:
-        super().__init__()
-        self.scale = scale
-        self._shared = (shared,)  # a module inside a tuple is not registered
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """The dense embedding [N × d]; see `SubEmbedding.weight`."""
-        return self._shared[0].weight
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return the rows of tokens [… × d]."""
-        rows: torch.Tensor = self._shared[0](ids)
-        return rows if self.scale == 1.0 else rows * self.scale
-
-
 class FactoredHead(nn.Module):
     """The output head of a language model over a sub-embedding, in place of `nn.Linear`.
 
@@ -223,48 +210,35 @@ class FactoredHead(nn.Module):
 
     def chunk_positions(self, most: int) -> int:
         """Return how many positions a chunk should have: `most`, or a smaller power of two."""
-        from relexify.systems.compression.loss import chunk_positions  # which imports this module
-
-        return chunk_positions(self, most)
+        plan = self._plan_prefixes()
+        fitting = CHUNK_LOGITS // self.out_features if plan is None else CHUNK_PREFIX_SCORES // plan.prefixes
+        return min(most, 1 << (max(1, fitting).bit_length() - 1))
 
     def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:
-        """Return a function for the summed negative log likelihood of a chunk."""
-        from relexify.systems.compression.loss import chunk_loss
+        """Return a function for the summed negative log likelihood of a chunk; compiled for chunks of one size."""
+        plan = self._plan_prefixes()
+        nats = torch.compile(factored_nats, dynamic=False) if compiled else factored_nats
 
-        return chunk_loss(self, compiled=compiled)
+        @functools.cache
+        def prefixes_on(device: torch.device) -> CodePrefixes | None:
+            # Built at the first call, since a trainer moves the model to its device after this function has returned.
+            if plan is None:
+                return None
+            return code_prefixes(self.embedding.codes.numpy(force=True), self.embedding.rows, plan, device)
+
+        def chunk_nats(
+            hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
+        ) -> torch.Tensor:
+            shapes = [table.shape for table in self.embedding.tables]
+            flat = torch.split(weight, [shape.numel() for shape in shapes])
+            tables = [part.view(shape) for part, shape in zip(flat, shapes, strict=True)]
+            return nats(hidden, tables, bias, labels, self.embedding.codes, prefixes_on(hidden.device))
+
+        return chunk_nats
+
+    def _plan_prefixes(self) -> PrefixPlan | None:
+        return plan_prefixes(self.embedding.codes.numpy(force=True), self.embedding.rows)
 
     def extra_repr(self) -> str:
         """Return its sizes, for `repr`."""
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self.is_tied}"
-
-
-def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: torch.Tensor) -> torch.Tensor:
-    """Return logits without bias [n × N].
-
-    Args:
-        hidden: Hidden states [n × d].
-        tables: k tables [M_i × d_i].
-        codes: [N × k].
-    """
-    if len(hidden) > 1 and len(codes) * len(hidden) > MAX_LOGITS:
-        parts = torch.split(hidden, max(1, MAX_LOGITS // len(codes)))
-        return torch.cat([factored_logits(part, tables, codes) for part in parts])
-    parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
-    scores = torch.cat([linear(table, part) for part, table in zip(parts, tables, strict=True)])  # [Σ M_i × n]
-    # Adding k whole rows of scores per token is what `embedding_bag` is made for: it reads and writes memory in one
-    # direction, keeps nothing but the sum for the backward pass, and its gradient has a fixed order on every device.
-    return embedding_bag(stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
-
-
-def stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
-    """Return the positions of digits in k tables that are stacked one below the other.
-
-    Args:
-        rows: Rows of each table, M_i.
-        codes: Codes of any tokens [n × k].
-
-    Returns:
-        f_i(n) + Σ_{j < i} M_j [n × k].
-    """
-    starts = accumulate(rows[:-1], initial=0)
-    return torch.stack([codes[:, index] + start for index, start in enumerate(starts)], dim=1)

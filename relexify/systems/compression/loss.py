@@ -1,4 +1,4 @@
-"""The training loss of a factored head, without logits.
+"""The logits of a factored head, and its training loss without logits.
 
 The cross-entropy of a label y is log Σ_n exp(logit_n) - logit_y. The label's logit is a sum of k scores; only the sum
 over the vocabulary is expensive. A token's logit is the sum of the scores of its k digits, and a bias. Take one digit
@@ -16,36 +16,29 @@ If codes are so scattered that B would be too large, the loss is computed from l
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy, embedding_bag, linear
 
 from relexify.pretrained.architecture import IGNORED
-from relexify.systems.compression.embedding import FactoredHead, factored_logits, stacked_rows
-
-if TYPE_CHECKING:
-    from relexify.training.loss.chunked import ChunkLoss
 
 __all__ = [
     "CodePrefixes",
     "PrefixPlan",
-    "chunk_loss",
-    "chunk_positions",
     "code_prefixes",
+    "factored_logits",
+    "factored_nats",
     "log_vocabulary_sum",
     "plan_prefixes",
 ]
 
-CHUNK_LOGITS = 2**29
-"""Most logits of a chunk: on a GPU, summing their gradients takes twice their memory in addition."""
-CHUNK_PREFIX_SCORES = 2**28
-"""Most prefix scores of a chunk; a few times as many numbers are alive at once, in float32."""
-
+MAX_LOGITS = 2**31 - 1
+"""Most logits computed at once: on a GPU, the gradient of `embedding_bag` counts in 32 bits and silently overflows."""
 MAX_CELLS = 2**26
 """The largest matrix B: with a larger one, products cost more than the logits of all tokens."""
 GRID_ALLOWANCE = 1.5
@@ -58,62 +51,61 @@ LOG_ZERO = -1e30
 """A finite stand-in for log 0."""
 
 
-def chunk_positions(head: FactoredHead, most: int) -> int:
-    """Return how many positions a chunk should have: `most`, or a smaller power of two."""
-    plan = _plan(head)
-    if plan is None:
-        fitting = max(1, CHUNK_LOGITS // head.out_features)
-    else:
-        fitting = max(1, CHUNK_PREFIX_SCORES // plan.prefixes)
-    return min(most, 1 << (fitting.bit_length() - 1))
-
-
-def chunk_loss(head: FactoredHead, *, compiled: bool = False) -> ChunkLoss:
-    """Return a function for the summed negative log likelihood of some positions, given the head's `loss_weight`.
+def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: torch.Tensor) -> torch.Tensor:
+    """Return logits without bias [n × N].
 
     Args:
-        head: The head.
-        compiled: Compile it, for chunks of one size.
+        hidden: Hidden states [n × d].
+        tables: k tables [M_i × d_i].
+        codes: [N × k].
     """
-    plan = _plan(head)
-    by_prefixes = _compile(_prefix_nats) if compiled else _prefix_nats
-    by_logits = _compile(_logit_nats) if compiled else _logit_nats
-
-    @functools.cache
-    def prefixes_on(device: torch.device, plan: PrefixPlan) -> CodePrefixes:
-        # Built at the first call, since a trainer moves the model to its device after this function has returned.
-        return code_prefixes(head.embedding.codes.numpy(force=True), head.embedding.rows, plan, device)
-
-    def factored_nats(
-        hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor
-    ) -> torch.Tensor:
-        shapes = [table.shape for table in head.embedding.tables]
-        flat = torch.split(weight, [shape.numel() for shape in shapes])
-        tables = [part.view(shape) for part, shape in zip(flat, shapes, strict=True)]
-        if plan is None:
-            return by_logits(hidden, tables, bias, labels, head.embedding.codes)
-        return by_prefixes(hidden, tables, bias, labels, head.embedding.codes, prefixes_on(hidden.device, plan))
-
-    return factored_nats
+    if len(hidden) > 1 and len(codes) * len(hidden) > MAX_LOGITS:
+        parts = torch.split(hidden, max(1, MAX_LOGITS // len(codes)))
+        return torch.cat([factored_logits(part, tables, codes) for part in parts])
+    parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
+    scores = torch.cat([linear(table, part) for part, table in zip(parts, tables, strict=True)])  # [Σ M_i × n]
+    # Adding k whole rows of scores per token is what `embedding_bag` is made for: it reads and writes memory in one
+    # direction, keeps nothing but the sum for the backward pass, and its gradient has a fixed order on every device.
+    return embedding_bag(stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
 
 
-def _compile(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    return torch.compile(function, dynamic=False)
+def stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
+    """Return the positions of digits in k tables that are stacked one below the other.
+
+    Args:
+        rows: Rows of each table, M_i.
+        codes: Codes of any tokens [n × k].
+
+    Returns:
+        f_i(n) + Σ_{j < i} M_j [n × k].
+    """
+    starts = accumulate(rows[:-1], initial=0)
+    return torch.stack([codes[:, index] + start for index, start in enumerate(starts)], dim=1)
 
 
-def _plan(head: FactoredHead) -> PrefixPlan | None:
-    return plan_prefixes(head.embedding.codes.numpy(force=True), head.embedding.rows)
-
-
-def _prefix_nats(
+def factored_nats(
     hidden: torch.Tensor,
     tables: list[torch.Tensor],
     bias: torch.Tensor | None,
     labels: torch.Tensor,
     codes: torch.Tensor,
-    prefixes: CodePrefixes,
+    prefixes: CodePrefixes | None,
 ) -> torch.Tensor:
-    """Return the logarithm of the vocabulary's sum less the logit of the label, summed over positions."""
+    """Return the negative log likelihood of the labels, summed over positions.
+
+    Args:
+        hidden: Hidden states [n × d].
+        tables: k tables [M_i × d_i].
+        bias: One number per token [N].
+        labels: Tokens, or `IGNORED` [n].
+        codes: [N × k].
+        prefixes: The tokens as cells of a matrix; if None, the loss is computed from logits.
+    """
+    if prefixes is None:
+        logits = factored_logits(hidden, tables, codes)
+        if bias is not None:
+            logits = logits + bias.to(logits.dtype)
+        return cross_entropy(_at_least_float32(logits), labels, ignore_index=IGNORED, reduction="sum")
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
     # The products may be in half precision under autocast; everything after them is not.
     scores = _at_least_float32(torch.cat([linear(part, table) for table, part in zip(tables, parts, strict=True)], 1))
@@ -126,19 +118,6 @@ def _prefix_nats(
         label_logits = label_logits + bias.to(label_logits.dtype)[tokens]
     nats = log_vocabulary_sum(scores, rows, prefixes, bias) - label_logits
     return torch.where(counts, nats, 0.0).sum()
-
-
-def _logit_nats(
-    hidden: torch.Tensor,
-    tables: list[torch.Tensor],
-    bias: torch.Tensor | None,
-    labels: torch.Tensor,
-    codes: torch.Tensor,
-) -> torch.Tensor:
-    logits = factored_logits(hidden, tables, codes)
-    if bias is not None:
-        logits = logits + bias.to(logits.dtype)
-    return cross_entropy(_at_least_float32(logits), labels, ignore_index=IGNORED, reduction="sum")
 
 
 def _at_least_float32(values: torch.Tensor) -> torch.Tensor:
@@ -252,25 +231,19 @@ def log_vocabulary_sum(
     """
     parts = list(torch.split(scores, rows, dim=1))
     last = parts.pop(prefixes.plan.last)
-    odds, lift = _odds(prefixes, last.shape[1], bias, scores)
+    # B [U × M] with each row divided by its largest number, and the logarithms of the latter [U].
+    values = scores.new_zeros(len(prefixes.cells)) if bias is None else bias.to(scores.dtype)
+    shape = prefixes.plan.prefixes, last.shape[1]
+    grid = scores.new_full((math.prod(shape),), float("-inf")).index_copy(0, prefixes.cells, values).view(shape)
+    # A prefix without tokens has -inf everywhere, and -inf - -inf would be NaN.
+    lift = grid.detach().amax(1).clamp(min=LOG_ZERO)
+    odds = torch.exp(grid - lift[:, None])
     others = torch.cat(parts, dim=1) if parts else scores.new_zeros(len(scores), 0)
     sizes = tuple(part.shape[1] for part in parts)
     total: torch.Tensor = _VocabularySum.apply(  # type: ignore[no-untyped-call]
         others, last, odds, lift, prefixes.columns, prefixes.members, sizes
     )
     return total
-
-
-def _odds(
-    prefixes: CodePrefixes, rows: int, bias: torch.Tensor | None, like: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return B [U × M] with each row divided by its largest number, and the logarithms of the latter [U]."""
-    values = like.new_zeros(len(prefixes.cells)) if bias is None else bias.to(like.dtype)
-    empty = like.new_full((prefixes.plan.prefixes * rows,), float("-inf"))
-    grid = empty.index_copy(0, prefixes.cells, values).view(prefixes.plan.prefixes, rows)
-    # A prefix without tokens has -inf everywhere, and -inf - -inf would be NaN.
-    lift = grid.detach().amax(1).clamp(min=LOG_ZERO)
-    return torch.exp(grid - lift[:, None]), lift
 
 
 class _VocabularySum(torch.autograd.Function):

@@ -20,7 +20,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from relexify.errors import GraftError
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.precision import cast_parameters
-from relexify.systems.compression.embedding import FactoredHead, SharedSubEmbedding, SubEmbedding
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.kind import CONFIG_ENTRY
 from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
 
@@ -182,6 +182,28 @@ class _Compressed(_Base):  # type: ignore[misc]
     def resize_token_embeddings(self, *inputs: Any, **options: Any) -> Any:
         """Raise an error: the code of a new token would have to say which parts of other tokens it shares."""
         raise NotImplementedError("its embedding is compressed; expand it first (relexify expand)")
+
+
+class SharedSubEmbedding(nn.Module):
+    """A second module of a model that looks tokens up in the same tables, such as a decoder's beside the encoder's.
+
+    It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
+    """
+
+    def __init__(self, shared: SubEmbedding | LowRankEmbedding, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = scale
+        self._shared = (shared,)  # a module inside a tuple is not registered
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The dense embedding [N × d]; see `SubEmbedding.weight`."""
+        return self._shared[0].weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of tokens [… × d]."""
+        rows: torch.Tensor = self._shared[0](ids)
+        return rows if self.scale == 1.0 else rows * self.scale
 
 
 def drop_missing_ties(model: PreTrainedModel) -> None:

@@ -65,7 +65,8 @@ def check_values(options: Compression) -> None:
     if kind is not None and not options.matched:
         raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
     check_number("seed", options.seed, 0, LARGEST_SEED)
-    check_number("rank", options.rank)
+    for name in ("k", "clusters", "rank"):
+        check_number(name, getattr(options, name))
     if options.rank is not None and options != Compression(rank=options.rank, head=options.head, seed=options.seed):
         raise InputError("with a rank there are no tables, codes and clusters: leave out their options, or the rank")
 

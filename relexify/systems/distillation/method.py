@@ -50,8 +50,7 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "token-distillation",
     Method(
-        becomes="the row with which the model computes the same hidden states as from its source pieces; tokens that "
-        "both vocabularies have are copied",
+        becomes="the row that gives the hidden states of its source pieces",
         evidence="text in the target language; a GPU, or much patience",
         paper="Dobler et al. 2025",
         build=_build,

@@ -229,19 +229,13 @@ def given_translations(options: Transfer) -> list[Input]:
 
 def _report_unused(options: Transfer) -> None:
     """Warn of options that the method does not use, or not beside the translations that are given."""
-    unneeded = unused_options(METHODS[options.method], keep_source=options.keep_source)
+    method = METHODS[options.method]
+    unneeded = unused_options(method, keep_source=options.keep_source)
     if unused := [name for name in unneeded if getattr(options, name) is not None]:
         logger.warning("the method %s makes no use of %s", options.method, _named(unused))
-    if replaced := _replaced_options(options):
-        others = _named(given_translations(options))
-        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), others)
-
-
-def _replaced_options(options: Transfer) -> list[str]:
-    """Return the names of the options that were set, and that the method would use if it had no translations."""
-    method, beside = METHODS[options.method], given_translations(options)
-    defaults = {field.name: field.default for field in fields(options)}
-    return [
+    # Options that were set, and that the method would use if it had no translations.
+    beside, defaults = given_translations(options), {field.name: field.default for field in fields(options)}
+    replaced = [
         name
         for name, kinds in {**_USED_BY, **_READ_BY}.items()
         if getattr(options, name) != defaults[name]
@@ -249,6 +243,8 @@ def _replaced_options(options: Transfer) -> list[str]:
         and any(method.takes(kind) for kind in kinds)
         and not any(method.takes(kind, beside=beside) for kind in kinds)
     ]
+    if replaced:
+        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), _named(beside))
 
 
 def _check_extension(options: Transfer, method: Method) -> None:

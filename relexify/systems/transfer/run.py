@@ -133,11 +133,18 @@ def run_transfer(
     if scored:
         start = replace(start, bits_per_byte=score_start(options, model, inputs, result, sample, counted))
     start = replace(start, extension=extension)
+    prompt = default_system_prompt(target)
+    if prompt is not None:
+        logger.warning(
+            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
+            "target language, or edit chat_template.jinja",
+            prompt,
+        )
     summary = {
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
-        "system_prompt": _report_system_prompt(target),
+        "system_prompt": prompt,
         "samples": segment_samples(shown, source, target),
     }
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
@@ -166,18 +173,6 @@ def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, 
         text=text,
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
     )
-
-
-def _report_system_prompt(target: PreTrainedTokenizerFast) -> str | None:
-    """Return the system prompt that the chat template adds, with a warning, since it is not in the target language."""
-    prompt = default_system_prompt(target)
-    if prompt is not None:
-        logger.warning(
-            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
-            "target language, or edit chat_template.jinja",
-            prompt,
-        )
-    return prompt
 
 
 def load_transfer(output: Path) -> TransferResult:

@@ -66,28 +66,19 @@ def score_start(
         "keep_source": options.keep_source,
         "prior": counted,
     }
+
+    def score_baseline(mixture: Mixture) -> float:
+        """Return bits per byte of the model with rows that no evidence was used for."""
+        baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
+        title = BASELINES[mixture.method]
+        with report_under(title):
+            add_prior(options, baseline, counted)
+        return _measure(title, baseline.model, target, text, options.device)
+
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
-        scores[mixture.method] = _cached_score(
-            mixture.method, key, partial(_score_baseline, options, model, inputs, mixture, text, counted)
-        )
+        scores[mixture.method] = _cached_score(mixture.method, key, partial(score_baseline, mixture))
     scores[options.method] = _measure(options.method, result.model, target, text, options.device)
     return scores
-
-
-def _score_baseline(
-    options: Transfer,
-    model: PreTrainedModel,
-    inputs: Inputs,
-    mixture: Mixture,
-    text: str,
-    counted: PriorText | None,
-) -> float:
-    """Return bits per byte of the model with rows that no evidence was used for."""
-    baseline = graft(model, inputs.target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
-    title = BASELINES[mixture.method]
-    with report_under(title):
-        add_prior(options, baseline, counted)
-    return _measure(title, baseline.model, inputs.target, text, options.device)
 
 
 def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,6 @@ BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
 _NOT_SCORED, _EXTENSION = "not_scored", "extension"
 """Keys in `relexify.json`."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -70,13 +70,14 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     """Compare the scores of a training with those of the transfer before it, in a sentence.
 
     Args:
-        notes: `relexify.json` of the model that the training started from.
+        notes: `relexify.json` of the trained model.
         curve: The scores of the training.
 
     Returns:
-        The sentence; nothing if the model was not transferred, was not scored then, or has been trained since.
+        The sentence; nothing if step 0 is not the model that a transfer has written and scored.
     """
-    if not _is_transferred(notes) or "training" in notes:
+    training = notes.get("training")
+    if training is None or training.get("from_trained") or not _is_transferred(notes) or "compression" in notes:
         return []
     # Both import torch, which validating a recipe does not need.
     from relexify.scoring import WINDOW
@@ -84,16 +85,15 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
 
     start = Start.from_notes(notes)
     own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
-    if own is None or original is None or start.text is None:
-        return []
-    first = curve.first
     # With text of both languages, the score is the mean of theirs.
-    here = first.bits_per_byte if first.by_language is None else first.by_language[TARGET]
+    here = (curve.first.by_language or {TARGET: curve.first.bits_per_byte}).get(TARGET)
+    if own is None or original is None or start.text is None or here is None:
+        return []
     if abs(own - here) > SAME:
         return [
-            "Do not compare these scores with those of the transfer, which were measured on "
-            f"{start.text.bytes:,} bytes of text in windows of at most {WINDOW} tokens: {own:.3f} bits per byte for "
-            f"the same model as step 0, {here:.3f} here."
+            f"Do not compare these scores with those of the transfer: step 0 is the same model, but needs {here:.3f} "
+            f"bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
+            f"{start.text.bytes:,} bytes of text in windows of at most {WINDOW} tokens."
         ]
     return [
         f"On the same text in the target language, the original model and tokenizer need {original:.3f} bits per byte."

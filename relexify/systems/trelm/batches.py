@@ -23,7 +23,7 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
-from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
+from relexify.systems.trelm.options import Direction, Objective, Weighting
 from relexify.systems.trelm.pairs import AlignedPairs, Sentence
 from relexify.training.data.batches import Batch, Batches, Masks
 from relexify.training.data.packing import PackedText
@@ -59,7 +59,6 @@ class PairBatches:
         seed: Random seed of the order and of the masks.
 
     Raises:
-        InputError: There is no such objective or direction.
         VocabularyError: A tokenizer has no mask token.
     """
 
@@ -78,9 +77,6 @@ class PairBatches:
         masking: float = 0.15,
         seed: int = 0,
     ) -> None:
-        check_objective(objective)
-        if direction not in get_args(Direction):
-            raise InputError(f"there is no direction {direction!r}: choose one of {', '.join(get_args(Direction))}")
         self.pairs, self.objective, self.seed = pairs, objective, seed
         self.objectives = 2 if weighting == "objectives" else 1
         self.read = get_args(Direction).index(direction)  # index of the language that is read

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
-from relexify.errors import EvidenceError, InputError
+from relexify.errors import EvidenceError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
@@ -109,12 +108,9 @@ def embedding_rows(
         float32 [n × d], and the result of the search for a map, if there was one.
 
     Raises:
-        InputError: There is no such initialisation or map, or the widths differ.
+        InputError: The widths differ.
         EvidenceError: The vectors could not be aligned with the embedding.
     """
-    for name, value, choices in (("initialisation", initialisation, RowSource), ("map", by, Map)):
-        if value not in get_args(choices):
-            raise InputError(f"there is no {name} {value!r}: choose one of {', '.join(get_args(choices))}")
     validate_matrices(static, anchor)
     options = resolve_options(options, static.shape[1])
     rows = prepare_space(static, options, "cpu").double().numpy()  # a component has a mean square of one

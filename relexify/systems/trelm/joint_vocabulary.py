@@ -7,7 +7,7 @@ model's space.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def joint_tokenizer(
-    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, alphabet: int, lowercase: bool = False
+    source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, options: TrelmInitialisation
 ) -> PreTrainedTokenizerFast:
     """Train a WordPiece tokenizer over both languages, or load it from the cache.
 
@@ -50,13 +50,13 @@ def joint_tokenizer(
         source: The model's tokenizer, whose special tokens it gets.
         evidence: With text of both languages.
         vocab_size: Size of the vocabulary.
-        alphabet: Largest number of different characters in it.
-        lowercase: Write everything in lower case, without accents.
+        options: Its alphabet, and whether it is in lower case.
 
     Raises:
         InputError: There is no text of the source language.
     """
     texts = _texts(evidence)
+    alphabet, lowercase = options.alphabet, options.lowercase
     return cached(
         "joint-tokenizer",
         {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet, "lowercase": lowercase},
@@ -80,14 +80,26 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
         MissingExtra: gensim is needed.
     """
     options: TrelmInitialisation = inputs.options
-    vectors = None if options.initialisation.startswith("random") else _load_or_train_vectors(inputs)
+    width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
+    vectors: WordVectors | None = None  # every token gets a random vector
+    is_random = options.initialisation.startswith("random")
+    if not is_random and given is None:
+        training = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
+        vectors = joint_token_vectors(_texts(inputs.evidence), inputs.target, training)
+    elif not is_random and given is not None:
+        vectors = load_vectors(given)
+        if vectors.width != width:
+            raise InputError(
+                f"{given} is {vectors.width} wide and the model's embedding {width}: trelm takes vectors of "
+                "tokens in the width of the model, or trains them if none are given"
+            )
     # The tokens of both vocabularies are ordered by their frequency in the same text of the source language, so that
     # the map is fitted where the two vocabularies describe the same things.
     text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
     source, target = vocabulary_of(inputs.source), vocabulary_of(inputs.target)
     anchor = sort_by_frequency(source, token_counts(inputs.source, text))
     counts = token_counts(inputs.target, text)
-    ids, static = static_vectors(target, vectors, width=inputs.embedding.shape[1], counts=counts, seed=inputs.seed)
+    ids, static = static_vectors(target, vectors, width=width, counts=counts, seed=inputs.seed)
     pairs = None  # a map is searched for
     if inputs.aligned_by == "identical":
         pairs = identical_tokens([target.forms[id] for id in ids], [source.forms[id] for id in anchor])
@@ -120,10 +132,17 @@ def joint_token_vectors(
     Raises:
         MissingExtra: gensim is needed.
     """
+    encoder, tokens = encoder_of(tokenizer), vocabulary_of(tokenizer).tokens
+
+    def tokenized_lines() -> Iterator[list[str]]:
+        mixed = iter(interleave_lines([text.__iter__ for text in texts]))
+        while batch := list(islice(mixed, _BATCH)):
+            yield from ([tokens[id] for id in ids] for ids in encoder.encode(batch))
+
     return cached(
         "token-vectors",
-        {"texts": list(texts), "tokenizer": encoder_of(tokenizer).identity, "options": options},
-        make=lambda: train_vectors(_tokenized_lines(texts, tokenizer), options),
+        {"texts": list(texts), "tokenizer": encoder.identity, "options": options},
+        make=lambda: train_vectors(tokenized_lines, options),
         save=lambda vectors, folder: vectors.save(folder / _VECTORS),
         load=lambda folder: load_vectors(folder / _VECTORS),
     )
@@ -152,34 +171,8 @@ def sort_by_frequency(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
     return found
 
 
-def _load_or_train_vectors(inputs: Inputs) -> WordVectors:
-    """Return vectors of the target tokens by their spelling: the given ones, or skip-gram vectors."""
-    width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
-    if given is None:
-        options = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
-        return joint_token_vectors(_texts(inputs.evidence), inputs.target, options)
-    vectors = load_vectors(given)
-    if vectors.width != width:
-        raise InputError(
-            f"{given} is {vectors.width} wide and the model's embedding {width}: trelm takes vectors of "
-            "tokens in the width of the model, or trains them if none are given"
-        )
-    return vectors
-
-
 def _texts(evidence: Evidence) -> list[Corpus]:
     """Return the text of the source language and that of the target language."""
     if evidence.source_corpus is None:
         raise InputError("the method trelm needs text of the model's language too: give `source_corpus`")
     return [evidence.source_corpus, evidence.corpus]
-
-
-def _tokenized_lines(texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast) -> Callable[[], Iterator[list[str]]]:
-    encode, tokens = encoder_of(tokenizer).encode, vocabulary_of(tokenizer).tokens
-
-    def lines() -> Iterator[list[str]]:
-        mixed = iter(interleave_lines([text.__iter__ for text in texts]))
-        while batch := list(islice(mixed, _BATCH)):
-            yield from ([tokens[id] for id in ids] for ids in encode(batch))
-
-    return lines

@@ -35,15 +35,13 @@ def _languages(folder: str | Path) -> Sequence[str]:
 
 
 def _load_language(folder: str | Path, language: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    from relexify.systems.trelm.model.folder import load_language
+    from relexify.pretrained.loading import load_model
+    from relexify.systems.trelm.model.building import with_one_language
+    from relexify.systems.trelm.model.folder import load_tokenizers
 
-    return load_language(folder, language)
-
-
-def _export_language(folder: str | Path, language: str, output: str | Path, overwrite: bool) -> Path:
-    from relexify.systems.trelm.model.folder import export_trelm
-
-    return export_trelm(folder, language, output, overwrite=overwrite)
+    model = load_model(folder)
+    tokenizers = load_tokenizers(folder, model.config)
+    return with_one_language(model, language), tokenizers[model.config.language_index(language)]
 
 
 MODEL_KINDS.add(
@@ -56,7 +54,6 @@ MODEL_KINDS.add(
         is_encoder=True,
         languages=_languages,
         load_language=_load_language,
-        export_language=_export_language,
         written_by="relexify trelm with separate vocabularies",
     ),
 )

@@ -58,9 +58,7 @@ def _train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     from relexify.systems.trelm.joint_vocabulary import joint_tokenizer
 
-    return joint_tokenizer(
-        source, evidence, vocab_size=vocab_size, alphabet=options.alphabet, lowercase=options.lowercase
-    )
+    return joint_tokenizer(source, evidence, vocab_size=vocab_size, options=options)
 
 
 def _build(inputs: Inputs) -> Initialisation:
@@ -75,8 +73,7 @@ def _build(inputs: Inputs) -> Initialisation:
 METHODS.add(
     "trelm",
     Method(
-        becomes="its skip-gram vector, mapped into the embedding's space without any pairs; the vocabulary is a "
-        "WordPiece one over both languages",
+        becomes="its skip-gram vector, mapped into the embedding's space",
         evidence="text of both languages",
         paper="Li et al. 2021, section 3.1",
         build=_build,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.text import Corpus, TextInput
-from relexify.training.plan import ADAM, Training
+from relexify.training.plan import ADAM, Training, plan_stages
 
 __all__ = [
     "COMMONALITY",
@@ -143,6 +143,7 @@ def check_trelm(options: Trelm) -> None:
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")
+        plan_stages(getattr(options, name))
 
 
 def check_objective(objective: str) -> None:
@@ -155,7 +156,7 @@ def check_objective(objective: str) -> None:
         raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
 
 
-def trelm_inputs(options: Trelm) -> tuple[Any, ...]:
+def trelm_inputs(options: Trelm) -> tuple[TextInput | None, ...]:
     """Return the files and folders that the options name, which an output must not replace."""
     texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
     return (options.source_model, options.alignment, *texts)

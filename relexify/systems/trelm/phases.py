@@ -20,7 +20,7 @@ from relexify.pretrained.loading import load_model
 from relexify.pretrained.quiet import save_model
 from relexify.storage.files import check_inputs, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
+from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
@@ -36,9 +36,6 @@ from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_trainable
 
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
-
-TARGET = 1
-"""Index of the target language."""
 
 _Prepared = tuple[TrainingData, dict[str, Any]]
 """The text of a phase, and what the result depends on besides the model and the options. Held-out text under the key
@@ -74,8 +71,6 @@ def train_commonality(
         InputError: Model, text and options do not fit together.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
-    processes = PartialState(cpu=not torch.cuda.is_available())
-    check_halves(training, processes.num_processes)
 
     def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
         corpora = (source_corpus, source_held_out), (corpus, held_out)
@@ -87,7 +82,7 @@ def train_commonality(
         measured = dict(zip(loaded.config.languages, (text.held_out for text in texts), strict=True))
         return TrainingData(blocks, measured, "encoder"), {"texts": [text.identity for text in texts]}
 
-    return _train("commonality", model, output, prepare, training, processes, overwrite=overwrite, notes=notes)
+    return _train("commonality", model, output, prepare, training, halves=True, overwrite=overwrite, notes=notes)
 
 
 def train_direction(
@@ -118,8 +113,6 @@ def train_direction(
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
     check_objective(objective)
-    processes = PartialState(cpu=not torch.cuda.is_available())
-    check_halves(training, processes.num_processes)
     if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
         training = replace(training, compile=False)
 
@@ -147,7 +140,7 @@ def train_direction(
         }
         return TrainingData(batches, {None: measured}, "encoder"), identity
 
-    return _train(direction, model, output, prepare, training, processes)
+    return _train(direction, model, output, prepare, training, halves=True)
 
 
 def combine_directions(
@@ -199,7 +192,6 @@ def train_specific(
         InputError: Model, text and options do not fit together.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
-    processes = PartialState(cpu=not torch.cuda.is_available())
     has_head = _load(model).config.next_sentence
     follows = has_head if next_sentence is None else next_sentence
     if follows and not has_head:
@@ -217,7 +209,7 @@ def train_specific(
         return data, {**text.identity, "follows": follows}
 
     phase: Phase = "specific with next sentences" if follows else "specific"
-    return _train(phase, model, output, prepare, training, processes, overwrite=overwrite, notes=notes)
+    return _train(phase, model, output, prepare, training, overwrite=overwrite, notes=notes)
 
 
 def _train(
@@ -226,12 +218,15 @@ def _train(
     output: str | Path,
     prepare: Callable[[Training, TriLayerForMaskedLM, Tokenizers], _Prepared],
     training: Training,
-    processes: PartialState,
     *,
+    halves: bool = False,
     overwrite: bool = False,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
-    """Run a phase as a training with one stage."""
+    """Run a phase as a training with one stage; `halves` says whether a batch has two halves."""
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    if halves:
+        check_halves(training, processes.num_processes)
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
     if torch.cuda.is_available():  # every phase compiles the model for two lengths, and torch keeps only a few of them
@@ -276,14 +271,8 @@ def _train(
             save=write,
         )
 
-    return run_training(
-        job,
-        output,
-        replace(training, stages=(stage,)),
-        processes,
-        inputs=(model,),
-        overwrite=overwrite,
-    )
+    planned = replace(training, stages=(stage,))
+    return run_training(job, output, planned, processes, inputs=(model,), overwrite=overwrite)
 
 
 def _load(model: str | Path) -> TriLayerForMaskedLM:

@@ -25,7 +25,7 @@ from typing import Any, cast, get_args
 
 import torch
 from accelerate import PartialState
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
@@ -263,7 +263,19 @@ def check_start(model: str | Path, options: Trelm) -> None:
     config = backbone_config(load_config(model))
     family_of(config)
     if options.vocabularies == "separate":
-        _check_source_model(model, config, options)
+        if options.source_model is None:
+            raise InputError(
+                f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
+                "or in [trelm] of a recipe"
+            )
+        source = backbone_config(load_config(options.source_model))
+        family_of(source)
+        if source.model_type != config.model_type or source.hidden_size != config.hidden_size:
+            raise GraftError(
+                f"{options.source_model} and {model} do not share an encoder ({source.model_type}, "
+                f"{source.hidden_size} wide, and {config.model_type}, {config.hidden_size} wide): give the model that "
+                "the other was transferred from"
+            )
     with torch.device("meta"):  # a model without memory, to see its sizes
         hollow = TriLayerForMaskedLM(
             TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
@@ -298,22 +310,6 @@ def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     check_tokenizers(built, tokenizers)
     save_model(built, folder)
     save_tokenizers(tokenizers, folder, built.config)
-
-
-def _check_source_model(model: str | Path, config: PreTrainedConfig, options: Trelm) -> None:
-    if options.source_model is None:
-        raise InputError(
-            f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
-            "or in [trelm] of a recipe"
-        )
-    source = backbone_config(load_config(options.source_model))
-    family_of(source)
-    if source.model_type != config.model_type or source.hidden_size != config.hidden_size:
-        raise GraftError(
-            f"{options.source_model} and {model} do not share an encoder ({source.model_type}, {source.hidden_size} "
-            f"wide, and {config.model_type}, {config.hidden_size} wide): give the model that the other was transferred "
-            "from"
-        )
 
 
 def _load_backbone(model: str | Path) -> PreTrainedModel:

@@ -164,7 +164,7 @@ def translation_scores(
     complete = [(first, second) for first, second in pairs if first and second]
     if not complete:
         raise InputError("there is no pair of sentences to score a translation on: give parallel text")
-    _import_sacrebleu()
+    _import_sacrebleu()  # before the work of translating
     sentences, references = zip(*complete, strict=True)
     if writer is None:
         writer = tokenizer

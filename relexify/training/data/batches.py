@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame, text_start
 from relexify.training.data.packing import PackedText
 
 __all__ = ["Batches", "Blocks", "Masks", "MixedTexts", "Sequences", "TwoTexts"]
@@ -78,6 +78,7 @@ class Blocks:
                 "give more text, or shorter sequences (length)"
             )
         self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
+        self.start = text_start(tokenizer)
 
     @property
     def label_share(self) -> float:
@@ -90,7 +91,10 @@ class Blocks:
         starts = np.array([self._block(position) * self.body for position in positions])
         rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64))
         if self.masks is None:
-            return {"input_ids": rows[:, :-1].contiguous(), "labels": rows[:, 1:].contiguous()}
+            inputs = rows[:, :-1].clone()
+            if self.start is not None:  # as in scores and in use, a sequence begins with it; labels stay as they are
+                inputs[:, 0] = self.start
+            return {"input_ids": inputs, "labels": rows[:, 1:].contiguous()}
         before, after = (torch.tensor(ids, dtype=torch.int64).expand(len(rows), -1) for ids in self.frame)
         return self.masks(torch.cat([before, rows, after], dim=1), positions)
 

@@ -524,7 +524,7 @@ def test_training_text_without_tokens(folder_of, tmp_path):
 
 
 def test_divergence_is_reported(folder_of, tmp_path):
-    options = how("nli", **{**HARD, "learning_rate": 1e25})
+    options = how("nli", **{**HARD, "learning_rate": 1.0, "weight_decay": 1e38})
     with pytest.raises(TrainingError, match="try a lower learning rate"):
         tune(folder_of("bert"), pairs(64), pairs(5, 1), options, folder=tmp_path)
 

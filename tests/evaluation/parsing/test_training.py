@@ -320,7 +320,9 @@ def test_invalid_treebanks_options_and_folders_are_rejected(folder, tmp_path):
 
 def test_divergence_is_reported_and_leaves_the_folder_free(folder, tmp_path):
     with pytest.raises(TrainingError, match=r"at step \d+ of training, the parser produced NaN"):
-        train_parser(folder, TRAINING, TRAINING, replace(QUICK, learning_rate=1e25, clip=1e30), tmp_path / "runs")
+        train_parser(
+            folder, TRAINING, TRAINING, replace(QUICK, learning_rate=1.0, weight_decay=1e38), tmp_path / "runs"
+        )
     assert not list((tmp_path / "runs").iterdir())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 
 import pytest
@@ -85,3 +86,14 @@ def test_the_chain_equals_the_scores_written_out_as_loops(left, right):
         kept = [scores[pair] for pair in chained.pairs if pair[0] == source]
         best = sorted((score for (word, _), score in scores.items() if word == source), reverse=True)[:2]
         assert kept == pytest.approx(best)
+
+
+def test_target_words_get_the_unicode_form_of_the_text():
+    lexicon = BilingualLexicon((("boy", "\u0932\u0921\u093c\u0915\u093e"), ("é", "bằng")))  # in NFC, as files are read
+    assert lexicon.spelled_like("ein Text: bằng, café") is lexicon
+    apart = lexicon.spelled_like(unicodedata.normalize("NFD", "bằng café"))
+    assert apart.pairs[1] == ("é", unicodedata.normalize("NFD", "bằng"))
+    whole = lexicon.spelled_like("\u0932\u095c\u0915\u0940 caf\u00e9")
+    assert whole.pairs == (("boy", "\u0932\u095c\u0915\u093e"), ("é", "bằng"))
+    both = lexicon.spelled_like("\u092a\u095d \u0932\u0921\u093c \u0932\u0921\u093c \u0932\u095c")
+    assert both.pairs == lexicon.pairs  # the text has the letter more often as two characters

@@ -223,7 +223,7 @@ def test_training_adds_curves(folder, tmp_path):
     Curve.of(points).save(record_file(trained / "training.json"))
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
-    assert "90 (best)" in page
+    assert "90 (selected)" in page
     assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
     notes = json.loads((trained / "relexify.json").read_text())
@@ -241,8 +241,31 @@ def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(fold
     Curve.of(points).save(record_file(trained / "training.json"))
     assert "Held-out text takes 2.500 bits per byte" in rx.report(trained).read_text()
     notes = json.loads((trained / "relexify.json").read_text())
-    (trained / "relexify.json").write_text(json.dumps(notes | {"training": {"selected_step": 10}}))
-    assert "Held-out text takes 2.000 bits per byte" in rx.report(trained).read_text()
+    training = {"selected_step": 10, "length": 64}
+    (trained / "relexify.json").write_text(json.dumps(notes | {"training": training}))
+    page = rx.report(trained).read_text()
+    assert "Held-out text takes 2.000 bits per byte, 3.000 at step 0" in page
+    assert "<b>2.000</b><span>bits per byte at step 10 (selected)</span><small>3.000 at step 0;" in page
+
+
+def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp_path):
+    trained = shutil.copytree(folder, tmp_path / "trained")
+    Curve.of(Measurement(step, 100, "all", 3 - step / 9, 9.0) for step in (0, 9)).save(
+        record_file(trained / "training.json")
+    )
+    notes = json.loads((trained / "relexify.json").read_text())
+    (trained / "relexify.json").write_text(json.dumps(notes | {"training": {"selected_step": 9, "length": 64}}))
+    page = rx.report(trained).read_text()
+    summary, training, scores = (
+        re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)[0]
+        for name in ("summary", "training", "scores")
+    )
+    before = f"{notes['bits_per_byte_before_training']['fvt']:.3f}"
+    assert "before" not in summary.lower()
+    assert before not in summary
+    assert f"needs 3.000 bits per byte here, in windows of 64 tokens, and {before} there" in training
+    assert "3.000" not in scores
+    assert "good start" in scores
 
 
 def test_a_comparison_has_a_report_too(tmp_path):

@@ -136,9 +136,10 @@ def test_the_dtype_is_kept(tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_exported_language_is_an_ordinary_model_with_the_same_logits(family, tmp_path):
     both = bilingual(family)
+    both.save(tmp_path / "both")
     loader = AutoModelForMaskedLM if family in ("bert", "roberta", "modernbert") else AutoModelForCausalLM
     for language in LANGUAGES:
-        folder = both.export(language, tmp_path / language)
+        folder = rx.export(tmp_path / "both", language, tmp_path / language)
         alone, loaded = loader.from_pretrained(folder, output_loading_info=True)
         assert not loaded["missing_keys"]
         assert not loaded["unexpected_keys"]
@@ -150,7 +151,8 @@ def test_an_exported_language_is_an_ordinary_model_with_the_same_logits(family, 
 
 
 def test_an_exported_model_needs_nothing_of_relexify(tmp_path):
-    folder = bilingual("gpt2").export("xx", tmp_path / "xx")
+    both = bilingual("gpt2").save(tmp_path / "both")
+    folder = rx.export(both, "xx", tmp_path / "xx")
     config = json.loads((folder / "config.json").read_text())
     assert (config["model_type"], config["architectures"]) == ("gpt2", ["GPT2LMHeadModel"])
     names = [path for path in folder.iterdir() if path.name != "relexify.json" and b"relexify" in path.read_bytes()]
@@ -240,7 +242,7 @@ def test_load_model_rejects_a_bilingual_folder(tmp_path):
 def test_one_language_is_loaded_from_ordinary_and_bilingual_folders(tmp_path):
     both = bilingual("gpt2")
     both.save(tmp_path / "both")
-    both.export("xx", tmp_path / "xx")
+    rx.export(tmp_path / "both", "xx", tmp_path / "xx")
     assert needs_language(tmp_path / "both")
     assert not needs_language(tmp_path / "xx")
     one, tokenizer = load_for_language(tmp_path / "both", "xx")

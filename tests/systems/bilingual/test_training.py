@@ -277,7 +277,7 @@ def test_two_processes_train_the_model_that_one_trains(pair_of, alone, family):
 
 
 def test_the_best_model_is_saved_when_patience_ends(pair_of):
-    spoiling = replace(TOGETHER, learning_rate=2.0, patience=2, evaluate_every=1, optimiser="adamw", warmup=0.0)
+    spoiling = replace(TOGETHER, learning_rate=1.0, patience=2, evaluate_every=1, optimiser="adamw", warmup=0.0)
     result = pair_of().train(spoiling)
     assert result.selected < spoiling.steps
     assert result.selected == result.curve.best.step
@@ -287,7 +287,7 @@ def test_a_warning_reports_that_the_source_language_is_forgotten(pair_of, caplog
     quiet = replace(TOGETHER, steps=2)
     pair_of().train(quiet, "quiet")
     assert "forgets" not in caplog.text
-    pair_of().train(replace(quiet, learning_rate=3.0, optimiser="adamw", warmup=0.0), "loud")
+    pair_of().train(replace(quiet, learning_rate=1.0, optimiser="adamw", warmup=0.0), "loud")
     assert "the model forgets its first language: en has" in caplog.text
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from relexify.errors import InputError
-from relexify.systems.compression import embedding as sub_embedding
+from relexify.systems.compression import loss as factored_loss
 from relexify.systems.compression.codes import digit_codes
-from relexify.systems.compression.embedding import FactoredHead, SubEmbedding, factored_logits
+from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
+from relexify.systems.compression.loss import factored_logits
 
 TOKENS, WIDTH = 50, 11
 
@@ -217,5 +218,5 @@ def test_more_logits_than_a_gpu_can_count_are_computed_in_parts(monkeypatch):
     hidden = torch.randn(7, WIDTH, dtype=torch.float64)
     whole = factored_logits(hidden, list(embedding.tables), embedding.codes)
     for most in (2 * TOKENS, 3 * TOKENS + 1, TOKENS - 1):
-        monkeypatch.setattr(sub_embedding, "MAX_LOGITS", most)
+        monkeypatch.setattr(factored_loss, "MAX_LOGITS", most)
         assert torch.allclose(factored_logits(hidden, list(embedding.tables), embedding.codes), whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -205,10 +206,8 @@ def test_autocast_affects_the_scores_and_nothing_after_them():
 @pytest.mark.filterwarnings("default")  # torch.compile causes warnings that it hides itself
 @pytest.mark.parametrize("tokens", [100, 20])
 def test_the_loss_compiles_to_one_graph_with_complete_and_incomplete_prefixes(tokens, monkeypatch):
-    def in_one_graph(function):
-        return torch.compile(function, dynamic=False, fullgraph=True, backend="aot_eager")
-
-    monkeypatch.setattr(factored_loss, "_compile", in_one_graph)
+    in_one_graph = partial(torch.compile, fullgraph=True, backend="aot_eager")
+    monkeypatch.setattr(torch, "compile", in_one_graph)
     head = a_head(some_codes(tokens, [5, 5, 5], "random", 0), [5, 5, 5], bias=True)
     assert plan_prefixes(head.embedding.codes.numpy(), [5, 5, 5]).complete == (tokens == 100)
     hidden, labels = some_inputs(head, 8)

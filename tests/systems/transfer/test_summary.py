@@ -103,15 +103,16 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
 def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
     def sentences(score: float, by_language: dict[str, float] | None = None, **changes: object) -> list[str]:
         first = Measurement(0, 0, "all", score, 2.0**score, by_language=by_language)
-        return compare_with_transfer({**NOTES, **changes}, Curve((first,)))
+        return compare_with_transfer({**NOTES, "training": {"length": 64}, **changes}, Curve((first,)))
 
     (comparable,) = sentences(2.901)
     assert "need 3.351 bits per byte" in comparable
     assert sentences(1.95, {"source": 1.0, "target": 2.9}) == [comparable], "the mean of two languages was compared"
     (other,) = sentences(2.7)
     assert other.startswith("Do not compare")
-    assert "30,000 bytes of text in windows of at most 512 tokens: 2.900" in other
-    assert sentences(2.7, training={"steps": 5}) == [], "step 0 of a second training is another model"
+    assert "needs 2.700 bits per byte here, in windows of 64 tokens, and 2.900 there, on 30,000 bytes" in other
+    assert sentences(2.7, training={"length": 64, "from_trained": True}) == [], "a second training has another step 0"
+    assert sentences(2.7, {"en": 2.0, "sw": 3.4}) == [], "a bilingual model is not the one that was transferred"
     assert sentences(2.9, pruned=True) == []
 
 

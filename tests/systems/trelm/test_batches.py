@@ -112,13 +112,6 @@ def test_a_bridge_leads_from_a_masked_token_to_its_translation() -> None:
     assert without["bridge"][0, :real].tolist() == list(range(real))
 
 
-def test_unknown_objectives_and_directions_are_rejected() -> None:
-    with pytest.raises(InputError, match="no objective 'nmt'"):
-        PairBatches(three_pairs(), TOKENIZER, objective="nmt")
-    with pytest.raises(InputError, match="no direction 'up'"):
-        PairBatches(three_pairs(), TOKENIZER, direction="up")
-
-
 def packed_text(tmp_path: Any, lines: int = 60) -> Any:
     file = tmp_path / "text.txt"
     file.write_text("\n".join(pico.sentences(lines)))

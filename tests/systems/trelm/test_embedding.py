@@ -17,6 +17,7 @@ from relexify.systems.trelm.embedding import (
     identical_tokens,
     static_vectors,
 )
+from relexify.systems.trelm.method import TrelmInitialisation
 from relexify.tokens import TokenForm, vocabulary_of
 from tests import pico
 from tests.evidence.alignment.clouds import cloud, turned
@@ -167,9 +168,9 @@ def test_few_tokens_suffice_without_a_map():
 
 def test_an_unknown_initialisation_or_map_is_rejected():
     with pytest.raises(InputError, match="glove"):
-        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), "glove")  # type: ignore[arg-type]
+        TrelmInitialisation(initialisation="glove")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="map 'bent': choose one of linear, orthogonal"):
-        embedding_rows(cloud(400, 6, 0), cloud(400, 6, 1), by="bent")  # type: ignore[arg-type]
+        TrelmInitialisation(map="bent")  # type: ignore[arg-type]
 
 
 def test_given_pairs_bring_rows_onto_the_models_own_without_a_search():

@@ -48,17 +48,20 @@ def train(
 
     Example: relexify vectors train swahili.txt -o swahili.safetensors --set minimum_count=5
     """
-    from relexify.evidence.vectors import VectorTraining
-    from relexify.methods.inputs import trained_vectors
-    from relexify.pretrained.loading import load_tokenizer
+    from relexify.evidence.vectors.options import VectorTraining, validate_vector_training
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs, check_output
-    from relexify.systems.trelm.joint_vocabulary import joint_token_vectors
     from relexify.text import Corpus
 
     check_inputs(output, corpus, tokenizer)
     check_output(output, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
+    validate_vector_training(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.methods.inputs import trained_vectors
+    from relexify.pretrained.loading import load_tokenizer
+    from relexify.systems.trelm.joint_vocabulary import joint_token_vectors
+
     with bars():
         if tokenizer is None:
             vectors = trained_vectors(Corpus.open(corpus), options)

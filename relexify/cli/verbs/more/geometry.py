@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -14,9 +14,10 @@ from relexify.cli.options import Overwrite, Seed, option
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood
+    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood, Principal
 
 __all__ = ["geometry"]
 
@@ -59,7 +60,6 @@ def geometry(
     from relexify.pretrained.lexical import weight_rows
     from relexify.pretrained.loading import load_model, load_tokenizer
     from relexify.reports import (
-        Principal,
         layer_similarities,
         plot_embedding,
         plot_neighbourhoods,
@@ -69,7 +69,12 @@ def geometry(
     )
     from relexify.storage.files import check_inputs, check_output
 
-    names = _names([*models, *map(str, vectors or ())])
+    spaces = [*models, *map(str, vectors or ())]
+    if len(set(spaces)) < len(spaces):
+        raise InputError("a model or file is given twice: give each one once")
+    # A short name for each, or the full one if two folders have the same name.
+    short = [Path(space).name or space for space in spaces]
+    names = {name if short.count(name) == 1 else space: space for name, space in zip(short, spaces, strict=True)}
     if states and not text:
         raise InputError("--states plots hidden states of a text: give the text with --text")
     if vectors and not word:
@@ -80,7 +85,7 @@ def geometry(
     for plot in plots:
         check_inputs(plot, models, text, *(vectors or ()))
         check_output(plot, overwrite=overwrite, file=True)
-    panels: dict[str, tuple[Principal, Any]] = {}
+    panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
     near: dict[str, Neighbourhood] = {}
     for name, model in list(names.items())[: len(models)]:
@@ -109,14 +114,6 @@ def geometry(
     emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
-def _names(models: Sequence[str]) -> dict[str, str]:
-    """Return a short name for each model, or the full one if two folders have the same name."""
-    short = [Path(model).name or model for model in models]
-    if len(set(models)) < len(models):
-        raise InputError("a model or file is given twice: give each one once")
-    return {name if short.count(name) == 1 else model: model for name, model in zip(short, models, strict=True)}
-
-
 def _states(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, text: str
 ) -> tuple[HiddenStates, Mapping[int, str]]:
@@ -142,7 +139,7 @@ def _states(
     return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
 
 
-def _token_neighbours(rows: Any, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
+def _token_neighbours(rows: np.ndarray, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
     from relexify.reports import neighbourhood
     from relexify.tokens import vocabulary_of
 
@@ -165,7 +162,9 @@ def _word_neighbours(file: Path, word: str) -> Neighbourhood:
     return neighbourhood(vectors.lookup(words), words, words.index(word))
 
 
-def _print(panels: Mapping[str, Any], similarities: Mapping[str, LayerSimilarities]) -> None:
+def _print(
+    panels: Mapping[str, tuple[Principal, np.ndarray | None]], similarities: Mapping[str, LayerSimilarities]
+) -> None:
     shown = table(
         "Geometry", "model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"
     )

@@ -63,8 +63,7 @@ def run(
         print_summary(step.summarise_notes(notes))
     print_summary(last.summarise(result))
     if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
-        transferred = {name: value for name, value in notes.items() if name != "training"}
-        print_summary(compare_with_transfer(transferred, result.curve))
+        print_summary(compare_with_transfer(notes, result.curve))
     for step in read.steps:
         if step.scores is not None:
             print_measured(step.scores(read.output))
@@ -81,7 +80,9 @@ def run(
         is_poor = (notes.get("verdict") or {}).get("start") == "poor"
         made = (notes.get("provenance") or {}).get("command", {})
         kept = made.get("source_corpus") if made.get("keep_source") else None
-        print_next_training(read.output, read.corpus, read.held_out, is_poor=is_poor, source_corpus=kept)
+        print_next_training(
+            read.output, read.corpus, read.held_out, is_poor=is_poor, device=chosen_device(device), source_corpus=kept
+        )
     emit(output=read.output, notes=notes, tasks=measured)
 
 
@@ -165,14 +166,16 @@ def recipes(
 
 
 def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
-    """Read a recipe and open its text; only then torch is imported, which takes seconds."""
+    """Read a recipe, and validate its model's name and its text; only then torch is imported, which takes seconds."""
     from relexify.recipes.named import find_recipe
 
     find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
+    from relexify.pretrained.names import check_name
     from relexify.recipes.recipe import read_recipe
     from relexify.text import Corpus
 
     read = read_recipe(recipe, settings or ())
+    check_name(read.model)
     Corpus.open(read.corpus).ensure_text()
     if read.held_out is not None:
         Corpus.open(read.held_out).ensure_text()

@@ -8,50 +8,34 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    TEXT,
-    Batch,
-    Corpus,
-    HeldOut,
-    Languages,
-    LearningRate,
-    Length,
-    OutputFolder,
-    Overwrite,
-    Patience,
-    Seed,
-    Settings,
-    SourceHeldOut,
-    Steps,
-    existing,
-    option,
-    split_languages,
-)
+from relexify.cli.options import TEXT, existing, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
+from relexify.training.plan import plan_stages
 
 __all__ = ["bilingual", "export"]
 
 
 def bilingual(
-    source: Annotated[str, typer.Argument(help="The model of the source language: a folder or a Hub name.")],
-    target: Annotated[str, typer.Argument(help="The same model in the target language, from relexify transfer.")],
-    output: OutputFolder,
-    corpus: Corpus,
+    source: Annotated[str, named_model("The model of the source language: a folder or a Hub name.")],
+    target: Annotated[str, named_model("The same model in the target language, from relexify transfer.")],
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
     source_corpus: Annotated[list[str], option("Text in the source language. Repeatable.", TEXT)],
-    held_out: HeldOut = None,
-    source_held_out: SourceHeldOut = None,
-    languages: Languages = "source,target",
-    steps: Steps = RAMEN.steps,
-    batch: Batch = RAMEN.batch,
-    length: Length = RAMEN.length,
-    learning_rate: LearningRate = RAMEN.learning_rate,
-    patience: Patience = None,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    settings: Settings = None,
+    held_out: shared.HeldOut = None,
+    source_held_out: shared.SourceHeldOut = None,
+    languages: shared.Languages = "source,target",
+    steps: shared.Steps = RAMEN.steps,
+    batch: shared.Batch = RAMEN.batch,
+    length: shared.Length = RAMEN.length,
+    learning_rate: shared.LearningRate = RAMEN.learning_rate,
+    patience: shared.Patience = None,
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Join SOURCE and TARGET into one model with one encoder and two vocabularies, and train both languages (RAMEN).
 
@@ -62,8 +46,6 @@ def bilingual(
     --source-corpus english.txt
     """
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.bilingual.training import train_bilingual
-    from relexify.training.summary import summarise_training
 
     options = replace(
         RAMEN,
@@ -75,6 +57,11 @@ def bilingual(
         seed=seed,
     )
     options = apply_settings("bilingual.training", options, settings)
+    plan_stages(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.bilingual.training import train_bilingual
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = train_bilingual(
             source,
@@ -96,8 +83,8 @@ def bilingual(
 def export(
     model: Annotated[Path, existing("A folder written by relexify bilingual, or by trelm with separate vocabularies.")],
     language: Annotated[str, typer.Argument(help="One of its languages.")],
-    output: OutputFolder,
-    overwrite: Overwrite = False,
+    output: shared.OutputFolder,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Write one language of MODEL as an ordinary model with its tokenizer.
 

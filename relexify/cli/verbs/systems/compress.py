@@ -56,11 +56,14 @@ def compress(
     Example: relexify compress gpt2-swahili gpt2-swahili-small --rank 200
     """
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.compression.compress import compress_folder
-    from relexify.systems.compression.options import Compression
+    from relexify.systems.compression.options import Compression, check_values
 
     options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, rank=rank, seed=seed)
     options = apply_settings("compress", options, settings)
+    check_values(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.compression.compress import compress_folder
+
     with bars():
         report = compress_folder(model, output, options, overwrite=overwrite)
     _print_report(report)

@@ -6,25 +6,12 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    TEXT,
-    Bitext,
-    Corpus,
-    HeldOut,
-    Languages,
-    OutputFolder,
-    Overwrite,
-    Seed,
-    Settings,
-    SourceCorpus,
-    SourceHeldOut,
-    option,
-    split_languages,
-)
+from relexify.cli.options import TEXT, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
-from relexify.systems.trelm.options import Trelm
+from relexify.systems.trelm.options import Trelm, check_trelm
 
 __all__ = ["trelm"]
 
@@ -32,17 +19,15 @@ PHASES = "Phases"
 
 
 def trelm(
-    model: Annotated[
-        str, typer.Argument(help="A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")
-    ],
-    output: OutputFolder,
-    corpus: Corpus,
-    source_corpus: SourceCorpus,
-    bitext: Bitext = None,
-    held_out: HeldOut = None,
-    source_held_out: SourceHeldOut = None,
+    model: Annotated[str, named_model("A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")],
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
+    source_corpus: shared.SourceCorpus,
+    bitext: shared.Bitext = None,
+    held_out: shared.HeldOut = None,
+    source_held_out: shared.SourceHeldOut = None,
     test_bitext: Annotated[list[str] | None, option("Other sentence pairs, to measure BLEU on.", TEXT)] = None,
-    languages: Languages = "source,target",
+    languages: shared.Languages = "source,target",
     vocabularies: Annotated[
         str,
         typer.Option(
@@ -59,9 +44,9 @@ def trelm(
     until: Annotated[
         str, typer.Option(help="Last phase: specific, or commonality (needs no --bitext).", rich_help_panel=PHASES)
     ] = Trelm.until,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    settings: Settings = None,
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Move MODEL to a new language (TreLM) in three phases: both languages, translation both ways, target language.
 
@@ -76,8 +61,6 @@ def trelm(
     from dataclasses import replace
 
     from relexify.recipes.settings import apply_settings
-    from relexify.systems.trelm.run import run_trelm
-    from relexify.training.summary import summarise_training
 
     usual = Trelm()
     options = replace(
@@ -97,6 +80,11 @@ def trelm(
         seed=seed,
     )
     options = apply_settings("trelm", options, settings)
+    check_trelm(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.systems.trelm.run import run_trelm
+    from relexify.training.summary import summarise_training
+
     with bars():
         result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)
     print_summary(summarise_training(result.training))

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit, results
-from relexify.cli.options import (
-    METHOD,
-    RUN,
-    Batch,
-    Bitext,
-    Corpus,
-    Device,
-    Dictionary,
-    Donor,
-    HeldOut,
-    Length,
-    Model,
-    Overwrite,
-    Seed,
-    Settings,
-    SourceCorpus,
-    SourceVectors,
-    Steps,
-    TargetTokenizer,
-    TargetVectors,
-    VocabularySize,
-    chosen_device,
-    option,
-)
+from relexify.cli.options import METHOD, RUN, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
 from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
@@ -42,16 +21,16 @@ __all__ = ["advise"]
 
 
 def advise(
-    model: Model,
-    corpus: Corpus,
-    dictionary: Dictionary = None,
-    bitext: Bitext = None,
-    source_corpus: SourceCorpus = None,
-    source_vectors: SourceVectors = None,
-    target_vectors: TargetVectors = None,
-    tokenizer: TargetTokenizer = None,
-    donor: Donor = None,
-    held_out: HeldOut = None,
+    model: shared.Model,
+    corpus: shared.Corpus,
+    dictionary: shared.Dictionary = None,
+    bitext: shared.Bitext = None,
+    source_corpus: shared.SourceCorpus = None,
+    source_vectors: shared.SourceVectors = None,
+    target_vectors: shared.TargetVectors = None,
+    tokenizer: shared.TargetTokenizer = None,
+    donor: shared.Donor = None,
+    held_out: shared.HeldOut = None,
     methods: Annotated[
         list[str] | None,
         option(
@@ -60,18 +39,18 @@ def advise(
             "--method",
         ),
     ] = None,
-    vocab_size: VocabularySize = DEFAULT_VOCABULARY,
-    steps: Steps = DEFAULT_STEPS,
-    batch: Batch = DEFAULT_BATCH,
-    length: Length = DEFAULT_LENGTH,
+    vocab_size: shared.VocabularySize = DEFAULT_VOCABULARY,
+    steps: shared.Steps = DEFAULT_STEPS,
+    batch: shared.Batch = DEFAULT_BATCH,
+    length: shared.Length = DEFAULT_LENGTH,
     text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = DEFAULT_BYTES,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the trials.", rich_help_panel=RUN)
     ] = Path("advice"),
-    device: Device = "auto",
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    settings: Settings = None,
+    device: shared.Device = "auto",
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Rank the initialisations for MODEL, a text and its evidence, and say which evidence is worth acquiring.
 
@@ -99,7 +78,7 @@ def advise(
         donor=donor,
         held_out=held_out or None,
         vocab_size=vocab_size,
-        device=chosen_device(device),
+        device=device,
         seed=seed,
         overwrite=overwrite,
     )
@@ -115,8 +94,9 @@ def advise(
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice
 
+    transfer = replace(options.transfer, device=chosen_device(options.transfer.device))
     with bars():
-        advice = run_advise(options)
+        advice = run_advise(replace(options, transfer=transfer))
     command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
     results.print("\nThe command to run:", highlight=False)

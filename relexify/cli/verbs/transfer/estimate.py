@@ -72,8 +72,11 @@ def estimate(
 
     estimates = estimate_costs(model, options, gpu=gpu, gpus=gpus)
     first = estimates[0]
+    count = f"{first.parameters / 1e6:,.2f} million"
+    if first.parameters >= 1e9:
+        count = f"{first.parameters / 1e9:,.2f} billion"
     results.print(
-        f"{_count(first.parameters)} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
+        f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
         f"{options.batch} x {options.length}; {gpu.upper()} at {first.utilisation:.0%} of its peak.",
         highlight=False,
         soft_wrap=True,
@@ -94,10 +97,6 @@ _HEADER = [
     "training", "GPUs", "micro_batch", "GB per GPU", "weights", "gradients", "optimiser", "activations", "tokens/s",
     "duration", "GPU hours",
 ]  # fmt: skip
-
-
-def _count(number: int) -> str:
-    return f"{number / 1e9:,.2f} billion" if number >= 1e9 else f"{number / 1e6:,.2f} million"
 
 
 def _row(estimate: Estimate) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,7 +16,7 @@ from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
-    from relexify.scoring import Score
+    from relexify.evaluation.results import TaskResult
 
 __all__ = ["evaluate"]
 
@@ -70,13 +70,17 @@ def evaluate(
         scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
         Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
         scoring = replace(scoring, device=chosen_device(scoring.device))
+        from relexify.scoring import format_score
+
         with bars():
             scores = score_text(model, held_out, scoring)
-        _print_text_scores(scores)
+        shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
+        for score in scores:
+            shown.add_row(score.metric, format_score(score), score.measured_on)
+        print_table(shown)
         emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
-    from relexify.evaluation.evaluate import evaluate_task
     from relexify.evaluation.options import Evaluation
 
     if held_out:
@@ -88,7 +92,11 @@ def evaluate(
         found = find_files(data)
         files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
-    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders, device=chosen_device(device))
+    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.evaluation.evaluate import evaluate_task
+
+    options = replace(options, device=chosen_device(device))
     with bars():
         result = evaluate_task(model, files, options, folder=output or Path(f"{Path(model).name}.{task}"))
     _print_task_result(result, f"{task} probe" if probe else task, details)
@@ -112,16 +120,7 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
     return dict(pairs)
 
 
-def _print_text_scores(scores: tuple[Score, ...]) -> None:
-    from relexify.scoring import format_score
-
-    shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score in scores:
-        shown.add_row(score.metric, format_score(score), score.measured_on)
-    print_table(shown)
-
-
-def _print_task_result(result: Any, title: str, details: bool) -> None:
+def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
     shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
     deviations = result.deviation or [None] * len(result.mean)
     for score, deviation in zip(result.mean, deviations, strict=True):

@@ -52,8 +52,11 @@ def inspect(
         if len(unknown) == len(tokens):
             raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
         found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
-        for id in found:
-            _print_token(mixture, id, sources)
+        for token in (_described(mixture, id, sources) for id in found):
+            shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
+            for source in token["sources"]:
+                shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
+            print_table(shown)
         for pair in unknown.items():
             console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
     else:
@@ -95,15 +98,6 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[
         shown.add_row(escape(repr(found["token"])), escape(", ".join(parts)))
     print_table(shown)
     return chosen
-
-
-def _print_token(mixture: Mixture, id: int, sources: int) -> None:
-    """Print the heaviest source tokens of one token."""
-    found = _described(mixture, id, sources)
-    shown = table(f"{found['token']!r} (id {id}, {found['origin']})", "source token", "weight")
-    for source in found["sources"]:
-        shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
-    print_table(shown)
 
 
 def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:

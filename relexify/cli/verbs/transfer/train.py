@@ -6,26 +6,9 @@ from typing import Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    PLAN,
-    RUN,
-    TEXT,
-    Batch,
-    Corpus,
-    DryRun,
-    HeldOut,
-    Length,
-    Model,
-    OutputFolder,
-    Overwrite,
-    Patience,
-    Seed,
-    Settings,
-    SourceHeldOut,
-    Steps,
-    option,
-)
+from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_after_training, print_model_folder, print_plan, print_summary
 from relexify.errors import InputError
@@ -62,24 +45,24 @@ ReportTo = Annotated[
 
 def train(
     context: typer.Context,
-    model: Model,
-    output: OutputFolder,
-    corpus: Corpus,
-    held_out: HeldOut = None,
+    model: shared.Model,
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
+    held_out: shared.HeldOut = None,
     source_corpus: FirstLanguage = None,
-    source_held_out: SourceHeldOut = None,
-    steps: Steps = Training.steps,
-    batch: Batch = Training.batch,
-    length: Length = Training.length,
+    source_held_out: shared.SourceHeldOut = None,
+    steps: shared.Steps = Training.steps,
+    batch: shared.Batch = Training.batch,
+    length: shared.Length = Training.length,
     learning_rate: PeakRate = None,
     plan: PlanName = Training.plan,
-    patience: Patience = None,
+    patience: shared.Patience = None,
     add_head: AddHead = False,
     report_to: ReportTo = None,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    dry_run: DryRun = False,
-    settings: Settings = None,
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    dry_run: shared.DryRun = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Continue the training of MODEL on text, and write it to OUTPUT; it is scored on held-out text along the way.
 
@@ -97,7 +80,7 @@ def train(
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs
     from relexify.storage.work import WorkFolder, read_notes
-    from relexify.text import Corpus as Text
+    from relexify.text import Corpus
 
     options = Training(
         steps=steps,
@@ -116,7 +99,7 @@ def train(
     languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
     check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
     for text, scored_on in languages:
-        opened, measured = (Text.open(each).ensure_text() if each else None for each in (text, scored_on))
+        opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, scored_on))
         if opened is not None and measured is not None:
             opened.ensure_not_held_out(measured)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
@@ -135,7 +118,20 @@ def train(
     if dry_run:
         WorkFolder(output, "training", overwrite=overwrite).check()
         check_trainable_name(model, options, add_head=add_head)
-        print_plan([("model", model), *_planned(options), ("output", output)])
+        stages = [
+            (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
+        ]
+        size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
+        print_plan(
+            [
+                ("model", model),
+                *stages,
+                ("tokens per step", size),
+                ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
+                ("scored", f"every {options.evaluation_interval:,} steps"),
+                ("output", output),
+            ]
+        )
         return
     with bars():
         result = run_training(
@@ -146,20 +142,7 @@ def train(
             held_out=held_out or None,
             overwrite=overwrite,
         )
-    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(model), result.curve)])
+    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(result.output), result.curve)])
     print_model_folder(result.output)
     print_after_training(context, result, held_out)
     emit(training=result, verdict=judge_training(result.curve, result.selected))
-
-
-def _planned(options: Training) -> list[tuple[str, object]]:
-    """Return what a valid training would do."""
-    return [
-        *((f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)),
-        (
-            "tokens per step",
-            f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text",
-        ),
-        ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
-        ("scored", f"every {options.evaluation_interval:,} steps"),
-    ]

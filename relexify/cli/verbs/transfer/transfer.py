@@ -7,29 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import (
-    METHOD,
-    Bitext,
-    Corpus,
-    Device,
-    Dictionary,
-    Donor,
-    DryRun,
-    HeldOut,
-    Model,
-    OutputFolder,
-    Overwrite,
-    Seed,
-    Settings,
-    SourceCorpus,
-    SourceVectors,
-    TargetTokenizer,
-    TargetVectors,
-    VocabularySize,
-    chosen_device,
-    option,
-)
+from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_training, print_plan, print_summary
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
@@ -42,21 +22,21 @@ __all__ = ["transfer"]
 
 
 def transfer(
-    model: Model,
-    output: OutputFolder,
-    corpus: Corpus,
-    dictionary: Dictionary = None,
-    bitext: Bitext = None,
-    source_corpus: SourceCorpus = None,
-    source_vectors: SourceVectors = None,
-    target_vectors: TargetVectors = None,
-    tokenizer: TargetTokenizer = None,
-    donor: Donor = None,
-    held_out: HeldOut = None,
+    model: shared.Model,
+    output: shared.OutputFolder,
+    corpus: shared.Corpus,
+    dictionary: shared.Dictionary = None,
+    bitext: shared.Bitext = None,
+    source_corpus: shared.SourceCorpus = None,
+    source_vectors: shared.SourceVectors = None,
+    target_vectors: shared.TargetVectors = None,
+    tokenizer: shared.TargetTokenizer = None,
+    donor: shared.Donor = None,
+    held_out: shared.HeldOut = None,
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel=METHOD)
     ] = "blend",
-    vocab_size: VocabularySize = DEFAULT_VOCABULARY,
+    vocab_size: shared.VocabularySize = DEFAULT_VOCABULARY,
     keep_source: Annotated[
         bool,
         option(
@@ -69,11 +49,11 @@ def transfer(
     added_tokens: Annotated[
         int, typer.Option(help="Number of tokens that --keep-source adds.", rich_help_panel=METHOD)
     ] = DEFAULT_ADDED,
-    device: Device = "auto",
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    dry_run: DryRun = False,
-    settings: Settings = None,
+    device: shared.Device = "auto",
+    seed: shared.Seed = 0,
+    overwrite: shared.Overwrite = False,
+    dry_run: shared.DryRun = False,
+    settings: shared.Settings = None,
 ) -> None:
     """Give MODEL a new language and write it to OUTPUT, ready to load and to train.
 
@@ -113,15 +93,16 @@ def transfer(
     )
     options = apply_settings("transfer", options, settings)
     evidence = prepare_transfer(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    options = replace(options, device=chosen_device(options.device))
     if dry_run:
         _print_plan(options, evidence)
         return
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.transfer.run import run_transfer
     from relexify.systems.transfer.summary import summarise_transfer
 
     with bars():
-        result = run_transfer(replace(options, device=chosen_device(options.device)), evidence=evidence)
+        result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
     print_next_training(
@@ -129,35 +110,39 @@ def transfer(
         corpus,
         held_out,
         is_poor=result.verdict.start == "poor",
+        device=options.device,
         source_corpus=source_corpus if keep_source else None,
     )
     emit(output=result.output, verdict=result.verdict, start=result.start)
 
 
 def _print_plan(options: Transfer, evidence: Evidence) -> None:
-    """Print what a valid transfer would do."""
+    """Validate what needs the model's config and tokenizer, and print what the transfer would do."""
     from relexify.methods.registry import METHODS
-    from relexify.pretrained.loading import load_config
+    from relexify.pretrained.loading import load_config, load_tokenizer
+    from relexify.systems.transfer.checks import given_translations
+    from relexify.tokens import check_vocabulary_size
 
-    config = load_config(options.model)
+    config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
+    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    if options.keep_source:
+        tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
+    elif named := options.tokenizer or options.donor:
+        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
+    else:
+        tokenizer = f"trained, {options.vocab_size:,} tokens"
+        if method.train_tokenizer is None:
+            check_vocabulary_size(source, options.vocab_size)
     print_plan(
         [
             ("model", f"{options.model} ({config.model_type})"),
             ("text", f"{evidence.corpus.size():,} bytes"),
-            ("tokenizer", _planned_tokenizer(options)),
-            ("method", f"{options.method}: a token becomes {METHODS[options.method].becomes}"),
+            ("tokenizer", tokenizer),
+            ("method", f"{options.method}: a token becomes {becomes}"),
             ("evidence", ", ".join(given) or "the text alone"),
             ("scored", "yes" if options.score else "no"),
             ("output", options.output),
         ]
     )
-
-
-def _planned_tokenizer(options: Transfer) -> str:
-    if options.keep_source:
-        return f"the model's own, with {options.added_tokens:,} tokens added"
-    if options.donor is not None:
-        return f"that of {options.donor}"
-    return options.tokenizer or f"trained, {options.vocab_size:,} tokens"

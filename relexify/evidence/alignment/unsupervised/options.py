@@ -96,9 +96,7 @@ def validate_adversarial_training(options: AdversarialTraining) -> None:
         if not 0 <= value < below:
             raise InputError(f"aligning with {name} = {value} is not possible: give at least 0, and below {below}")
     for name in ("decay", "shrink"):
-        value = getattr(options, name)
-        if not 0 < value <= 1:
-            raise InputError(f"aligning with {name} = {value} is not possible: give a number above 0, and at most 1")
+        check_positive(f"aligning with {name}", getattr(options, name), 1)
     for name in ("learning_rate", "frequency_spread"):
         check_positive(f"aligning with {name}", getattr(options, name))
 

@@ -6,5 +6,5 @@ xlm.py        XLM as a BERT, which it is built on then
 encoder.py    the encoder with the TRILayer between its two halves
 heads.py      masked tokens and translations, next sentences, and answers to tasks
 building.py   build it from a masked language model, or for one language alone
-folder.py     its tokenizers on disk, and the export of one language
+folder.py     its tokenizers on disk
 """

@@ -173,24 +173,18 @@ def _build_config(
 def _copy_encoder(model: PreTrainedModel, backbone: PreTrainedModel) -> None:
     """Copy every parameter of the same shape; word embeddings of another shape are set later."""
     values, expected = model.base_model.state_dict(), backbone.state_dict()
-    if model.config.model_type == "albert":
-        values = _unshare_layers(model, values)
+    if model.config.model_type == "albert":  # repeat the parameters of a group for every layer that uses it
+        prefix = f"{family_of(model.config).layers}."
+        values = {name: value for name, value in values.items() if not name.startswith(prefix)}
+        groups, count = encoder_layers(model.base_model), model.config.num_hidden_layers
+        for layer in range(count):
+            group = groups[int(layer / (count / len(groups)))]  # as AlbertTransformer computes it
+            values |= {f"{prefix}{layer}.{name}": value for name, value in group.state_dict().items()}
     missing = sorted(expected.keys() - values.keys())
     if missing:
         raise GraftError(f"{type(model).__name__} lacks {missing[0]}, which {type(backbone).__name__} needs")
     chosen = {name: values[name] for name in expected if values[name].shape == expected[name].shape}
     backbone.load_state_dict(chosen, strict=False)
-
-
-def _unshare_layers(model: PreTrainedModel, values: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the parameters of an ALBERT with those of a group repeated for every layer that uses it."""
-    prefix = f"{family_of(model.config).layers}."
-    plain = {name: value for name, value in values.items() if not name.startswith(prefix)}
-    groups, count = encoder_layers(model.base_model), model.config.num_hidden_layers
-    for layer in range(count):
-        group = groups[int(layer / (count / len(groups)))]  # as AlbertTransformer computes it
-        plain |= {f"{prefix}{layer}.{name}": value for name, value in group.state_dict().items()}
-    return plain
 
 
 def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
@@ -254,7 +248,14 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
     family_of(target.config)
     if target.get_output_embeddings() is None:
         raise GraftError(f"{type(target).__name__} has no head for masked tokens: load it with one")
-    ours, theirs = (_shared_state(model) for model in (source, target))
+    ours, theirs = (
+        {
+            name: value
+            for name, value in model.base_model.state_dict().items()
+            if name not in _LEXICAL and not name.startswith("pooler.")
+        }
+        for model in (source, target)
+    )
     for name in sorted({*ours, *theirs}):
         here, there = (tuple(values[name].shape) if name in values else None for values in (ours, theirs))
         if here != there:
@@ -273,9 +274,3 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
             len(changed),
             len(ours),
         )
-
-
-def _shared_state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Return the state of an encoder without what belongs to one language."""
-    values = model.base_model.state_dict()
-    return {name: value for name, value in values.items() if name not in _LEXICAL and not name.startswith("pooler.")}

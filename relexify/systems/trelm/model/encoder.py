@@ -153,8 +153,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
                 hidden = hidden[:, :tokens]  # without [P], which no position is aligned to
                 positions = self._positions(input_ids, attention_mask)
             else:
-                source_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-                check_order(order, source_mask, self._max_tokens)
+                check_order(order, _mask_or_ones(input_ids, attention_mask), self._max_tokens)
                 hidden = reorder(hidden, order)
                 target_mask = target_attention_mask
                 positions = position_ids(self.backbone, _mask_or_ones(order, target_mask))

@@ -1,4 +1,4 @@
-"""Models with a TRILayer on disk: their tokenizers, and the export of one language of two.
+"""The tokenizers of a model with a TRILayer on disk.
 
 OUTPUT/config.json, model.safetensors   all languages
 OUTPUT/tokenizer.json                   of the joint vocabulary, or of the last language's if each has its own
@@ -7,30 +7,18 @@ OUTPUT/languages/en                     the tokenizer of the first language, if 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer
-from relexify.pretrained.quiet import save_model
+from relexify.errors import VocabularyError
+from relexify.pretrained.languages import LANGUAGES
+from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.storage.files import MARKER, write_file, write_folder
-from relexify.systems.trelm.model.building import with_one_language
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
-__all__ = [
-    "Tokenizers",
-    "check_tokenizers",
-    "export_trelm",
-    "load_language",
-    "load_tokenizers",
-    "save_tokenizers",
-]
-
-LANGUAGES = "languages"
+__all__ = ["Tokenizers", "check_tokenizers", "load_tokenizers", "save_tokenizers"]
 
 Tokenizers = tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast]
 """The tokenizers of the source and the target language; the same one twice if the vocabulary is joint."""
@@ -70,34 +58,3 @@ def check_tokenizers(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None
                 f"the tokenizer of {language} has {highest + 1} tokens, the model only {count} embeddings: "
                 "they do not belong together; give the model's own tokenizer"
             )
-
-
-def load_language(folder: str | Path, language: str) -> tuple[TriLayerForMaskedLM, PreTrainedTokenizerFast]:
-    """Load one language of a model with separate vocabularies, and its tokenizer.
-
-    Raises:
-        InputError: The model does not know the language, or has one vocabulary for all.
-    """
-    model = load_model(folder)
-    if not isinstance(model, TriLayerForMaskedLM):
-        raise InputError(f"{folder} is a {type(model).__name__} and has no TRILayer: it needs no export")
-    tokenizers = load_tokenizers(folder, model.config)
-    return with_one_language(model, language), tokenizers[model.config.language_index(language)]
-
-
-def export_trelm(folder: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
-    """Write one language of a model with separate vocabularies, with its tokenizer, as a model of its own.
-
-    It keeps its TRILayer, so it is loaded with `relexify.load_model`.
-
-    Raises:
-        InputError: The model does not know the language, or has one vocabulary for all.
-        OutputError: The output cannot be written.
-    """
-    alone, tokenizer = load_language(folder, language)
-    with write_folder(output, overwrite=overwrite) as beside:
-        save_model(alone, beside)
-        save_tokenizer(tokenizer, beside)
-        notes = {"exported": {"language": language, "languages": load_config(folder).languages}}
-        write_file(beside / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-    return Path(output)

@@ -1,0 +1,72 @@
+r"""Train tokenizers on scripts that write vowels as combining marks: Devanagari, Thai, Khmer, pointed Hebrew, ….
+
+The tokenizers of many models are made for scripts without marks. The regular expressions of GPT-2, Llama 3 and Qwen cut
+text into runs of letters (`\p{L}+`), which end at every mark: a Hindi word becomes five parts, and no token can span
+two of them. Uncased BERTs and ALBERT delete marks, which are accents in English, but vowels and tones elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from tokenizers import Tokenizer
+
+__all__ = ["has_marks", "keep_marks"]
+
+_LINES = 2_000
+_LEAST_SHARE = 0.01
+_JOINERS = "\u200c\u200d"
+"""Invisible characters inside words of Persian and of Indic languages."""
+_LETTERS = r"[\p{L}\p{M}\x{200C}\x{200D}]"
+_GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+def has_marks(lines: Iterable[str]) -> bool:
+    """Whether at least one letter in a hundred, in the first lines of a text, is a combining mark or a joiner."""
+    counts = Counter(character for line in islice(lines, _LINES) for character in line)
+    marks = sum(number for each, number in counts.items() if unicodedata.category(each)[0] == "M" or each in _JOINERS)
+    letters = sum(number for each, number in counts.items() if each.isalpha())
+    return marks > 0 and marks >= _LEAST_SHARE * (letters + marks)
+
+
+def keep_marks(backend: Tokenizer) -> Tokenizer | None:
+    """Return a tokenizer that neither cuts words at marks nor deletes marks; None if the given one does neither."""
+    before = json.loads(backend.to_str())
+    after = {
+        **before,
+        "pre_tokenizer": _uncut(before["pre_tokenizer"]),
+        "normalizer": _unstripped(before["normalizer"]),
+    }
+    return None if after == before else Tokenizer.from_str(json.dumps(after))
+
+
+def _uncut(component: Any) -> Any:
+    """Return a pre-tokeniser whose words are runs of letters, marks and joiners."""
+    if component is None:
+        return None
+    if "pretokenizers" in component:
+        return {**component, "pretokenizers": [_uncut(each) for each in component["pretokenizers"]]}
+    pattern = component.get("pattern", {}).get("Regex", "")
+    if component["type"] == "Split" and r"\p{M}" not in pattern:
+        return {**component, "pattern": {"Regex": pattern.replace(r"\p{L}", _LETTERS)}} if pattern else component
+    # With `add_prefix_space`, each part that is cut beforehand would get a space.
+    if component["type"] == "ByteLevel" and component["use_regex"] and not component["add_prefix_space"]:
+        words = {"Regex": _GPT2_WORDS.replace(r"\p{L}", _LETTERS)}
+        cut = {"type": "Split", "pattern": words, "behavior": "Isolated", "invert": False}
+        return {"type": "Sequence", "pretokenizers": [cut, {**component, "use_regex": False}]}
+    return component
+
+
+def _unstripped(component: Any) -> Any:
+    """Return a normaliser that deletes no marks."""
+    if component is None or component["type"] == "StripAccents":
+        return None
+    if "normalizers" in component:
+        kept = [each for each in map(_unstripped, component["normalizers"]) if each is not None]
+        return {**component, "normalizers": kept}
+    return {**component, "strip_accents": False} if component["type"] == "BertNormalizer" else component
